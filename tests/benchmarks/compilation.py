@@ -8,12 +8,12 @@ import time
 from tests.benchmarks.programs import COMPILATIONS
 from tests.benchmarks.workloads.workload import Workload
 from tests.corpus.jax_programs import lower
-from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Executable
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.importer import import_module
+from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.programs.compile_request import prepare_program
 from xla_server.sessions.programs.executable_table import SharedExecutables
 
@@ -55,8 +55,8 @@ class Program:
     def _looked_up(self, cpu: Cpu, table: SharedExecutables, executable: Executable) -> float:
         started = time.perf_counter()
         proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
-        shapes = program_shape_from_proto(proto.host_program_shape).parameters
-        program = prepare_program(proto, xla_pb2.ExecutionOptions(), shapes, cpu.devices[0])
+        request = read_compile_request(proto, xla_pb2.ExecutionOptions())
+        program = prepare_program(request, None, cpu.devices[0])
         found = table.acquire(program, lambda: executable, Cancellation())
         table.release(found)
         return time.perf_counter() - started

@@ -17,6 +17,7 @@ from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import XlaService
 from xla_server.sessions.shared_resources import Engine
@@ -200,8 +201,7 @@ class Runner:
                 literal = ReceivedLiteral(literal_of(shape))
                 self._service.transfer_to_infeed(literal, 0, None, cancellation, _raise_if)
             handle = self._service.runner.compile(
-                program.computation.proto,
-                xla_pb2.ExecutionOptions(),
+                read_compile_request(program.computation.proto, xla_pb2.ExecutionOptions()),
                 program.parameters,
                 cancellation,
             )

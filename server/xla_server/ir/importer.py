@@ -82,6 +82,12 @@ def import_module(
     )
 
 
+def import_serialized_module(data: bytes, *, max_literal_bytes: int | None = None) -> HloModule:
+    """Import a serialized HloModuleProto; raises as `import_module`."""
+    proto = hlo_pb2.HloModuleProto.FromString(data)
+    return import_module(proto, max_literal_bytes=max_literal_bytes)
+
+
 class _Reader:
     """What is known of the module while its computations are read in order."""
 

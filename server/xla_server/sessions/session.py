@@ -23,11 +23,9 @@ from xla_contract.layout import Layout
 from xla_contract.literal import Literal
 from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.shape import Shape
-from xla_contract.stubs import hlo_pb2
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
-from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.sessions.feeds.channel_table import ServerChannels
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds, LentLiteral
@@ -38,7 +36,7 @@ from xla_server.sessions.limits.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.quotas import CompileBudget, Quotas, Slots
 from xla_server.sessions.limits.response_memory import SessionAnswers
-from xla_server.sessions.programs.compile_request import require_program
+from xla_server.sessions.programs.compile_request import ProgramSource
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 from xla_server.sessions.programs.executable_table import ExecutableTable
 from xla_server.sessions.runs.background_executions import Executions
@@ -360,7 +358,7 @@ class XlaService:
 
     def compute_constant_graph(
         self,
-        program: hlo_pb2.HloModuleProto | None,
+        program: ProgramSource,
         output_layout: Layout | None,
         cancellation: Cancellation,
     ) -> Literal:
@@ -377,18 +375,16 @@ class XlaService:
 
         with self.running.taken(), self.engine.turns.taken(cancellation, self.flow):
             return compute_constant(
-                require_program(program),
+                program,
                 output_layout,
                 max_bytes=min(self.limits.max_device_bytes, self.limits.max_message_bytes),
                 cancellation=cancellation,
                 reserve=reserve,
             )
 
-    def get_computation_graph_stats(self, program: hlo_pb2.HloModuleProto | None) -> Cost:
+    def get_computation_graph_stats(self, program: ProgramSource) -> Cost:
         """The cost of a program as it is given; raises as import and verification do."""
-        module = import_module(
-            require_program(program), max_literal_bytes=self.limits.max_device_bytes
-        )
+        module = program.load(self.limits.max_device_bytes)
         verify(module)
         return module_cost(module)
 

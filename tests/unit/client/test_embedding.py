@@ -12,6 +12,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
+from xla_server.rpc.decode.programs import read_program
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 
 SCALAR = Shape.parse("s32[]")
@@ -24,7 +25,7 @@ def plus(number: int, name: str = "plus") -> Computation:
 
 def value(computation: Computation) -> int:
     literal = compute_constant(
-        computation.proto, None, max_bytes=1 << 20, cancellation=Cancellation()
+        read_program(computation.proto), None, max_bytes=1 << 20, cancellation=Cancellation()
     )
     return int(literal.value)
 

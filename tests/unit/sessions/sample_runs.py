@@ -14,6 +14,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.decode.runs import named_values, read_run
 from xla_server.rpc.methods.runs import run_in_place
 from xla_server.sessions.limits.quotas import Quotas
@@ -68,9 +69,8 @@ def compiled(service: XlaService, what: str | Computation) -> int:
     request = xla_pb2.CompileRequest()
     computation.write_to(request.computation)
     shapes = [shape.with_default_layout() for shape in computation.program_shape.parameters]
-    return service.runner.compile(
-        request.computation, request.execution_options, shapes, Cancellation()
-    )
+    wanted = read_compile_request(request.computation, request.execution_options)
+    return service.runner.compile(wanted, shapes, Cancellation())
 
 
 def kept(service: XlaService, array: object) -> int:

@@ -13,6 +13,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Row, Unary
 from xla_server.rpc.calls.response_memory import Response, held
 from xla_server.rpc.decode.module_forms import FORMATS, converted, read_source
+from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.runs.explanations import (
     ExplanationRequest,
@@ -28,8 +29,9 @@ def _compile_module(
 ) -> extension_pb2.CompileModuleResponse:
     with service.runner.counted_as_compiling():
         proto = read_source(request.module)
+    wanted = read_compile_request(proto, request.execution_options)
     shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
-    handle = service.runner.compile(proto, request.execution_options, shapes, cancellation)
+    handle = service.runner.compile(wanted, shapes, cancellation)
     compiled = service.executables.get(handle)
     return extension_pb2.CompileModuleResponse(
         handle=xla_data_pb2.ExecutionHandle(handle=handle),

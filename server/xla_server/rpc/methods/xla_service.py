@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.errors import XlaError
+from xla_contract.errors import InternalError, XlaError
 from xla_contract.layout import Layout
 from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
 from xla_contract.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
@@ -14,11 +14,11 @@ from xla_server.rpc.calls.deferred import Answer
 from xla_server.rpc.calls.method_table import Deferred, Row, Unary
 from xla_server.rpc.calls.response_memory import Response, discard, held_literal
 from xla_server.rpc.decode.common import data_handles, device_in, fill_profile, shape_in
+from xla_server.rpc.decode.programs import read_compile_request, read_devices, read_program
 from xla_server.rpc.methods.feeds import answering
 from xla_server.rpc.methods.runs import wait_for_execution
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.feeds.device_feeds import LentLiteral
-from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.runs.requests import Executed, GraphRequest
 from xla_server.sessions.session import XlaService
 
@@ -57,7 +57,7 @@ def _get_computation_graph_stats(
     service: XlaService, request: xla_pb2.ComputationGraphStatsRequest, _: Cancellation
 ) -> xla_pb2.ComputationStatsResponse:
     program = request.computation if request.HasField("computation") else None
-    cost = service.get_computation_graph_stats(program)
+    cost = service.get_computation_graph_stats(read_program(program))
     return xla_pb2.ComputationStatsResponse(
         stats=xla_data_pb2.ComputationStats(
             flop_count=cost.flops, transcendental_count=cost.transcendentals
@@ -153,7 +153,7 @@ def _compute_constant_graph(
     layout: Layout | None = None
     if request.HasField("output_layout"):
         layout = layout_from_proto(request.output_layout)
-    literal = service.compute_constant_graph(program, layout, cancellation)
+    literal = service.compute_constant_graph(read_program(program), layout, cancellation)
     return held_literal(service.answers, xla_pb2.ComputeConstantResponse(), literal)
 
 
@@ -182,8 +182,10 @@ def _compile(
     service: XlaService, request: xla_pb2.CompileRequest, cancellation: Cancellation
 ) -> xla_pb2.CompileResponse:
     handle = service.runner.compile(
-        request.computation if request.HasField("computation") else None,
-        request.execution_options,
+        read_compile_request(
+            request.computation if request.HasField("computation") else None,
+            request.execution_options,
+        ),
         [shape_from_proto(shape) for shape in request.input_shape_with_layout],
         cancellation,
     )
@@ -243,14 +245,12 @@ ROWS: Mapping[str, Row] = MappingProxyType(
 
 
 def _graph_request(request: xla_pb2.ExecuteGraphRequest) -> GraphRequest:
+    program = request.computation if request.HasField("computation") else None
+    options = request.execution_options
     return GraphRequest(
-        program=request.computation if request.HasField("computation") else None,
-        arguments=[argument.handle for argument in request.arguments],
-        options=request.execution_options,
-        devices=[
-            DeviceHandle(device.handle, device.device_count)
-            for device in request.execution_options.device_handles
-        ],
+        functools.partial(read_compile_request, program, options, InternalError),
+        [argument.handle for argument in request.arguments],
+        read_devices(options),
     )
 
 

@@ -8,8 +8,6 @@ from xla_contract.layout import Layout
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
-from xla_contract.shape_proto import program_shape_from_proto
-from xla_contract.stubs import hlo_pb2
 from xla_server.backends.host_buffer import literal_of
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
@@ -18,16 +16,16 @@ from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.effects import SIDE_EFFECTS
-from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
+from xla_server.sessions.programs.compile_request import ProgramSource
 
 _NOT_CONSTANT = SIDE_EFFECTS | {Opcode.REPLICA_ID, Opcode.PARTITION_ID}
 """What gives another value each time, on each device, or does something besides."""
 
 
 def compute_constant(
-    program: hlo_pb2.HloModuleProto,
+    program: ProgramSource,
     output_layout: Layout | None,
     *,
     max_bytes: int,
@@ -41,12 +39,12 @@ def compute_constant(
     ResourceExhaustedError for values over `max_bytes`; what `cancellation` raises. It is evaluated
     as long as what `reserve` gives lasts, which raises where there is no room.
     """
-    declared = program_shape_from_proto(program.host_program_shape)
+    declared = program.signature
     if declared.parameters:
         raise InvalidArgumentError(
             f"a constant program has no parameters, got {len(declared.parameters)}: {declared}"
         )
-    module = import_module(program, max_literal_bytes=max_bytes)
+    module = program.load(max_bytes)
     _check_constant(module)
     verify(module, max_value_bytes=max_bytes)
     shape = _laid_out(module.entry.program_shape.result, output_layout)

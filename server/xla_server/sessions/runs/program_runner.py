@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xla_contract.errors import (
     FailedPreconditionError,
-    InternalError,
     InvalidArgumentError,
     UnimplementedError,
     XlaError,
 )
 from xla_contract.shape import Shape
-from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Backend, Buffer, Device, Executable, Execution, Profile
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import CompileOptions
@@ -28,7 +26,7 @@ from xla_server.sessions.limits.caller import Caller, Flow
 from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.quotas import CompileBudget, Quotas, Slots
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.programs.compile_request import Program, prepare_program, require_program
+from xla_server.sessions.programs.compile_request import CompileRequest, Program, prepare_program
 from xla_server.sessions.programs.executable_table import (
     Compiled,
     ExecutableTable,
@@ -92,8 +90,7 @@ class ProgramRunner:
 
     def compile(
         self,
-        program: hlo_pb2.HloModuleProto | None,
-        options: xla_pb2.ExecutionOptions,
+        request: CompileRequest,
         argument_shapes: Sequence[Shape],
         cancellation: Cancellation,
     ) -> int:
@@ -102,19 +99,17 @@ class ProgramRunner:
         Without `argument_shapes` it takes what the module's host_program_shape says. Programs and
         options of equal content share one executable (the reference compiles and keeps each).
 
-        Raises as `require_program`, `prepare_program` and `Backend.compile`, and
+        Raises as `prepare_program` and `Backend.compile`, and
         InvalidArgumentError for several device handles in the options.
         """
-        proto = require_program(program)
-        if len(options.device_handles) > 1:
+        if request.device_count > 1:
             raise InvalidArgumentError(
-                "a program is compiled for at most one device handle, got "
-                f"{len(options.device_handles)}"
+                f"a program is compiled for at most one device handle, got {request.device_count}"
             )
         default = self._devices.resolve(None)
-        prepared = prepare_program(proto, options, argument_shapes or None, default)
+        prepared = prepare_program(request, argument_shapes or None, default)
         compiled = self._compiled(prepared, cancellation)
-        return self._executables.keep(dataclasses.replace(compiled, name=proto.name))
+        return self._executables.keep(dataclasses.replace(compiled, name=request.source.name))
 
     def execute(
         self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
@@ -181,10 +176,10 @@ class ProgramRunner:
     ) -> _Launch:
         """Make one request ready; its executable is held until `stack` closes."""
         with part_of_request(f"request {number}"):
-            proto = require_program(request.program, InternalError)
+            wanted = request.program()
             arguments = self._arguments(request.arguments)
             shapes = [argument.shape for argument in arguments]
-            program = prepare_program(proto, request.options, shapes, device)
+            program = prepare_program(wanted, shapes, device)
             # A thread that compiles is not there for programs that run.
             with lent_place():
                 compiled = self._compiled(program, cancellation)

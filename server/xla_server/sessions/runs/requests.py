@@ -6,9 +6,9 @@ from typing import NamedTuple, TypeAlias
 
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
-from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_server.backends.backend import Profile
 from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.programs.compile_request import CompileRequest
 from xla_server.sessions.values.donation_check import Path
 
 
@@ -16,9 +16,9 @@ from xla_server.sessions.values.donation_check import Path
 class GraphRequest:
     """One program of ExecuteGraphParallel with the handles of its arguments."""
 
-    program: hlo_pb2.HloModuleProto | None
+    program: Callable[[], CompileRequest]
+    """Decodes the program, and raises what is wrong with it."""
     arguments: Sequence[int | None]
-    options: xla_pb2.ExecutionOptions
     devices: Sequence[DeviceHandle]
 
 

@@ -1,28 +1,38 @@
 """What a program is compiled for: its options, its layouts, and the key under which it is kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from tests.unit.sessions.sample_runs import ADD, PAIR, program
-from xla_contract.errors import InternalError, InvalidArgumentError, UnimplementedError, XlaError
+from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_server.backends.backend import Device
-from xla_server.sessions.programs.compile_request import Program, prepare_program, require_program
+from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.sessions.programs.compile_request import Program, prepare_program
 
 DEVICE = Device(0, "interpreter")
 VECTOR = Shape.parse("f32[4]")
 Options = xla_pb2.ExecutionOptions
 
 
+def prepare(
+    proto: hlo_pb2.HloModuleProto,
+    options: Options,
+    shapes: Sequence[Shape] | None,
+    device: Device,
+) -> Program:
+    return prepare_program(read_compile_request(proto, options), shapes, device)
+
+
 def prepared(
     *arguments: str, name: str = ADD, options: Options | None = None, device: Device = DEVICE
 ) -> Program:
     shapes = [Shape.parse(text) for text in arguments or ("f32[4]{0}",) * 2]
-    return prepare_program(program(name).proto, options or Options(), shapes, device)
+    return prepare(program(name).proto, options or Options(), shapes, device)
 
 
 def assignment(
@@ -39,32 +49,14 @@ def assignment(
     )
 
 
-def test_a_request_must_hold_a_program_that_says_its_signature() -> None:
-    proto = program(ADD).proto
-    assert require_program(proto) is proto
-    with pytest.raises(InvalidArgumentError, match=r"^the request must hold a computation, got no"):
-        require_program(None)
-    with pytest.raises(InternalError, match="must hold a computation"):
-        require_program(None, InternalError)
-    proto.ClearField("host_program_shape")
-    rule = r"^the computation must say its host_program_shape, got none in 'add'$"
-    for error in (InvalidArgumentError, InternalError):
-        with pytest.raises(error, match=rule):
-            require_program(proto, error)
-    # A name is quoted as far as it can be read.
-    with pytest.raises(InvalidArgumentError) as caught:
-        require_program(hlo_pb2.HloModuleProto(name="n" * 10_000))
-    assert len(caught.value.message) < 300
-
-
 def test_the_layouts_are_those_asked_for_or_row_major() -> None:
     matrix = program("matrix").proto
     columns = Shape.parse("f32[2,2]{0,1}")
     options = Options(shape_with_output_layout=shape_to_proto(columns))
-    found = prepare_program(matrix, options, [columns], DEVICE)
+    found = prepare(matrix, options, [columns], DEVICE)
     assert found.entry.parameters == (columns,)
     assert found.entry.result == columns
-    found = prepare_program(matrix, Options(seed=7), [Shape.parse("f32[2,2]")], DEVICE)
+    found = prepare(matrix, Options(seed=7), [Shape.parse("f32[2,2]")], DEVICE)
     assert found.entry.parameters == (Shape.parse("f32[2,2]{1,0}"),)
     assert found.entry.result == Shape.parse("f32[2,2]{1,0}")
     assert found.entry.parameter_names == tuple(matrix.host_program_shape.parameter_names)
@@ -100,9 +92,9 @@ def test_there_is_one_argument_that_fits_per_parameter(arguments: list[str], rul
 def test_without_arguments_they_are_those_that_the_program_declares() -> None:
     matrix = program("matrix").proto
     matrix.host_program_shape.parameters[0].CopyFrom(shape_to_proto(Shape.parse("f32[2,2]{0,1}")))
-    found = prepare_program(matrix, Options(), None, DEVICE)
+    found = prepare(matrix, Options(), None, DEVICE)
     assert found.entry.parameters == (Shape.parse("f32[2,2]{0,1}"),)
-    assert prepare_program(program(ADD).proto, Options(), None, DEVICE).entry == prepared().entry
+    assert prepare(program(ADD).proto, Options(), None, DEVICE).entry == prepared().entry
 
 
 def test_the_result_shape_must_be_that_of_the_program() -> None:
@@ -131,7 +123,7 @@ def in_options(given: xla_data_pb2.DeviceAssignmentProto) -> Program:
 def in_module(given: xla_data_pb2.DeviceAssignmentProto) -> Program:
     proto = program(ADD).proto
     proto.device_assignment.CopyFrom(given)
-    return prepare_program(proto, Options(), [VECTOR, VECTOR], DEVICE)
+    return prepare(proto, Options(), [VECTOR, VECTOR], DEVICE)
 
 
 @pytest.mark.parametrize(("place", "where"), [(in_options, "options'"), (in_module, "module's")])
@@ -169,8 +161,8 @@ def test_the_key_is_that_of_what_is_compiled() -> None:
         prepared(options=Options(seed=1)),
         prepared(options=Options(debug_options=xla_pb2.DebugOptions(xla_hlo_profile=True))),
         prepared("f32[4]{0}", name="double"),
-        prepare_program(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{1,0}")], DEVICE),
-        prepare_program(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{0,1}")], DEVICE),
+        prepare(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{1,0}")], DEVICE),
+        prepare(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{0,1}")], DEVICE),
     ]
     keys = [key, *[each.key for each in others]]
     assert len(set(keys)) == len(keys)

@@ -20,6 +20,7 @@ from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttrib
 from xla_contract.stubs import hlo_pb2
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.decode.programs import read_program
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 
 MATRIX = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -30,7 +31,9 @@ def computed(
     what: Computation | hlo_pb2.HloModuleProto, layout: Layout | None = None, max_bytes: int = 1000
 ) -> Literal:
     proto = what.proto if isinstance(what, Computation) else what
-    return compute_constant(proto, layout, max_bytes=max_bytes, cancellation=Cancellation())
+    return compute_constant(
+        read_program(proto), layout, max_bytes=max_bytes, cancellation=Cancellation()
+    )
 
 
 def matrix() -> Computation:
@@ -142,7 +145,9 @@ def test_a_caller_may_give_up() -> None:
     cancellation = Cancellation()
     cancellation.cancel(CancelledError("the caller has gone"))
     with pytest.raises(CancelledError, match="the caller has gone"):
-        compute_constant(matrix().proto, None, max_bytes=1000, cancellation=cancellation)
+        compute_constant(
+            read_program(matrix().proto), None, max_bytes=1000, cancellation=cancellation
+        )
 
 
 def test_a_program_that_breaks_a_rule_is_refused() -> None:
@@ -166,5 +171,9 @@ def test_room_is_reserved_for_all_values_at_once() -> None:
         ResourceExhaustedError, match=r"1200 bytes .* 1196 of temporary .* 4 of res"
     ):
         compute_constant(
-            program.proto, None, max_bytes=1000, cancellation=Cancellation(), reserve=refuse
+            read_program(program.proto),
+            None,
+            max_bytes=1000,
+            cancellation=Cancellation(),
+            reserve=refuse,
         )

@@ -1,6 +1,7 @@
 """Compiling and running on the values of a session: what is refused, and what is left after it."""
 
 import contextlib
+import functools
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -34,6 +35,7 @@ from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
+from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.blocking import this_worker, work_for
 from xla_server.sessions.limits.quotas import Quotas
@@ -74,7 +76,8 @@ def request(
     computation = program(what) if isinstance(what, str) else what
     proto = None if computation is None else computation.proto
     own = [DeviceHandle(device, device + 1)] if devices is None else devices
-    return GraphRequest(proto, arguments, Options(), own)
+    read = functools.partial(read_compile_request, proto, Options(), InternalError)
+    return GraphRequest(read, arguments, own)
 
 
 def refused(
@@ -152,10 +155,9 @@ def test_a_program_is_compiled_for_one_device(service: XlaService) -> None:
     options = Options()
     for _ in range(2):
         options.device_handles.add(handle=0, device_count=1)
+    wanted = read_compile_request(program(DOUBLE).proto, options)
     with pytest.raises(InvalidArgumentError, match=r"at most one device handle, got 2$"):
-        service.runner.compile(program(DOUBLE).proto, options, [VECTOR], Cancellation())
-    with pytest.raises(InvalidArgumentError, match="must hold a computation, got none"):
-        service.runner.compile(None, Options(), [VECTOR], Cancellation())
+        service.runner.compile(wanted, [VECTOR], Cancellation())
 
 
 def test_an_executable_is_needed(service: XlaService) -> None:

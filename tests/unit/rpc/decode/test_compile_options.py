@@ -4,7 +4,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.options import DEFAULTS, DumpFormat, DumpOptions, Pattern
 from xla_server.passes.selection import PassOptions
-from xla_server.sessions.programs.compile_options import compile_options
+from xla_server.rpc.decode.compile_options import compile_options
 
 
 def options(**fields: object) -> xla_pb2.ExecutionOptions:
