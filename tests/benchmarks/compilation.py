@@ -15,7 +15,7 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.programs.compile_request import prepare_program
-from xla_server.sessions.programs.executable_table import SharedExecutables
+from xla_server.sessions.programs.executable_table import ExecutableCache
 
 REPETITIONS = 5
 
@@ -49,10 +49,10 @@ class Program:
 
     def repeated(self, cpu: Cpu, executable: Executable) -> float:
         """The seconds from the bytes to an executable that the server has."""
-        table = SharedExecutables(max_executables=9, max_idle=9, max_idle_bytes=2**28)
+        table = ExecutableCache(max_executables=9, max_idle=9, max_idle_bytes=2**28)
         return min(self._looked_up(cpu, table, executable) for _ in range(1 + REPETITIONS))
 
-    def _looked_up(self, cpu: Cpu, table: SharedExecutables, executable: Executable) -> float:
+    def _looked_up(self, cpu: Cpu, table: ExecutableCache, executable: Executable) -> float:
         started = time.perf_counter()
         proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
         request = read_compile_request(proto, xla_pb2.ExecutionOptions())

@@ -19,8 +19,8 @@ from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 KINDS = (
     *(kind for kind in ElementType if kind.is_array),
@@ -179,7 +179,7 @@ class Runner:
     """Runs programs on a platform, through the service that every platform stands behind."""
 
     def __init__(self, backend: Backend) -> None:
-        self._service = XlaService(Engine(backend, Limits(max_device_bytes=1 << 26)))
+        self._service = Session(SharedResources(backend, Limits(max_device_bytes=1 << 26)))
         self._arguments: dict[str, int] = {}
 
     def refused(self, programs: Sequence[Stated]) -> list[ElementType]:

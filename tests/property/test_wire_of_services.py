@@ -46,8 +46,8 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session_registry import Session, SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 SECONDS = 0.25
 """Until a call is given up: some wait for what never comes."""
@@ -81,7 +81,7 @@ class Target:
         self.session = self._opened()
         self._channel = grpc.insecure_channel(address)
 
-    def _opened(self) -> Session:
+    def _opened(self) -> SessionEntry:
         session = self.sessions.open()
         service = session.service
         arena = service.shared_memory.connect()
@@ -147,7 +147,7 @@ def faults() -> Iterator[Faults]:
 
 @pytest.fixture(scope="module")
 def target(faults: Faults) -> Iterator[Target]:
-    engine = Engine(Interpreter(), LIMITS, QUOTAS)
+    engine = SharedResources(Interpreter(), LIMITS, QUOTAS)
     sessions = SessionRegistry(engine)
     options = RpcOptions(listen=("127.0.0.1:0",), max_message_bytes=LIMITS.max_message_bytes)
     with serving(sessions, options) as server:

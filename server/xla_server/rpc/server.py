@@ -13,20 +13,20 @@ import grpc
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
 from xla_server.identity.authenticator import Authenticator
 from xla_server.identity.certificates import ReloadedKeyPair
-from xla_server.rpc.calls.active_calls import Calls, shutting_down
+from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.boundary import Boundary
-from xla_server.rpc.calls.draining import Draining
+from xla_server.rpc.calls.draining import DrainController
 from xla_server.rpc.calls.method_table import ServiceHandler, Streaming
 from xla_server.rpc.grpc_internals import known_server
-from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, STREAM_LIMITS, PlaceLimits
-from xla_server.rpc.limits.liveness import Presence
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, STREAM_LIMITS, ConcurrencyLimits
+from xla_server.rpc.limits.liveness import SessionReaper
 from xla_server.rpc.limits.memory_pressure import MemoryPressure
 from xla_server.rpc.listeners import PRIVATE_MODE, Listeners, is_socket
-from xla_server.rpc.methods.extension_service import extension_rows
+from xla_server.rpc.methods.extension_service import extension_methods
 from xla_server.rpc.methods.health_and_reflection import Discovery
-from xla_server.rpc.methods.multiplexing import Conversations
-from xla_server.rpc.methods.xla_service import ROWS
+from xla_server.rpc.methods.multiplexing import MultiplexedStreams
+from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.rpc.peers.callers import Callers
 from xla_server.rpc.peers.connections import connected_server
 from xla_server.rpc.peers.gate import Gate
@@ -68,8 +68,8 @@ class RpcOptions:
     max_resident_bytes: int = 0
     """Of memory of the process, beyond which calls that send slowly are ended; 0 for any."""
     pool_sizes: PoolSizes = dataclasses.field(default_factory=PoolSizes)
-    calls: PlaceLimits = CALL_LIMITS
-    streams: PlaceLimits = STREAM_LIMITS
+    calls: ConcurrencyLimits = CALL_LIMITS
+    streams: ConcurrencyLimits = STREAM_LIMITS
     shared_memory_connections: int = 256
     authenticator: Authenticator | None = None
     """Says who calls; without one anybody may."""
@@ -113,14 +113,14 @@ class RpcServer:
 
     def __init__(self, sessions: SessionRegistry, options: RpcOptions) -> None:
         self._sessions = sessions
-        self._calls = Calls()
+        self._calls = ActiveCalls()
         self._is_cancelled = threading.Event()
         gate = Gate(options.authenticator)
         self._has_drained: bool | None = None
         self._pools = Pools(
             options.pool_sizes,
             options.streams,
-            CallPlaces(options.calls, sessions.account_of),
+            CallAdmission(options.calls, sessions.account_of),
             gate,
         )
         self._memory_pressure = MemoryPressure(
@@ -133,16 +133,16 @@ class RpcServer:
         callers = Callers(self._connections, gate)
         self._leases = callers.leases
         boundary = Boundary(sessions, self._calls, options.max_message_bytes, callers)
-        self._draining = Draining(self._calls, sessions.engine.launched, self._pools)
-        extension = extension_rows(
+        self._draining = DrainController(self._calls, sessions.engine.launched, self._pools)
+        extension = extension_methods(
             sessions,
             options.max_message_bytes,
             self._shared_memory.path if self._shared_memory is not None else "",
             self._pools,
             options.max_resident_bytes,
         )
-        self._conversations = Conversations(
-            {rpc.path[1:]: (rpc, ROWS[rpc.name]) for rpc in RPCS}
+        self._conversations = MultiplexedStreams(
+            {rpc.path[1:]: (rpc, METHODS[rpc.name]) for rpc in RPCS}
             | {
                 rpc.path[1:]: (rpc, extension[rpc.name])
                 for rpc in EXTENSION_RPCS
@@ -153,7 +153,7 @@ class RpcServer:
         )
         extension["Converse"] = Streaming(self._conversations.serve)
         for name, rpcs, rows in (
-            (SERVICE_NAME, RPCS, ROWS),
+            (SERVICE_NAME, RPCS, METHODS),
             (EXTENSION_NAME, EXTENSION_RPCS, extension),
         ):
             handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
@@ -201,7 +201,7 @@ class RpcServer:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._presence = Presence(self._sessions, self._connections)
+        self._presence = SessionReaper(self._sessions, self._connections)
         self._memory_pressure.start()
         self._leases.start()
         start_server(self._server)

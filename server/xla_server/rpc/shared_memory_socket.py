@@ -27,8 +27,8 @@ from collections.abc import Callable
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.transfers.arena import Arena
-from xla_server.sessions.transfers.ring_upload import shut
-from xla_server.sessions.transfers.session_arena import SharedMemory
+from xla_server.sessions.transfers.ring_upload import shutdown_socket
+from xla_server.sessions.transfers.session_arena import SessionArena
 
 _LOG = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class SharedMemorySocket:
         for connection in list(self._connections):
             self._drop(connection)
         for line in self._lines:  # A call may use it, which closes it then.
-            shut(line)
+            shutdown_socket(line)
         self._selector.close()
         for each in (self._listener, self._woken, self._wake):
             each.close()
@@ -225,7 +225,7 @@ class SharedMemorySocket:
             _LOG.exception("a client was refused shared memory")
             self._drop(client)
 
-    def _add_line(self, client: _Connection, memory: SharedMemory, offset: int) -> None:
+    def _add_line(self, client: _Connection, memory: SessionArena, offset: int) -> None:
         """Give a connection to the session, as a line of the allocation at `offset`.
 
         Raises ResourceExhaustedError when there are as many as clients may be.

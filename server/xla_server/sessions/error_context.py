@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from xla_contract.errors import XlaError
 
 
-def located(part: str, error: XlaError) -> XlaError:
+def with_context(part: str, error: XlaError) -> XlaError:
     """The error with the part of the request it is about, such as `argument 3`, in front."""
     return type(error)(
         f"{part}: {error.message}",
@@ -19,8 +19,8 @@ def located(part: str, error: XlaError) -> XlaError:
 
 @contextlib.contextmanager
 def part_of_request(part: str) -> Iterator[None]:
-    """Raise the errors of the block `located` in a part of the request."""
+    """Raise the errors of the block `with_context` in a part of the request."""
     try:
         yield
     except XlaError as error:
-        raise located(part, error) from error.__cause__
+        raise with_context(part, error) from error.__cause__

@@ -7,10 +7,10 @@ from typing import TypeAlias
 from xla_contract.errors import InvalidArgumentError, NotFoundError, XlaError
 from xla_contract.shape import ProgramShape, Shape
 from xla_server.sessions.programs.executable_table import ExecutableTable
-from xla_server.sessions.runs.background_executions import Executions, LaunchedExecution
-from xla_server.sessions.values.futures import PendingValue
+from xla_server.sessions.runs.background_executions import BackgroundExecutions, LaunchedExecution
+from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
-from xla_server.sessions.values.value_table import DataTable
+from xla_server.sessions.values.value_table import ValueTable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class HandleListing:
     def __init__(
         self,
         handles: HandleFactory,
-        values: DataTable,
+        values: ValueTable,
         executables: ExecutableTable,
-        executions: Executions,
+        executions: BackgroundExecutions,
     ) -> None:
         self._handles = handles
         self._values = values
@@ -78,7 +78,7 @@ class HandleListing:
         if self._handles.was_issued(handle, HandleKind.EXECUTION):
             return _execution(self._executions.get(handle))
         entry = self._values.entry(handle)
-        if not isinstance(entry, PendingValue):
+        if not isinstance(entry, ValueFuture):
             return ValueDescription(entry.shape)
         error = None
         try:

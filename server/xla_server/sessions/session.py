@@ -27,40 +27,40 @@ from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
 from xla_server.ir.verifier import verify
-from xla_server.sessions.feeds.channel_table import ServerChannels
-from xla_server.sessions.feeds.device_feeds import DeviceFeeds, LentLiteral
-from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
+from xla_server.sessions.feeds.channel_table import ChannelTable
+from xla_server.sessions.feeds.device_feeds import BorrowedLiteral, DeviceFeeds
+from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.feeds.queue_entries import Done
 from xla_server.sessions.handle_listing import HandleListing
 from xla_server.sessions.limits.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.limits.memory_account import MemoryAccount
-from xla_server.sessions.limits.quotas import CompileBudget, Quotas, Slots
-from xla_server.sessions.limits.response_memory import SessionAnswers
+from xla_server.sessions.limits.quotas import CompileBudget, FairSemaphore, Quotas
+from xla_server.sessions.limits.response_memory import SessionResponseMemory
 from xla_server.sessions.programs.compile_request import ProgramSource
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 from xla_server.sessions.programs.executable_table import ExecutableTable
-from xla_server.sessions.runs.background_executions import Executions
+from xla_server.sessions.runs.background_executions import BackgroundExecutions
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
 from xla_server.sessions.runs.run import RunParts
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.download import Download, checked_layout, downloading
-from xla_server.sessions.transfers.session_arena import SharedMemory
-from xla_server.sessions.transfers.upload_table import Uploads
+from xla_server.sessions.transfers.session_arena import SessionArena
+from xla_server.sessions.transfers.upload_table import UploadTable
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, require_handle
-from xla_server.sessions.values.value_table import DataTable, Reservation
+from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 _numbers = itertools.count(1)
 """Names of sessions for schedulers, which are never used again."""
 
 
-class XlaService:
+class Session:
     """Values, executables, feeds and channels of one session.
 
     Any thread may call any method, until `close`.
     """
 
-    def __init__(self, engine: Engine, caller: Caller = LOCAL) -> None:
+    def __init__(self, engine: SharedResources, caller: Caller = LOCAL) -> None:
         self.engine = engine
         self.caller = caller
         """The caller whose resources it uses."""
@@ -70,27 +70,27 @@ class XlaService:
         self.quotas = quotas = engine.quotas
         handles = HandleFactory()
         self.handles = handles
-        self.data = DataTable(
+        self.data = ValueTable(
             handles,
             MemoryAccount(engine.memory, engine.memory_use, caller),
             max_bytes=quotas.device_bytes,
             max_handles=quotas.handles,
         )
-        self.answers = SessionAnswers(
+        self.answers = SessionResponseMemory(
             engine.answers,
             max_bytes=quotas.answer_bytes,
             max_answer_bytes=engine.limits.max_message_bytes,
             caller=caller,
         )
         self.executables = ExecutableTable(handles, engine.programs, max_handles=quotas.handles)
-        self.channels = ServerChannels(
+        self.channels = ChannelTable(
             handles, max_items=quotas.queued_items, max_bytes=quotas.queued_bytes
         )
-        self.devices = Devices(
+        self.devices = DeviceTable(
             engine.backend.devices,
             lambda: DeviceFeeds(max_items=quotas.queued_items, max_bytes=quotas.queued_bytes),
         )
-        self.running = Slots(
+        self.running = FairSemaphore(
             quotas.concurrent_executions,
             "executions at the same time",
             "Wait for one to end, or launch them: those stand in line.",
@@ -118,13 +118,13 @@ class XlaService:
         )
         parts = RunParts(self.data, self.runner, engine.queue, engine.turns, self.flow)
         self.planner = RunPlanner(parts, self.devices, backend, limits, quotas)
-        self.executions = Executions(
+        self.executions = BackgroundExecutions(
             self.planner,
             self.data,
             handles,
             max_handles=quotas.handles,
             running=self.running,
-            launched=Slots(
+            launched=FairSemaphore(
                 quotas.launched_executions,
                 "executions that were launched and have not ended",
                 "Wait for one to end.",
@@ -134,8 +134,8 @@ class XlaService:
             active=engine.launched,
             submit=self.submit,
         )
-        self.uploads = Uploads(self.data, self.devices, backend, engine.blocks, limits)
-        self.shared_memory = SharedMemory(
+        self.uploads = UploadTable(self.data, self.devices, backend, engine.blocks, limits)
+        self.shared_memory = SessionArena(
             engine.arenas,
             self.data,
             self.devices,
@@ -335,7 +335,7 @@ class XlaService:
         replica_id: int,
         device: DeviceHandle | None,
         cancellation: Cancellation,
-        done: Callable[[LentLiteral | XlaError], None],
+        done: Callable[[BorrowedLiteral | XlaError], None],
     ) -> None:
         """Lend the next value of outfeed to `done`, once it is there.
 

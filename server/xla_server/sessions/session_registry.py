@@ -24,8 +24,8 @@ from xla_contract.errors import (
 )
 from xla_server.sessions.limits.caller import LOCAL, Caller
 from xla_server.sessions.limits.caller_shares import CallerUse, Level, levels
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 _TOKEN_BYTES = 32
 _TOKEN_LENGTH = 43
@@ -34,10 +34,10 @@ _TOKEN = re.compile(f"[A-Za-z0-9_-]{{{_TOKEN_LENGTH}}}")
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Session:
+class SessionEntry:
     """A session and who uses it. Its counts are the registry's to change."""
 
-    service: XlaService
+    service: Session
     caller: Caller
     """The caller that opened it. A caller of another principal has no part in it."""
     token: str = ""
@@ -71,7 +71,7 @@ class SessionRegistry:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: SharedResources,
         *,
         grace_seconds: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
@@ -81,8 +81,8 @@ class SessionRegistry:
         self.instance = secrets.token_hex(8)
         """Random id of this server's process, by which clients see that it was started again."""
         self._clock = clock
-        self._by_token: dict[str, Session] = {}
-        self._by_connection: dict[str, Session] = {}
+        self._by_token: dict[str, SessionEntry] = {}
+        self._by_connection: dict[str, SessionEntry] = {}
         self._use = CallerUse(engine.limits.shares)
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -90,17 +90,17 @@ class SessionRegistry:
     def __len__(self) -> int:
         return len(self._by_token) + len(self._by_connection)
 
-    def all(self) -> list[Session]:
+    def all(self) -> list[SessionEntry]:
         """Return the sessions there are."""
         with self._lock:
             return self._all()
 
-    def idle_seconds(self, session: Session) -> float:
+    def idle_seconds(self, session: SessionEntry) -> float:
         """Return for how long a session has been unused; 0 while a client uses it."""
         is_used = session.users or session.attached
         return 0.0 if is_used else max(0.0, self._clock() - session.left_at)
 
-    def open(self, resume_token: str = "", caller: Caller = LOCAL) -> Session:
+    def open(self, resume_token: str = "", caller: Caller = LOCAL) -> SessionEntry:
         """Open a session, or go on with the one of a token.
 
         Raises InvalidArgumentError for what cannot be a token, NotFoundError when no live session
@@ -141,7 +141,7 @@ class SessionRegistry:
     @contextlib.contextmanager
     def using(
         self, token: str | None, caller: Caller | None, *, is_stateless: bool = False
-    ) -> Iterator[Session]:
+    ) -> Iterator[SessionEntry]:
         """Use the session of a call, by its token or else its connection, until the block ends.
 
         Args:
@@ -162,9 +162,9 @@ class SessionRegistry:
 
     def enter(
         self, token: str | None, caller: Caller | None, *, is_stateless: bool = False
-    ) -> Session:
+    ) -> SessionEntry:
         """Begin a use as `using`, until `leave`."""
-        ended: Session | None = None
+        ended: SessionEntry | None = None
         with self._lock:
             if token is not None:
                 session = self._named(token, caller)
@@ -175,7 +175,7 @@ class SessionRegistry:
         _close(ended)
         return session
 
-    def _named(self, token: str, caller: Caller | None) -> Session:
+    def _named(self, token: str, caller: Caller | None) -> SessionEntry:
         """Return the session of a token. Under the lock."""
         session = self._by_token.get(token)
         is_own = caller is None or session is None or session.caller.principal == caller.principal
@@ -187,7 +187,9 @@ class SessionRegistry:
             )
         return session
 
-    def _default(self, caller: Caller, is_stateless: bool) -> tuple[Session, Session | None]:
+    def _default(
+        self, caller: Caller, is_stateless: bool
+    ) -> tuple[SessionEntry, SessionEntry | None]:
         """Return the session of a connection, and the one that ends to make room for it.
 
         Called with the lock held.
@@ -195,7 +197,7 @@ class SessionRegistry:
         connection = caller.connection
         if not connection:
             if is_stateless:
-                return Session(XlaService(self.engine, caller), caller, is_temporary=True), None
+                return SessionEntry(Session(self.engine, caller), caller, is_temporary=True), None
             raise UnauthenticatedError(
                 "a call that names no session must come over a connection that the server can tell "
                 "from all others, got one over a unix socket or from an address with several",
@@ -208,23 +210,23 @@ class SessionRegistry:
                 "first, got one of another",
                 hint="Open a session with OpenSession and send its token as xla-session.",
             )
-        ended: Session | None = None
+        ended: SessionEntry | None = None
         if session is None:
             ended = self._make_room(caller)
             session = self._by_connection[connection] = self._new(caller)
         return session, ended
 
-    def _new(self, caller: Caller, token: str = "") -> Session:
+    def _new(self, caller: Caller, token: str = "") -> SessionEntry:
         """Return a session, which is counted from now on. Under the lock."""
         # One over a connection that cannot be told shares what a connection may have with no other.
         name = caller.connection or f"session {next(self._numbers)}"
         account = dataclasses.replace(caller, connection=name)
-        session = Session(XlaService(self.engine, account), caller, token)
+        session = SessionEntry(Session(self.engine, account), caller, token)
         session.left_at = self._clock()
         self._use.add(caller, 1)
         return session
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: SessionEntry) -> None:
         """End a use that `enter` began."""
         with self._lock:
             session.users -= 1
@@ -232,7 +234,7 @@ class SessionRegistry:
         if session.is_temporary:
             session.service.close()
 
-    def keep(self, session: Session, connection: str) -> None:
+    def keep(self, session: SessionEntry, connection: str) -> None:
         """Say that the client of a token is there as long as its connection, or until `attached`.
 
         For clients whose stream the server ends, which may learn of it late.
@@ -242,7 +244,7 @@ class SessionRegistry:
                 session.kept_by = connection
 
     @contextlib.contextmanager
-    def attached(self, session: Session) -> Iterator[None]:
+    def attached(self, session: SessionEntry) -> Iterator[None]:
         """Say that the client is there as long as the block."""
         with self._lock:
             session.attached += 1
@@ -254,7 +256,7 @@ class SessionRegistry:
                 session.attached -= 1
                 session.left_at = self._clock()
 
-    def of(self, service: XlaService) -> Session:
+    def of(self, service: Session) -> SessionEntry:
         """The session a service is of; UnauthenticatedError when that has ended."""
         with self._lock:
             for session in self._all():
@@ -262,7 +264,7 @@ class SessionRegistry:
                     return session
         raise UnauthenticatedError("the session must be live, got one that has ended")
 
-    def close(self, session: Session) -> None:
+    def close(self, session: SessionEntry) -> None:
         """End a session at once; FailedPreconditionError for a default one."""
         if not session.token:
             raise FailedPreconditionError(
@@ -315,14 +317,14 @@ class SessionRegistry:
         for session in sessions:
             session.service.close()
 
-    def _all(self) -> list[Session]:
+    def _all(self) -> list[SessionEntry]:
         return [*self._by_token.values(), *self._by_connection.values()]
 
-    def _is_over(self, session: Session, now: float) -> bool:
+    def _is_over(self, session: SessionEntry, now: float) -> bool:
         unused = not session.users and not session.attached
         return unused and now - session.left_at >= self.grace_seconds
 
-    def _forget(self, session: Session) -> bool:
+    def _forget(self, session: SessionEntry) -> bool:
         """Take a session out; False if it was out before. Under the lock."""
         if session.token:
             is_there = self._by_token.pop(session.token, None) is not None
@@ -332,7 +334,7 @@ class SessionRegistry:
             self._use.add(session.caller, -1)
         return is_there
 
-    def _make_room(self, caller: Caller) -> Session | None:
+    def _make_room(self, caller: Caller) -> SessionEntry | None:
         """Return an idle session that was taken out for a new one, if there is no room else.
 
         Called with the lock held. Raises ResourceExhaustedError when there are too many, of the
@@ -353,7 +355,7 @@ class SessionRegistry:
             f"the server keeps at most {limit} sessions, got one more with {used} there"
         )
 
-    def _idle_of(self, level: Level | None) -> Session | None:
+    def _idle_of(self, level: Level | None) -> SessionEntry | None:
         """Return the idle session to end: the one unused for longest of who has most of them.
 
         It is one of `level`, if that is given.
@@ -364,14 +366,14 @@ class SessionRegistry:
             if session.is_idle and (level is None or level in levels(session.caller))
         ]
 
-        def order(session: Session) -> tuple[int, int, float]:
+        def order(session: SessionEntry) -> tuple[int, int, float]:
             identity, *rest = [self._use.used_by(each) for each in levels(session.caller)]
             return -identity, -sum(rest), session.left_at
 
         return min(idle, key=order, default=None)
 
 
-def _close(session: Session | None) -> None:
+def _close(session: SessionEntry | None) -> None:
     """Close a session that was taken out, without the lock."""
     if session is not None:
         session.service.close()

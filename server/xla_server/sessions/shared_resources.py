@@ -11,13 +11,13 @@ from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.caller_shares import CallerUse
 from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.memory_budget import DeviceMemory
-from xla_server.sessions.limits.quotas import Quotas, SharedSlots
-from xla_server.sessions.limits.response_memory import AnswerMemory
+from xla_server.sessions.limits.quotas import Quotas, SharedSemaphore
+from xla_server.sessions.limits.response_memory import ResponseMemory
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.programs.executable_table import SharedExecutables
-from xla_server.sessions.runs.active_executions import Launched
+from xla_server.sessions.programs.executable_table import ExecutableCache
+from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.memory_queue import MemoryQueue
-from xla_server.sessions.runs.time_slicing import Turns
+from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.transfers.arena_pool import ArenaPool
 
 _EXECUTIONS = 256
@@ -42,7 +42,7 @@ class _InOrder(ThreadPoolExecutor):
         self.submit(do, *arguments)
 
 
-class Engine:
+class SharedResources:
     """A platform, the programs compiled for it, and the memory of its devices.
 
     `quotas` are what each session may have; by default a session may have all there is.
@@ -68,7 +68,7 @@ class Engine:
             spared_bytes=limits.spared_device_bytes,
         )
         """Executions that wait for memory."""
-        self.answers = AnswerMemory(limits.max_answer_bytes, limits.shares)
+        self.answers = ResponseMemory(limits.max_answer_bytes, limits.shares)
         self.blocks = BlockPool()
         """Memory that values arrive in."""
         self.arenas = ArenaPool(
@@ -79,14 +79,14 @@ class Engine:
         self.execution_threads: ExecutionThreads = execution_threads or _InOrder(
             _EXECUTIONS, thread_name_prefix="xla-execution"
         )
-        self.executing = SharedSlots(limits.max_executions, limits.max_sessions, limits.shares)
+        self.executing = SharedSemaphore(limits.max_executions, limits.max_sessions, limits.shares)
         """The places of the executions of all sessions."""
-        self.launching = SharedSlots(limits.max_launches, limits.max_sessions, limits.shares)
+        self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)
         """The slots of executions that were launched and have not ended."""
         self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
-        self.turns = Turns()
-        self.launched = Launched()
-        self.programs = SharedExecutables(
+        self.turns = TimeSlicer()
+        self.launched = ActiveExecutions()
+        self.programs = ExecutableCache(
             max_executables=limits.max_executables,
             max_executable_bytes=limits.max_executable_bytes,
             max_program_bytes=limits.max_program_bytes,

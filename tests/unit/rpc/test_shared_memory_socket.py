@@ -15,7 +15,7 @@ from xla_server.rpc.server import RpcOptions, serving
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket, private_directory
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers import session_arena
 
 CAPACITY = 1 << 20
@@ -28,7 +28,7 @@ def sessions():
     limits = Limits(
         max_device_bytes=1 << 20, shared_memory_bytes=8 << 20, session_shared_memory_bytes=CAPACITY
     )
-    registry = SessionRegistry(Engine(Interpreter(), limits), grace_seconds=10)
+    registry = SessionRegistry(SharedResources(Interpreter(), limits), grace_seconds=10)
     yield registry
     registry.close_all()
     registry.engine.arenas.close()
@@ -328,13 +328,13 @@ def test_what_killed_servers_left_behind_is_removed(make, runtime):
 def test_a_fault_of_one_greeting_is_none_of_the_others(make, sessions, monkeypatch):
     listening = make()
     session = sessions.open()
-    connect_arena = session_arena.SharedMemory.connect
-    monkeypatch.setattr(session_arena.SharedMemory, "connect", lambda _: 1 // 0)
+    connect_arena = session_arena.SessionArena.connect
+    monkeypatch.setattr(session_arena.SessionArena, "connect", lambda _: 1 // 0)
     connection = connect(listening)
     connection.send(session.token.encode() + b"\n")
     assert is_cut_off(connection)
     connection.close()
-    monkeypatch.setattr(session_arena.SharedMemory, "connect", connect_arena)
+    monkeypatch.setattr(session_arena.SessionArena, "connect", connect_arena)
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
     connection.close()

@@ -16,14 +16,14 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.decode.runs import named_values, read_run
-from xla_server.rpc.methods.runs import run_in_place
+from xla_server.rpc.methods.runs import run_with_slot
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.runs.batch import Batch
-from xla_server.sessions.runs.run import Outcome
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.runs.run import StepOutcome
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 
@@ -55,16 +55,16 @@ def endless() -> Computation:
 
 
 @contextlib.contextmanager
-def open_service(limits: Limits, quotas: Quotas | None = None) -> Iterator[XlaService]:
+def open_service(limits: Limits, quotas: Quotas | None = None) -> Iterator[Session]:
     """A session with an engine of its own, where everything is free in the end."""
-    made = XlaService(Engine(Interpreter(), limits, quotas))
+    made = Session(SharedResources(Interpreter(), limits, quotas))
     yield made
     made.close()
     assert made.engine.close(10)
     assert made.engine.memory.used_bytes == 0
 
 
-def compiled(service: XlaService, what: str | Computation) -> int:
+def compiled(service: Session, what: str | Computation) -> int:
     computation = program(what) if isinstance(what, str) else what
     request = xla_pb2.CompileRequest()
     computation.write_to(request.computation)
@@ -73,7 +73,7 @@ def compiled(service: XlaService, what: str | Computation) -> int:
     return service.runner.compile(wanted, shapes, Cancellation())
 
 
-def kept(service: XlaService, array: object) -> int:
+def kept(service: Session, array: object) -> int:
     literal = array if isinstance(array, Literal) else Literal.from_numpy(array)
     device = service.devices.resolve(None)
     with service.data.reserve(literal.shape.byte_size, "a test") as room:
@@ -120,10 +120,10 @@ def run_request(*steps: extension_pb2.RunStep) -> extension_pb2.RunRequest:
 
 
 def execute(
-    service: XlaService,
+    service: Session,
     *steps: extension_pb2.RunStep,
     cancellation: Cancellation | None = None,
-) -> list[Outcome]:
+) -> list[StepOutcome]:
     """The outcomes of a run of these steps."""
     with (
         contextlib.closing(service.planner.plan(read_run(run_request(*steps)))) as run,
@@ -132,7 +132,7 @@ def execute(
         return outcomes
 
 
-def launch_endless(service: XlaService) -> tuple[LaunchedExecution, extension_pb2.RunArgument]:
+def launch_endless(service: Session) -> tuple[LaunchedExecution, extension_pb2.RunArgument]:
     """An execution that ends when it is cancelled, and its output to come as an argument."""
     loop = compiled(service, endless())
     launched = service.executions.launch(
@@ -142,11 +142,11 @@ def launch_endless(service: XlaService) -> tuple[LaunchedExecution, extension_pb
 
 
 def start_batch(
-    service: XlaService,
+    service: Session,
     runs: Sequence[extension_pb2.RunRequest],
     cancellation: Cancellation,
     done: Callable[[list[Any]], None],
-    run: Callable[..., Any] = run_in_place,
+    run: Callable[..., Any] = run_with_slot,
 ) -> None:
     """Begin a batch as RunBatch does."""
     run_one = functools.partial(run, service)

@@ -28,12 +28,12 @@ from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.decode.runs import read_run
-from xla_server.sessions.feeds.infeed_stream import Arrival, Credit
+from xla_server.sessions.feeds.infeed_stream import Credit, ReceivedItem
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
-from xla_server.sessions.values.futures import NotYetError
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.values.futures import ValuePendingError
 
 VALUE = np.arange(4, dtype=np.float32)
 SHAPE = Shape.parse("f32[4]{0}")
@@ -44,7 +44,7 @@ QUOTAS = Quotas(device_bytes=1 << 20, queued_items=2, concurrent_executions=3)
 class Caller:
     """What one client does again and again, until its session has ended."""
 
-    def __init__(self, service: XlaService, choose: random.Random) -> None:
+    def __init__(self, service: Session, choose: random.Random) -> None:
         self._service = service
         self._choose = choose
         self._double = compiled(service, DOUBLE)
@@ -62,7 +62,7 @@ class Caller:
             except XlaError:
                 if self._service.is_closed:
                     return
-            except NotYetError:
+            except ValuePendingError:
                 continue
 
     def _upload(self, cancellation: Cancellation) -> None:
@@ -111,7 +111,7 @@ class Caller:
         feeds = self._service.devices.feeds_of_replica(None, 0)
         stream = feeds.infeed.attach(SHAPE, cancellation)
         literal = Literal.from_numpy(VALUE)
-        stream.accept([Arrival(stream.next_sequence, literal, 1, VALUE.nbytes)])
+        stream.accept([ReceivedItem(stream.next_sequence, literal, 1, VALUE.nbytes)])
         feeds.used_by("test").take_infeed(SHAPE, cancellation, "infeed")
         stream.end()
 
@@ -150,8 +150,8 @@ class Caller:
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
     choose = random.Random(seed)
-    engine = Engine(Interpreter(), LIMITS, QUOTAS)
-    service = XlaService(engine)
+    engine = SharedResources(Interpreter(), LIMITS, QUOTAS)
+    service = Session(engine)
     errors: list[BaseException] = []
 
     def call(caller: Caller) -> None:
@@ -181,8 +181,8 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
 
 
 def test_a_service_is_empty_until_it_has_something() -> None:
-    engine = Engine(Interpreter(), Limits(1 << 20))
-    service = XlaService(engine)
+    engine = SharedResources(Interpreter(), Limits(1 << 20))
+    service = Session(engine)
     assert service.is_empty
     service.use()  # Asks for executions, of which there are none.
     assert service.is_empty
@@ -192,6 +192,6 @@ def test_a_service_is_empty_until_it_has_something() -> None:
     assert service.is_empty
     compiled(service, DOUBLE)
     assert not service.is_empty
-    another = XlaService(engine)
+    another = Session(engine)
     another.channels.create(1)
     assert not another.is_empty

@@ -28,21 +28,21 @@ from xla_server.sessions.handle_listing import (
 )
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import LaunchedExecution
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.values.handles import HandleKind
 
 ONES = np.ones(4, np.float32)
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
-    made = XlaService(Engine(Interpreter(), Limits(1 << 20)))
+def service() -> Iterator[Session]:
+    made = Session(SharedResources(Interpreter(), Limits(1 << 20)))
     yield made
     made.close()
 
 
-def _launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
+def _launch(service: Session, executable: int, *arguments: object) -> LaunchedExecution:
     request = run_request(step(executable, *arguments, output=keep(flatten=True)))  # type: ignore[arg-type]
     return service.executions.launch(read_run(request))
 
@@ -53,7 +53,7 @@ def _wait(execution: LaunchedExecution) -> None:
     assert done.wait(100)
 
 
-def test_each_kind_is_described(service: XlaService) -> None:
+def test_each_kind_is_described(service: Session) -> None:
     held, pair = kept(service, ONES), compiled(service, PAIR)
     execution = _launch(service, pair, value(ONES))
     _wait(execution)
@@ -78,7 +78,7 @@ def test_each_kind_is_described(service: XlaService) -> None:
         service.listing.describe(execution.handle)
 
 
-def test_values_to_come_and_values_that_never_will(service: XlaService) -> None:
+def test_values_to_come_and_values_that_never_will(service: Session) -> None:
     running = _launch(service, compiled(service, endless()), value(ONES))
     output = running.outputs[0][0]
     described = service.listing.describe(output)
@@ -93,7 +93,7 @@ def test_values_to_come_and_values_that_never_will(service: XlaService) -> None:
     assert output in [handle for handle, _ in service.listing.after(0)]
 
 
-def test_all_are_listed_kind_by_kind_from_any_place_on(service: XlaService) -> None:
+def test_all_are_listed_kind_by_kind_from_any_place_on(service: Session) -> None:
     double = compiled(service, DOUBLE)
     values = [kept(service, ONES) for _ in range(3)]
     pair = compiled(service, PAIR)
@@ -108,7 +108,7 @@ def test_all_are_listed_kind_by_kind_from_any_place_on(service: XlaService) -> N
     assert [handle for handle, _ in service.listing.after(values[1])] == every[2:]
 
 
-def test_handles_of_nothing_are_told(service: XlaService) -> None:
+def test_handles_of_nothing_are_told(service: Session) -> None:
     freed = kept(service, ONES)
     service.unregister([freed])
     with pytest.raises(InvalidArgumentError, match="unregistered before"):
@@ -121,7 +121,7 @@ def test_handles_of_nothing_are_told(service: XlaService) -> None:
             list(service.listing.after(never))
 
 
-def test_what_is_freed_while_it_is_listed_is_left_out(service: XlaService) -> None:
+def test_what_is_freed_while_it_is_listed_is_left_out(service: Session) -> None:
     values = [kept(service, ONES) for _ in range(3)]
     listing = service.listing.after(0)
     assert next(listing)[0] == values[0]

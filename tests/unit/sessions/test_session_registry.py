@@ -16,8 +16,8 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.caller_shares import CallerShares
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session_registry import Session, SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 
 def _received(value: object) -> ReceivedLiteral:
@@ -38,7 +38,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sessions(clock: Clock) -> SessionRegistry:
-    engine = Engine(Interpreter(), Limits(max_device_bytes=1000, max_sessions=3))
+    engine = SharedResources(Interpreter(), Limits(max_device_bytes=1000, max_sessions=3))
     return SessionRegistry(engine, grace_seconds=10, clock=clock)
 
 
@@ -290,7 +290,7 @@ def test_there_are_at_most_so_many(sessions: SessionRegistry) -> None:
             call()
 
 
-def _filled(session: Session) -> Session:
+def _filled(session: SessionEntry) -> SessionEntry:
     session.service.transfer_to_server(_received(np.float32(1)), None)
     return session
 
@@ -314,7 +314,7 @@ def test_idle_sessions_end_where_room_is_needed(sessions: SessionRegistry, clock
 
 def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
     limits = Limits(1000, max_sessions=16, shares=CallerShares(0.875, 0.75))
-    sessions = SessionRegistry(Engine(Interpreter(), limits), clock=clock)
+    sessions = SessionRegistry(SharedResources(Interpreter(), limits), clock=clock)
     ada = [named("ada", str(number)) for number in range(3)]
     held = [_filled(sessions.open(caller=ada[0])) for _ in range(12)]
     with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.75 of the 16 sess"):

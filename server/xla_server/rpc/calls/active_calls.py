@@ -14,7 +14,7 @@ from xla_contract.errors import (
 from xla_server.evaluator.cancellation import Cancellation
 
 
-class Calls:
+class ActiveCalls:
     """Every call while it runs. Any thread may use it."""
 
     def __init__(self) -> None:

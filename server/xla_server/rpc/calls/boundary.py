@@ -21,13 +21,13 @@ from xla_contract.errors import (
 )
 from xla_contract.parsed_size import SMALL_BYTES, require_parsable
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.response_memory import (
     LARGE_BYTES,
     Response,
     discard,
     release_at_end,
-    room_of,
+    reservation_of,
 )
 from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
 from xla_server.rpc.metadata import session_token
@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 Method: TypeAlias = Callable[[Any, Any, Cancellation], Response]
 """Decodes a request, calls the session's service, encodes the response; raises XlaError.
 
-Its arguments are the XlaService of the session, the request, and the call's cancellation."""
+Its arguments are the session, the request, and the call's cancellation."""
 
 Decode: TypeAlias = Callable[[bytes], Any]
 """What makes a method's request of its bytes; raises DecodeError for bytes that are none."""
@@ -50,7 +50,7 @@ class Boundary:
     """What all calls of a server pass: who calls, how much fits, and what is told of errors."""
 
     sessions: SessionRegistry
-    calls: Calls
+    calls: ActiveCalls
     max_bytes: int
     callers: Callers = dataclasses.field(default_factory=Callers)
 
@@ -197,7 +197,7 @@ class Handler:
             response = self._method(service, parsed, cancellation)
             data = boundary.serialize(self._rpc, response)
             if len(data) >= LARGE_BYTES:
-                release_at_end(context, room_of(service.answers, response, len(data)))
+                release_at_end(context, reservation_of(service.answers, response, len(data)))
             return data
         finally:
             service.end_call(cancellation)

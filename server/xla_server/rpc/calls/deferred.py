@@ -23,19 +23,19 @@ from xla_server.rpc.calls.response_memory import (
     Response,
     discard,
     release_at_end,
-    room_of,
+    reservation_of,
 )
 from xla_server.rpc.metadata import session_token
-from xla_server.rpc.threads.request_threads import Arrivals
-from xla_server.sessions.session import XlaService
+from xla_server.rpc.threads.request_threads import RequestThreadPool
+from xla_server.sessions.session import Session
 
 _LOG = logging.getLogger(__name__)
 
-DeferredMethod: TypeAlias = Callable[[XlaService, Any, Cancellation, "Answer"], None]
+DeferredMethod: TypeAlias = Callable[[Session, Any, Cancellation, "Responder"], None]
 """Begins a call and returns; the answer is given later. Raises XlaError if it cannot begin."""
 
 
-class Answer:
+class Responder:
     """The answer of one call. Any thread may give it; what comes after the first is ignored.
 
     `finish` says whether it was the first.
@@ -83,7 +83,7 @@ class DeferredHandler:
         rpc: Rpc,
         method: DeferredMethod,
         boundary: Boundary,
-        arrivals: Arrivals,
+        arrivals: RequestThreadPool,
         *,
         is_stateless: bool = False,
         decode: Decode | None = None,
@@ -105,7 +105,7 @@ class DeferredHandler:
             _LOG.debug("called", extra={"rpc": rpc.name, "peer": context.peer()})
         uses = contextlib.ExitStack()
         ending = threading.Lock()
-        service: XlaService | None = None
+        service: Session | None = None
 
         def finish(make_response: Callable[[], Response]) -> bool:
             if not ending.acquire(blocking=False):
@@ -115,7 +115,7 @@ class DeferredHandler:
                 response = make_response()
                 data = boundary.serialize(rpc, response)
                 if len(data) >= LARGE_BYTES and service is not None:
-                    release_at_end(context, room_of(service.answers, response, len(data)))
+                    release_at_end(context, reservation_of(service.answers, response, len(data)))
             except BaseException as error:
                 # The boundary, as in Handler: whatever it is, the client gets a status of ours.
                 seconds = time.monotonic() - started
@@ -129,7 +129,7 @@ class DeferredHandler:
                 end_call(context, send_response_callback, status)
             return True
 
-        answer = Answer(finish, self.experimental_thread_pool)
+        answer = Responder(finish, self.experimental_thread_pool)
         try:
             token = session_token(context.invocation_metadata())
             caller = boundary.callers.of(context, rpc.path, with_connection=token is None)

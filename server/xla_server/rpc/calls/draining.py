@@ -14,11 +14,11 @@ from typing import Any
 import grpc
 
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
-from xla_server.rpc.calls.active_calls import Calls, shutting_down
+from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.runs.active_executions import Launched
+from xla_server.sessions.runs.active_executions import ActiveExecutions
 
 _ROUND_SECONDS = 0.02
 """How often is looked at what is left, so that no call need tell of its end before."""
@@ -38,7 +38,7 @@ class Refusal:
     experimental_non_blocking = True
     """Read by grpc: the behaviour gets the callback that sends responses."""
 
-    def __init__(self, rpc: Rpc, calls: Calls, pools: Pools) -> None:
+    def __init__(self, rpc: Rpc, calls: ActiveCalls, pools: Pools) -> None:
         self._status = _status(rpc)
         self._calls = calls
         # Read by grpc.
@@ -56,10 +56,10 @@ class Refusal:
         return grpc.stream_stream_rpc_method_handler(self)
 
 
-class Draining:
+class DrainController:
     """The end of a server's work. For one thread."""
 
-    def __init__(self, calls: Calls, launched: Launched, pools: Pools) -> None:
+    def __init__(self, calls: ActiveCalls, launched: ActiveExecutions, pools: Pools) -> None:
         self._calls = calls
         self._launched = launched
         self._pools = pools

@@ -10,7 +10,7 @@ from xla_contract.descriptors import Rpc
 from xla_server.rpc.calls.boundary import Boundary, Decode, Handler, Method
 from xla_server.rpc.calls.deferred import DeferredHandler, DeferredMethod
 from xla_server.rpc.calls.draining import Refusal
-from xla_server.rpc.calls.retry import deferring
+from xla_server.rpc.calls.retry import retry_when_ready
 from xla_server.rpc.calls.streaming import StreamHandler, StreamMethod
 from xla_server.rpc.threads.pools import Pool, Pools
 
@@ -46,11 +46,11 @@ class Streaming:
     method: StreamMethod
 
 
-Row: TypeAlias = Unary | Deferred | Streaming
+MethodSpec: TypeAlias = Unary | Deferred | Streaming
 
 
 def rpc_handlers(
-    rpcs: Sequence[Rpc], rows: Mapping[str, Row], pools: Pools, boundary: Boundary
+    rpcs: Sequence[Rpc], rows: Mapping[str, MethodSpec], pools: Pools, boundary: Boundary
 ) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
     """Rpc name -> what grpc calls, for these rpcs and no other.
 
@@ -77,7 +77,7 @@ class ServiceHandler(grpc.ServiceRpcHandler):
         self,
         name: str,
         rpcs: Sequence[Rpc],
-        rows: Mapping[str, Row],
+        rows: Mapping[str, MethodSpec],
         pools: Pools,
         boundary: Boundary,
     ) -> None:
@@ -115,7 +115,7 @@ def _waiting_handler(
     rpc: Rpc, row: Unary, pools: Pools, boundary: Boundary
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     executor = pools.arrivals(row.pool)
-    method = deferring(row.method, executor)
+    method = retry_when_ready(row.method, executor)
     deferred = DeferredHandler(
         rpc, method, boundary, executor, is_stateless=row.is_stateless, decode=row.decode
     )
@@ -123,7 +123,7 @@ def _waiting_handler(
 
 
 def _handler(
-    rpc: Rpc, row: Row, pools: Pools, boundary: Boundary
+    rpc: Rpc, row: MethodSpec, pools: Pools, boundary: Boundary
 ) -> "grpc.RpcMethodHandler[Any, Any]":
     is_streaming = rpc.request_streaming or rpc.response_streaming
     if isinstance(row, Streaming) is not is_streaming:

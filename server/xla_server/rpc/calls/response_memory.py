@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from xla_contract.literal import Literal
 from xla_contract.literal_encoding import encode_literal_message, most_bytes
 from xla_server.rpc.calls.response_turns import ANSWER_TURNS
-from xla_server.sessions.limits.response_memory import AnswerRoom, SessionAnswers
+from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
 
 LARGE_BYTES = 16 << 10
 """From so many bytes on answers are counted. A call that is open takes about as much itself."""
@@ -18,14 +18,14 @@ SLOW_BYTES = 1 << 20
 """The smallest values that are encoded in turns. Less is copied sooner than a thread wakes."""
 
 
-class HeldAnswer:
+class AccountedResponse:
     """An answer in room that was taken before it was made. It is serialized as a message is."""
 
     __slots__ = ("message", "room")
 
-    def __init__(self, message: Message | bytes, room: AnswerRoom) -> None:
+    def __init__(self, message: Message | bytes, room: ResponseReservation) -> None:
         self.message = message
-        self.room: AnswerRoom | None = room
+        self.room: ResponseReservation | None = room
         """None once it was given back."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802
@@ -37,11 +37,13 @@ class HeldAnswer:
         return data
 
 
-Response: TypeAlias = Message | bytes | HeldAnswer
+Response: TypeAlias = Message | bytes | AccountedResponse
 """The answer of an rpc, serialized or not."""
 
 
-def held(answers: SessionAnswers, byte_size: int, make: Callable[[], Message | bytes]) -> Response:
+def held(
+    answers: SessionResponseMemory, byte_size: int, make: Callable[[], Message | bytes]
+) -> Response:
     """The answer that `make` gives, of about `byte_size` bytes, for which there is room before.
 
     Raises ResourceExhaustedError, before `make` is called, when there is none.
@@ -50,13 +52,15 @@ def held(answers: SessionAnswers, byte_size: int, make: Callable[[], Message | b
         return make()
     room = answers.take(byte_size)
     try:
-        return HeldAnswer(make(), room)
+        return AccountedResponse(make(), room)
     except BaseException:
         room.release()
         raise
 
 
-def held_literal(answers: SessionAnswers, message: Message, literal: Literal) -> Response:
+def accounted_literal(
+    answers: SessionResponseMemory, message: Message, literal: Literal
+) -> Response:
     """The bytes of `message` with `literal` in its field of that name; raises as `held`.
 
     Large ones are made when it is the turn of their connection.
@@ -74,12 +78,14 @@ def held_literal(answers: SessionAnswers, message: Message, literal: Literal) ->
     return held(answers, most_bytes(literal.shape), made)
 
 
-def room_of(answers: SessionAnswers, response: Response, byte_size: int) -> AnswerRoom:
+def reservation_of(
+    answers: SessionResponseMemory, response: Response, byte_size: int
+) -> ResponseReservation:
     """The room of a large answer of `byte_size` bytes, taken now where it was not before.
 
     Raises ResourceExhaustedError when there is none in twice the limit, and lets go of the answer.
     """
-    room = response.room if isinstance(response, HeldAnswer) else None
+    room = response.room if isinstance(response, AccountedResponse) else None
     if room is None:
         return answers.take(byte_size, is_made=True)
     more = byte_size - room.byte_size
@@ -97,12 +103,12 @@ def room_of(answers: SessionAnswers, response: Response, byte_size: int) -> Answ
 
 def discard(response: Response) -> None:
     """Let an answer go that is not sent."""
-    if isinstance(response, HeldAnswer) and response.room is not None:
+    if isinstance(response, AccountedResponse) and response.room is not None:
         response.room.release()
         response.room = None
 
 
-def release_at_end(context: "grpc.ServicerContext | Any", room: AnswerRoom) -> None:
+def release_at_end(context: "grpc.ServicerContext | Any", room: ResponseReservation) -> None:
     """Give room back when a call has ended: its answer was read, or its client has gone."""
     if not context.add_callback(room.release):
         room.release()

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 
 from xla_server.rpc.threads.fair_queue import FairQueue
-from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.caller import Flow
 
 
@@ -25,7 +25,7 @@ class _Waiting:
         self.is_next = threading.Event()
 
 
-class AnswerTurns:
+class ResponseTurns:
     """One turn at a time, by identity and connection. Any thread may use it."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class AnswerTurns:
         """Have the turn as long as the block; wait for it where another thread has it."""
         waiting = self._wanted(flow)
         if waiting is not None:
-            with lent_place():
+            with releasing_slot():
                 waiting.is_next.wait()
         try:
             yield
@@ -71,5 +71,5 @@ class AnswerTurns:
                 following.is_next.set()
 
 
-ANSWER_TURNS = AnswerTurns()
+ANSWER_TURNS = ResponseTurns()
 """The turns of this process, as all its servers have its cores and Python's lock in common."""

@@ -6,25 +6,25 @@ from typing import Any
 
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.boundary import Method
-from xla_server.rpc.calls.deferred import Answer, DeferredMethod
+from xla_server.rpc.calls.deferred import DeferredMethod, Responder
 from xla_server.rpc.calls.response_memory import Response
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import ExecutionThreads
-from xla_server.sessions.values.futures import NotYetError
+from xla_server.sessions.values.futures import ValuePendingError
 
 
-def deferring(method: Method, executor: ExecutionThreads) -> DeferredMethod:
+def retry_when_ready(method: Method, executor: ExecutionThreads) -> DeferredMethod:
     """A method that holds no thread while something it needs is still to come.
 
     It is called again, in a thread of `executor`, when what it waited for is there.
     """
 
     def begin(
-        service: XlaService, request: Any, cancellation: Cancellation, answer: Answer
+        service: Session, request: Any, cancellation: Cancellation, answer: Responder
     ) -> None:
         try:
             response = method(service, request, cancellation)
-        except NotYetError as error:
+        except ValuePendingError as error:
             again = functools.partial(begin, service, request, cancellation, answer)
             wait(
                 error,
@@ -41,10 +41,10 @@ def deferring(method: Method, executor: ExecutionThreads) -> DeferredMethod:
 
 
 def wait(
-    reason: NotYetError,
+    reason: ValuePendingError,
     proceed: Callable[[], object],
     cancellation: Cancellation,
-    answer: Answer,
+    answer: Responder,
 ) -> None:
     """Call `proceed` when what is awaited is there; answer with the cancellation if that is first.
 

@@ -13,14 +13,14 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.completion import SendResponse, end_call
 from xla_server.rpc.calls.response_memory import Response
-from xla_server.rpc.limits.idle_streams import Silence, never_idle
+from xla_server.rpc.limits.idle_streams import IdleTimer, never_idle
 from xla_server.rpc.metadata import session_token
 from xla_server.rpc.peers.leases import Lease
 from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.session_registry import Session
+from xla_server.sessions.session_registry import SessionEntry
 
-StreamMethod: TypeAlias = Callable[[Session, "Stream", Cancellation], None]
+StreamMethod: TypeAlias = Callable[[SessionEntry, "Stream", Cancellation], None]
 """Serves one stream until it ends; raises XlaError."""
 
 
@@ -35,7 +35,7 @@ class Stream:
         context: grpc.ServicerContext,
         send: SendResponse,
         cancellation: Cancellation,
-        silence: Silence,
+        silence: IdleTimer,
         caller: Caller,
         lease: Lease,
     ) -> None:
@@ -173,7 +173,7 @@ class StreamHandler:
                 # A thread that waits for a message is woken by the end of the call.
                 forget = cancellation.add_callback(lambda: end(_cause(cancellation)))
                 source = iter((requests,)) if isinstance(requests, bytes) else requests
-                silence = Silence(context.peer(), cancellation.cancel, context.cancel)
+                silence = IdleTimer(context.peer(), cancellation.cancel, context.cancel)
                 self._note(silence, context)
                 stream = Stream(
                     self._rpc,
@@ -205,7 +205,7 @@ class StreamHandler:
         else:
             end(None)
 
-    def _note(self, silence: Silence, context: grpc.ServicerContext) -> None:
+    def _note(self, silence: IdleTimer, context: grpc.ServicerContext) -> None:
         """Have a silence among those there are as long as grpc has the call, and its messages."""
         silences = self._pools.silences
         silences[silence] = None

@@ -8,7 +8,7 @@ from xla_contract.shape import Shape
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.rpc.decode.common import checked_device, shape_in
-from xla_server.sessions.error_context import located
+from xla_server.sessions.error_context import with_context
 from xla_server.sessions.runs.requests import (
     Argument,
     HandleArgument,
@@ -32,7 +32,7 @@ def read_run(request: extension_pb2.RunRequest) -> RunRequest:
         try:
             steps.append(_step(step))
         except XlaError as error:
-            raise located(f"step {number}", error) from error.__cause__
+            raise with_context(f"step {number}", error) from error.__cause__
     return RunRequest(steps, device)
 
 

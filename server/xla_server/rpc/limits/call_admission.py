@@ -16,7 +16,7 @@ import grpc
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.errors import status_of
-from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, PlaceLimits, Places
+from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, ConcurrencyLimit, ConcurrencyLimits
 from xla_server.rpc.metadata import SESSION_KEY
 from xla_server.rpc.peers.callers import host_of
 from xla_server.sessions.limits.caller import Caller
@@ -35,7 +35,7 @@ def _no_session(_: str) -> None:
     return None
 
 
-class CallPlaces(Places):
+class CallAdmission(ConcurrencyLimit):
     """The slots of the calls of one server.
 
     `account_of` gives whose resources the live session of a token uses; None for no such session.
@@ -45,7 +45,7 @@ class CallPlaces(Places):
 
     def __init__(
         self,
-        limits: PlaceLimits = CALL_LIMITS,
+        limits: ConcurrencyLimits = CALL_LIMITS,
         account_of: Callable[[str], Caller | None] = _no_session,
     ) -> None:
         super().__init__(limits, "calls", "Wait for calls to end, or give some up.")

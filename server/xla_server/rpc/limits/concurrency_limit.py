@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterator
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.caller import LOCAL_FLOW, Caller, Flow, flow_of
 from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse
-from xla_server.sessions.limits.fair_share import Shares
+from xla_server.sessions.limits.fair_share import FairShare
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PlaceLimits:
+class ConcurrencyLimits:
     """What there may be of a kind at the same time: of all clients, and of each."""
 
     limit: int
@@ -27,23 +27,23 @@ class PlaceLimits:
         return self.limit + self.reserve
 
 
-CALL_LIMITS = PlaceLimits(4096, 2048)
-STREAM_LIMITS = PlaceLimits(1024, 256)
+CALL_LIMITS = ConcurrencyLimits(4096, 2048)
+STREAM_LIMITS = ConcurrencyLimits(1024, 256)
 """Where nobody says others. A session may wait for all it may have launched, and has some left."""
 
 
-class Places:
+class ConcurrencyLimit:
     """The calls or streams there may be at the same time, of all clients and of one.
 
     Those that name a session are counted by it, others by their connection: that is their owner.
     `noun` and `hint` are for who is refused. Any thread may use it.
     """
 
-    def __init__(self, limits: PlaceLimits, noun: str, hint: str) -> None:
+    def __init__(self, limits: ConcurrencyLimits, noun: str, hint: str) -> None:
         self._each = limits.each
         self._noun = noun
         self._hint = hint
-        self._shares = Shares(limits.limit, limits.reserve)
+        self._shares = FairShare(limits.limit, limits.reserve)
         self._used: dict[str, int] = {}
         self._callers = CallerUse(limits.shares)
         self._owners: dict[Hashable, tuple[str, Caller | None]] = {}

@@ -27,7 +27,7 @@ def never_idle() -> bool:
     return False
 
 
-class Silence:
+class IdleTimer:
     """The silence of one stream's client, and what ends the stream. Any thread may use it.
 
     `cancel` ends the stream with an error, and does not wait; `reset` cuts it off.
@@ -77,7 +77,7 @@ class Silence:
         return True
 
 
-class SilentStreams:
+class IdleStreams:
     """Streams that have been silent for more than SLOW_SECONDS. For one thread.
 
     `silences` are those of the streams there are; `received` counts by the addresses of peers.
@@ -85,7 +85,7 @@ class SilentStreams:
 
     def __init__(
         self,
-        silences: dict[Silence, None],
+        silences: dict[IdleTimer, None],
         received: Callable[[], dict[str, Received]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -95,8 +95,8 @@ class SilentStreams:
         self._counts: dict[str, Received] = {}
         self._count_at = 0.0
         # When a silence began, and what its connection had received by then, or some time before.
-        self._known: dict[Silence, tuple[float, Received | None]] = {}
-        self._found: list[Silence] = []
+        self._known: dict[IdleTimer, tuple[float, Received | None]] = {}
+        self._found: list[IdleTimer] = []
 
     def look(self, *, is_short: bool) -> int:
         """Note who is silent; gives how many streams may hold a part of a message for long.
@@ -155,7 +155,7 @@ class SilentStreams:
             )
         return ended
 
-    def _order(self, *, is_all_alike: bool) -> list[Silence]:
+    def _order(self, *, is_all_alike: bool) -> list[IdleTimer]:
         """Those that are to be ended in a round."""
         count = count_to_end(len(self._found))
         first = [each for each in self._found if is_all_alike or _comes_first(each)]
@@ -164,12 +164,12 @@ class SilentStreams:
         return chosen + to_end(((each, each.peer) for each in last), count - len(chosen))
 
 
-def _since(silence: Silence) -> float | None:
+def _since(silence: IdleTimer) -> float | None:
     try:
         return silence.since[0]
     except IndexError:
         return None
 
 
-def _comes_first(silence: Silence) -> bool:
+def _comes_first(silence: IdleTimer) -> bool:
     return silence.ended_at is not None or silence.is_idle()

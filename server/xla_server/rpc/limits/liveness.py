@@ -14,7 +14,7 @@ _ROUND_SECONDS = 1.0
 _SHORTEST_ROUND_SECONDS = 0.1
 
 
-class Presence:
+class SessionReaper:
     """Ends sessions in a thread of its own, from time to time, until `close`."""
 
     def __init__(self, sessions: SessionRegistry, connections: Connections) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from xla_contract import malloc
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.connection_bytes import Received, received_bytes
-from xla_server.rpc.limits.idle_streams import Silence, SilentStreams
+from xla_server.rpc.limits.idle_streams import IdleStreams, IdleTimer
 from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
 
 _ROUND_SECONDS = 0.5
@@ -51,7 +51,7 @@ class MemoryPressure:
     def __init__(
         self,
         expected: ArrivingRequests,
-        silences: dict[Silence, None],
+        silences: dict[IdleTimer, None],
         limit_bytes: int,
         *,
         resident: Callable[[], int] = resident_bytes,
@@ -60,7 +60,7 @@ class MemoryPressure:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._requests = SlowRequests(expected, clock)
-        self._streams = SilentStreams(silences, received, clock)
+        self._streams = IdleStreams(silences, received, clock)
         self._limit = limit_bytes
         self._resident = resident
         self._trim = trim

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.rpc.calls.method_table import Row
+from xla_server.rpc.calls.method_table import MethodSpec
 from xla_server.rpc.methods import feeds, programs, runs, shared_memory, transfers
 from xla_server.rpc.methods.server_status import ServerRpcs
 from xla_server.rpc.methods.sessions import SessionRpcs
@@ -25,13 +25,13 @@ CAPABILITIES: Sequence[extension_pb2.Capability] = (
 """What this server has, for clients to ask for."""
 
 
-def extension_rows(
+def extension_methods(
     sessions: SessionRegistry,
     max_message_bytes: int,
     shared_memory_socket: str = "",
     pools: Pools | None = None,
     max_resident_bytes: int = 0,
-) -> dict[str, Row]:
+) -> dict[str, MethodSpec]:
     """Rpc name -> how it is answered.
 
     Without a socket for it there is no shared memory, and clients are told so. DescribeServer tells
@@ -41,13 +41,13 @@ def extension_rows(
     if shared_memory_socket:
         capabilities.append(extension_pb2.CAPABILITY_SHARED_MEMORY)
         capabilities.append(extension_pb2.CAPABILITY_SHARED_PIECES)
-    groups: Sequence[Mapping[str, Row]] = (
+    groups: Sequence[Mapping[str, MethodSpec]] = (
         SessionRpcs(sessions, capabilities, max_message_bytes, shared_memory_socket).rows,
         ServerRpcs(sessions, pools, max_resident_bytes).rows,
-        transfers.ROWS,
-        feeds.ROWS,
-        runs.ROWS,
-        programs.ROWS,
-        shared_memory.ROWS,
+        transfers.METHODS,
+        feeds.METHODS,
+        runs.METHODS,
+        programs.METHODS,
+        shared_memory.METHODS,
     )
     return dict(itertools.chain.from_iterable(group.items() for group in groups))

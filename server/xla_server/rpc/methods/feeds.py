@@ -20,23 +20,29 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.deferred import Answer
-from xla_server.rpc.calls.method_table import Deferred, Row, Streaming, Unary
+from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Streaming, Unary
 from xla_server.rpc.calls.response_memory import Response
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.decode.common import checked_device, shape_in
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds, FeedState
-from xla_server.sessions.feeds.infeed_stream import Arrival, Credit, InfeedStream, Refused, Report
+from xla_server.sessions.feeds.infeed_stream import (
+    Credit,
+    InfeedStream,
+    ReceivedItem,
+    RejectedItem,
+    Report,
+)
 from xla_server.sessions.feeds.outfeed_stream import BATCH_BYTES, OutfeedStream
-from xla_server.sessions.feeds.queue_entries import Waiting
-from xla_server.sessions.limits.response_memory import SessionAnswers
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.session_registry import Session
+from xla_server.sessions.feeds.queue_entries import WaitState
+from xla_server.sessions.limits.response_memory import SessionResponseMemory
+from xla_server.sessions.session import Session
+from xla_server.sessions.session_registry import SessionEntry
 
 
-def answering(answer: Answer, response: Response) -> Callable[[XlaError | None], None]:
+def respond_with(answer: Responder, response: Response) -> Callable[[XlaError | None], None]:
     """A callback that answers a call with `response`, or with the error it is given."""
     began_in = threading.get_ident()
 
@@ -55,7 +61,7 @@ def answering(answer: Answer, response: Response) -> Callable[[XlaError | None],
 # Streams ------------------------------------------------------------------------------------
 
 
-def _infeed(session: Session, stream: Stream, cancellation: Cancellation) -> None:
+def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
     start = _start_of(stream, "InfeedRequest")
     declared = _declared(start, "shape")
     feeds = _feeds(session.service, start)
@@ -103,7 +109,7 @@ def _receive_into(
         )
 
 
-def _arrival(item: extension_pb2.FeedItem, decoder: FeedItemDecoder) -> Arrival:
+def _arrival(item: extension_pb2.FeedItem, decoder: FeedItemDecoder) -> ReceivedItem:
     value = item.value
     literal: Literal | XlaError
     try:
@@ -111,8 +117,8 @@ def _arrival(item: extension_pb2.FeedItem, decoder: FeedItemDecoder) -> Arrival:
     except XlaError as error:
         literal = error
     if not value.elements:
-        return Arrival(item.sequence, literal, 1, len(value.data))
-    return Arrival(item.sequence, literal, array_count(value), data_byte_size(value))
+        return ReceivedItem(item.sequence, literal, 1, len(value.data))
+    return ReceivedItem(item.sequence, literal, array_count(value), data_byte_size(value))
 
 
 def _report(infeed: InfeedStream, stream: Stream, cancellation: Cancellation) -> None:
@@ -126,7 +132,7 @@ def _report(infeed: InfeedStream, stream: Stream, cancellation: Cancellation) ->
 
 
 def _report_to_proto(report: Report) -> extension_pb2.InfeedResponse:
-    if isinstance(report, Refused):
+    if isinstance(report, RejectedItem):
         return extension_pb2.InfeedResponse(
             refused=extension_pb2.ItemRefused(
                 sequence=report.sequence,
@@ -142,7 +148,7 @@ def _report_to_proto(report: Report) -> extension_pb2.InfeedResponse:
     )
 
 
-def _outfeed(session: Session, stream: Stream, cancellation: Cancellation) -> None:
+def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
     start = _start_of(stream, "OutfeedRequest")
     declared = _declared(start, "shape_with_layout")
     if start.next_sequence < 0:
@@ -174,7 +180,7 @@ def _outfeed(session: Session, stream: Stream, cancellation: Cancellation) -> No
 
 
 def _room(
-    answers: SessionAnswers, batch: Sequence[tuple[int, Literal]]
+    answers: SessionResponseMemory, batch: Sequence[tuple[int, Literal]]
 ) -> contextlib.AbstractContextManager[None]:
     """Room for a message of more than BATCH_BYTES, which holds one item then."""
     size = batch[0][1].shape.byte_size if len(batch) == 1 else 0
@@ -203,7 +209,7 @@ def _listen(outfeed: OutfeedStream, stream: Stream, cancellation: Cancellation) 
 
 
 def _describe(
-    service: XlaService, request: extension_pb2.DescribeFeedsRequest, _: Cancellation
+    service: Session, request: extension_pb2.DescribeFeedsRequest, _: Cancellation
 ) -> extension_pb2.DescribeFeedsResponse:
     feeds = _feeds(service, request)
     return extension_pb2.DescribeFeedsResponse(
@@ -213,25 +219,25 @@ def _describe(
 
 
 def _drain(
-    service: XlaService,
+    service: Session,
     request: extension_pb2.DrainFeedRequest,
     cancellation: Cancellation,
-    answer: Answer,
+    answer: Responder,
 ) -> None:
     feeds = _feeds(service, request)
     drain = feeds.drain_infeed if _is_infeed(request) else feeds.drain_outfeed
-    drain(cancellation, answering(answer, extension_pb2.DrainFeedResponse()))
+    drain(cancellation, respond_with(answer, extension_pb2.DrainFeedResponse()))
 
 
 def _close(
-    service: XlaService, request: extension_pb2.CloseFeedRequest, _: Cancellation
+    service: Session, request: extension_pb2.CloseFeedRequest, _: Cancellation
 ) -> extension_pb2.CloseFeedResponse:
     feeds = _feeds(service, request)
     close = feeds.close_infeed if _is_infeed(request) else feeds.close_outfeed
     return extension_pb2.CloseFeedResponse(discarded=close(discard=request.discard))
 
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {
         "Infeed": Streaming(_infeed),
         "Outfeed": Streaming(_outfeed),
@@ -256,7 +262,7 @@ def _declared(start: Any, field: str) -> Shape | None:
     return None if shape is None else shape.with_default_layout()
 
 
-def _feeds(service: XlaService, request: Any) -> DeviceFeeds:
+def _feeds(service: Session, request: Any) -> DeviceFeeds:
     """The feeds of the device a request names."""
     return service.devices.feeds_of_replica(checked_device(request), 0)
 
@@ -291,7 +297,7 @@ def _state_to_proto(state: FeedState) -> extension_pb2.FeedState:
     )
 
 
-def _waiting_to_proto(waiting: Waiting) -> extension_pb2.FeedWaiter:
+def _waiting_to_proto(waiting: WaitState) -> extension_pb2.FeedWaiter:
     user = waiting.user
     return extension_pb2.FeedWaiter(
         instruction=user.instruction,

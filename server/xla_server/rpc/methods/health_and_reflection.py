@@ -14,11 +14,11 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
 from xla_server.identity.identity import Identity
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads.request_threads import Arrivals
-from xla_server.rpc.threads.thread_pool import Threads
+from xla_server.rpc.threads.request_threads import RequestThreadPool
+from xla_server.rpc.threads.thread_pool import ThreadPool
 
 _OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
 """Names health is known under; the empty one is the server as a whole."""
@@ -37,12 +37,12 @@ class _Check:
     """The unary rpc of health, whose threads wait for no other call. It needs no credentials."""
 
     def __init__(
-        self, servicer: health.HealthServicer, expected: ArrivingRequests, calls: CallPlaces
+        self, servicer: health.HealthServicer, expected: ArrivingRequests, calls: CallAdmission
     ) -> None:
         self._servicer = servicer
-        self._threads = Threads(_CHECK_THREADS, "health")
+        self._threads = ThreadPool(_CHECK_THREADS, "health")
         # Read by grpc.
-        self.experimental_thread_pool = Arrivals(self._threads, expected, calls)
+        self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         """Say how a service is; NOT_FOUND when there is none of the name."""
@@ -73,14 +73,14 @@ class _Watch:
         self,
         servicer: health.HealthServicer,
         expected: ArrivingRequests,
-        calls: CallPlaces,
+        calls: CallAdmission,
         gate: Gate,
     ) -> None:
         self._servicer = servicer
         self._gate = gate
-        self._threads = Threads(_WATCH_THREADS, "health-watch")
+        self._threads = ThreadPool(_WATCH_THREADS, "health-watch")
         # Read by grpc.
-        self.experimental_thread_pool = Arrivals(self._threads, expected, calls, gate=gate)
+        self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls, gate=gate)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
         """Say how a service is, and again whenever that changes."""
@@ -99,24 +99,24 @@ class _Reflection:
     def __init__(
         self,
         expected: ArrivingRequests,
-        silences: dict[Silence, None],
-        calls: CallPlaces,
+        silences: dict[IdleTimer, None],
+        calls: CallAdmission,
         gate: Gate,
     ) -> None:
         self._gate = gate
         names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
         self._servicer: Any = reflection.ReflectionServicer(names, _reflection_pool())
         self._silences = silences
-        self._threads = Threads(_REFLECTION_THREADS, "reflection")
+        self._threads = ThreadPool(_REFLECTION_THREADS, "reflection")
         # Read by grpc; in the server's default threads open streams would hold up health.
-        self.experimental_thread_pool = Arrivals(
+        self.experimental_thread_pool = RequestThreadPool(
             self._threads, expected, calls, is_streamed=True, gate=gate
         )
 
     def __call__(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         """Answer the questions of one stream."""
         _require_admitted(self._gate, context, _REFLECTION_PATH)
-        silence = Silence(context.peer(), lambda _: context.cancel(), context.cancel)
+        silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
         # Nothing is lost with a stream: each question is one by itself.
         silence.is_idle = lambda: True
         self._silences[silence] = None
@@ -132,7 +132,7 @@ class _Reflection:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _heard(requests: Iterator[Any], silence: Silence) -> Iterator[Any]:
+def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
     """The messages of a stream, which is silent while the next one is waited for."""
     while True:
         silence.since.append(time.monotonic())
@@ -149,8 +149,8 @@ class Discovery:
         self,
         server: grpc.Server,
         expected: ArrivingRequests,
-        silences: dict[Silence, None],
-        calls: CallPlaces,
+        silences: dict[IdleTimer, None],
+        calls: CallAdmission,
         gate: Gate | None = None,
     ) -> None:
         gate = Gate() if gate is None else gate

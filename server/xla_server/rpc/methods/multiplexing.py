@@ -27,15 +27,15 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.active_calls import shutting_down
 from xla_server.rpc.calls.boundary import Boundary
-from xla_server.rpc.calls.deferred import Answer
-from xla_server.rpc.calls.method_table import Deferred, Row, Unary
-from xla_server.rpc.calls.response_memory import LARGE_BYTES, Response, discard, room_of
-from xla_server.rpc.calls.retry import deferring
+from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
+from xla_server.rpc.calls.response_memory import LARGE_BYTES, Response, discard, reservation_of
+from xla_server.rpc.calls.retry import retry_when_ready
 from xla_server.rpc.calls.streaming import Stream
-from xla_server.rpc.methods.multiplexing_watchdog import ConversationWatch
+from xla_server.rpc.methods.multiplexing_watchdog import StreamWatchdog
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.limits.response_memory import AnswerRoom
-from xla_server.sessions.session_registry import Session
+from xla_server.sessions.limits.response_memory import ResponseReservation
+from xla_server.sessions.session_registry import SessionEntry
 
 _CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 
@@ -48,24 +48,24 @@ MAX_BACKLOG_BYTES = 16 << 20
 _IN_PLACE = frozenset({Pool.SHORT, Pool.EXECUTE})
 """Calls that the reading thread answers. Others have few threads, which all clients share."""
 
-Begin: TypeAlias = Callable[[Any, bytes, Cancellation, Answer], None]
+Begin: TypeAlias = Callable[[Any, bytes, Cancellation, Responder], None]
 """Begins a call on a service, or of a Caller, given the bytes of its request; does not raise."""
 
-_Outgoing: TypeAlias = tuple[bytes, AnswerRoom | None]
+_Outgoing: TypeAlias = tuple[bytes, ResponseReservation | None]
 """An answer, and the room it has until it is sent."""
 
 
-class Conversations:
+class MultiplexedStreams:
     """The streams of Converse of one server. `rows` are by paths without the first slash."""
 
     def __init__(
-        self, rows: Mapping[str, tuple[Rpc, Row]], pools: Pools, boundary: Boundary
+        self, rows: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
     ) -> None:
         self.boundary = boundary
         self.threads = pools.executor(Pool.STREAM)
         self.calls = pools.calls
-        self.watch = ConversationWatch()
-        self._open: set[Conversation] = set()
+        self.watch = StreamWatchdog()
+        self._open: set[MultiplexedStream] = set()
         self._is_draining = False
         self._lock = threading.Lock()
         self.methods: dict[str, tuple[Rpc, Begin]] = {
@@ -79,9 +79,9 @@ class Conversations:
             if isinstance(row, Unary) and not row.has_session
         }
 
-    def serve(self, session: Session, stream: Stream, cancellation: Cancellation) -> None:
+    def serve(self, session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
         """Answer the calls of one stream until it ends."""
-        conversation = Conversation(self, session, stream, cancellation)
+        conversation = MultiplexedStream(self, session, stream, cancellation)
         with self._lock:
             self._open.add(conversation)
             is_draining = self._is_draining
@@ -113,21 +113,25 @@ class Conversations:
 def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
     executor = pools.executor(row.pool)
     decode = row.decode
-    method = deferring(row.method, executor) if isinstance(row, Unary) else row.method
+    method = retry_when_ready(row.method, executor) if isinstance(row, Unary) else row.method
 
-    def in_place(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
+    def in_place(
+        service: Any, request: bytes, cancellation: Cancellation, answer: Responder
+    ) -> None:
         try:
             method(service, boundary.parse(rpc, request, decode), cancellation, answer)
         except BaseException as error:
             answer.failed(error)
 
-    def in_pool(service: Any, request: bytes, cancellation: Cancellation, answer: Answer) -> None:
+    def in_pool(
+        service: Any, request: bytes, cancellation: Cancellation, answer: Responder
+    ) -> None:
         executor.submit_for(service.flow, in_place, service, request, cancellation, answer)
 
     return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
 
 
-class _ConversationAnswer(Answer):
+class _ConversationAnswer(Responder):
     """An answer that is sent by the thread that made it, or else by one of those of streams.
 
     Few threads that all clients share must not wait for one that does not read.
@@ -170,7 +174,7 @@ class _Call:
     )
 
     def __init__(
-        self, conversation: "Conversation", request: extension_pb2.ConverseRequest, rpc: Rpc
+        self, conversation: "MultiplexedStream", request: extension_pb2.ConverseRequest, rpc: Rpc
     ) -> None:
         self._conversation = conversation
         self._number = request.id
@@ -199,7 +203,7 @@ class _Call:
             response.response = serialize(self._rpc, made)
             data = serialize(self._rpc, response)
             if len(data) >= LARGE_BYTES:
-                room = room_of(conversation.answers, made, len(data))
+                room = reservation_of(conversation.answers, made, len(data))
         except BaseException as error:
             discard(made)
             response.ClearField("response")
@@ -209,13 +213,13 @@ class _Call:
         return True
 
 
-class Conversation:
+class MultiplexedStream:
     """One stream: its calls in progress, and which thread reads."""
 
     def __init__(
         self,
-        shared: Conversations,
-        session: Session,
+        shared: MultiplexedStreams,
+        session: SessionEntry,
         stream: Stream,
         cancellation: Cancellation,
     ) -> None:
@@ -285,7 +289,9 @@ class Conversation:
                 following = deadline
         return following
 
-    def answer(self, number: int, call: _Call, response: bytes, room: AnswerRoom | None) -> None:
+    def answer(
+        self, number: int, call: _Call, response: bytes, room: ResponseReservation | None
+    ) -> None:
         """Send an answer and release its room, unless another thread is sending, which then does.
 
         So no more than one thread of a stream waits for its client. One that is gone needs none.
@@ -458,5 +464,5 @@ def _raise(error: BaseException) -> Response:
     raise error
 
 
-def _refuse(_: Any, __: bytes, ___: Cancellation, ____: Answer) -> None:
+def _refuse(_: Any, __: bytes, ___: Cancellation, ____: Responder) -> None:
     raise AssertionError("a refused call is not begun")

@@ -17,7 +17,7 @@ _PATIENCE = 50
 """Looks without a call before it sleeps."""
 
 
-class Watched(Protocol):
+class MonitoredStream(Protocol):
     """A stream, as the watch sees it."""
 
     answering: int
@@ -29,19 +29,19 @@ class Watched(Protocol):
         """End calls whose deadline has passed; gives the next deadline."""
 
 
-class ConversationWatch:
+class StreamWatchdog:
     """One thread for all streams, there as long as there is one. Any thread may use it."""
 
     def __init__(self) -> None:
         self.is_asleep = False
         """Whether it must be woken to see a call."""
-        self._seen: dict[Watched, int] = {}
+        self._seen: dict[MonitoredStream, int] = {}
         self._thread: threading.Thread | None = None
         self._woken = threading.Event()
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def watching(self, stream: Watched) -> Iterator[None]:
+    def watching(self, stream: MonitoredStream) -> Iterator[None]:
         """Look after a stream until the block ends."""
         with self._lock:
             self._seen[stream] = 0
@@ -77,7 +77,7 @@ class ConversationWatch:
             self._sleep(streams, deadline)
             quiet = 0
 
-    def _sleep(self, streams: list[tuple[Watched, int]], deadline: float | None) -> None:
+    def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
         """Sleep until there is a call or the next deadline."""
         self._woken.clear()
         self.is_asleep = True
@@ -86,7 +86,7 @@ class ConversationWatch:
             self._woken.wait(_wait_seconds(deadline))
         self.is_asleep = False
 
-    def _look(self, streams: list[tuple[Watched, int]]) -> tuple[bool, float | None]:
+    def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
         """Whether there are calls, and the next deadline."""
         now = time.monotonic()
         is_busy = False

@@ -10,7 +10,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.options import DumpFormat, Pattern
 from xla_server.buffers.work import Work
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import Response, held
 from xla_server.rpc.decode.module_forms import FORMATS, converted, read_source
 from xla_server.rpc.decode.programs import read_compile_request
@@ -21,11 +21,11 @@ from xla_server.sessions.runs.explanations import (
     explain,
     explanation_bytes,
 )
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 
 
 def _compile_module(
-    service: XlaService, request: extension_pb2.CompileModuleRequest, cancellation: Cancellation
+    service: Session, request: extension_pb2.CompileModuleRequest, cancellation: Cancellation
 ) -> extension_pb2.CompileModuleResponse:
     with service.runner.counted_as_compiling():
         proto = read_source(request.module)
@@ -41,7 +41,7 @@ def _compile_module(
 
 
 def _convert_module(
-    service: XlaService, request: extension_pb2.ConvertModuleRequest, _: Cancellation
+    service: Session, request: extension_pb2.ConvertModuleRequest, _: Cancellation
 ) -> extension_pb2.ConvertModuleResponse:
     limits = service.limits
     with service.runner.counted_as_compiling():
@@ -54,7 +54,7 @@ def _convert_module(
 
 
 def _analyze_executable(
-    service: XlaService, request: extension_pb2.AnalyzeExecutableRequest, _: Cancellation
+    service: Session, request: extension_pb2.AnalyzeExecutableRequest, _: Cancellation
 ) -> extension_pb2.AnalyzeExecutableResponse:
     analysis = analyse(service.runner, _handle(request))
     use = analysis.memory
@@ -73,7 +73,7 @@ def _analyze_executable(
 
 
 def _explain_executable(
-    service: XlaService,
+    service: Session,
     request: extension_pb2.ExplainExecutableRequest,
     cancellation: Cancellation,
 ) -> Response:
@@ -96,7 +96,7 @@ def _explain_executable(
     return held(service.answers, limit, made)
 
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {
         "CompileModule": Unary(Pool.COMPILE, _compile_module),
         "ConvertModule": Unary(Pool.COMPILE, _convert_module, is_stateless=True),

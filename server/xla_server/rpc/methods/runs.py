@@ -11,24 +11,24 @@ from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import fill_value
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.deferred import Answer
-from xla_server.rpc.calls.method_table import Deferred, Row, Unary
-from xla_server.rpc.calls.response_memory import LARGE_BYTES, HeldAnswer, Response, held
+from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
+from xla_server.rpc.calls.response_memory import LARGE_BYTES, AccountedResponse, Response, held
 from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto
 from xla_server.rpc.decode.runs import named_values, read_run
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.limits.response_memory import AnswerRoom
+from xla_server.sessions.limits.response_memory import ResponseReservation
 from xla_server.sessions.runs.batch import Batch
-from xla_server.sessions.runs.run import Outcome, PlannedRun
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.values.futures import NotYetError
+from xla_server.sessions.runs.run import PlannedRun, StepOutcome
+from xla_server.sessions.session import Session
+from xla_server.sessions.values.futures import ValuePendingError
 from xla_server.sessions.values.value_table import Reservation
 
 
 def _run(
-    service: XlaService, request: extension_pb2.RunRequest, cancellation: Cancellation
+    service: Session, request: extension_pb2.RunRequest, cancellation: Cancellation
 ) -> Response:
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
         for value in run.pending:
@@ -50,11 +50,11 @@ def _run(
                 service.running.give_back()
 
 
-def run_in_place(
-    service: XlaService,
+def run_with_slot(
+    service: Session,
     request: extension_pb2.RunRequest,
     cancellation: Cancellation,
-    room: AnswerRoom | None = None,
+    room: ResponseReservation | None = None,
 ) -> extension_pb2.RunResponse:
     """A run in a place of `service.running` that the caller has taken; `room` is its answer's.
 
@@ -68,7 +68,7 @@ def run_in_place(
 
 
 def _execute(
-    service: XlaService, run: PlannedRun, cancellation: Cancellation, memory: Reservation
+    service: Session, run: PlannedRun, cancellation: Cancellation, memory: Reservation
 ) -> extension_pb2.RunResponse:
     with run.executing(cancellation, memory) as outcomes:
         response = extension_pb2.RunResponse()
@@ -89,7 +89,7 @@ def _execute(
         return response
 
 
-def _fill_result(result: extension_pb2.RunResult, outcome: Outcome) -> None:
+def _fill_result(result: extension_pb2.RunResult, outcome: StepOutcome) -> None:
     fill_profile(result.profile, outcome.profile)
     if outcome.value is not None:
         fill_value(result.value, outcome.value)
@@ -100,13 +100,13 @@ def _fill_result(result: extension_pb2.RunResult, outcome: Outcome) -> None:
 
 
 def _run_batch(
-    service: XlaService,
+    service: Session,
     request: extension_pb2.RunBatchRequest,
     cancellation: Cancellation,
-    answer: Answer,
+    answer: Responder,
 ) -> None:
-    room = AnswerRoom(service.answers)
-    run_one = functools.partial(run_in_place, service, room=room)
+    room = ResponseReservation(service.answers)
+    run_one = functools.partial(run_with_slot, service, room=room)
 
     def begin() -> None:
         try:
@@ -120,7 +120,7 @@ def _run_batch(
                 run_one,
                 done,
             ).start()
-        except NotYetError as error:
+        except ValuePendingError as error:
             wait(error, lambda: service.submit(begin), cancellation, answer)
         except BaseException as error:
             answer.failed(error)
@@ -134,7 +134,7 @@ def _run_batch(
             return
         response = extension_pb2.RunBatchResponse(outcomes=map(_outcome, outcomes))
         if room.byte_size >= LARGE_BYTES:
-            answer.done(HeldAnswer(response, room))
+            answer.done(AccountedResponse(response, room))
         else:
             room.release()
             answer.done(response)
@@ -157,7 +157,7 @@ def _outcome(outcome: "extension_pb2.RunResponse | XlaError") -> extension_pb2.R
 
 
 def _launch(
-    service: XlaService, request: extension_pb2.LaunchRequest, _: Cancellation
+    service: Session, request: extension_pb2.LaunchRequest, _: Cancellation
 ) -> extension_pb2.LaunchResponse:
     execution = service.executions.launch(read_run(request.run))
     return extension_pb2.LaunchResponse(
@@ -170,14 +170,14 @@ def _launch(
 
 
 def _cancel_execution(
-    service: XlaService, request: extension_pb2.CancelExecutionRequest, _: Cancellation
+    service: Session, request: extension_pb2.CancelExecutionRequest, _: Cancellation
 ) -> extension_pb2.CancelExecutionResponse:
     was_running = service.executions.cancel(request.execution.handle)
     return extension_pb2.CancelExecutionResponse(was_running=was_running)
 
 
 def wait_for_execution(
-    service: XlaService, request: xla_pb2.WaitForExecutionRequest, _: Cancellation
+    service: Session, request: xla_pb2.WaitForExecutionRequest, _: Cancellation
 ) -> xla_pb2.WaitForExecutionResponse:
     """WaitForExecution of XlaService."""
     waited = service.executions.wait(request.execution.handle)
@@ -187,7 +187,7 @@ def wait_for_execution(
     return response
 
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {
         "Run": Unary(Pool.EXECUTE, _run),
         "RunBatch": Deferred(Pool.EXECUTE, _run_batch),

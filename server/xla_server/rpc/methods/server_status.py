@@ -8,12 +8,12 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.limits.memory_pressure import resident_bytes
 from xla_server.rpc.methods.sessions import SERVER_NAME, quotas_proto
 from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.session_registry import Session, SessionRegistry
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
 
 _MAX_SESSIONS = 256
 """Sessions in one answer of DescribeServer, as the contract says."""
@@ -32,7 +32,7 @@ class ServerRpcs:
         self._started = time.monotonic()
 
     @property
-    def rows(self) -> Mapping[str, Row]:
+    def rows(self) -> Mapping[str, MethodSpec]:
         """The rows of the rpcs by name."""
         return MappingProxyType(
             {"DescribeServer": Unary(Pool.SHORT, self._describe, has_session=False)}
@@ -75,7 +75,7 @@ class ServerRpcs:
         response.described_sessions.extend(found[: request.sessions or _MAX_SESSIONS])
         return response
 
-    def _summary(self, session: Session) -> extension_pb2.SessionSummary:
+    def _summary(self, session: SessionEntry) -> extension_pb2.SessionSummary:
         return extension_pb2.SessionSummary(
             identity=session.caller.identity,
             is_attached=bool(session.attached),

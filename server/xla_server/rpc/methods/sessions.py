@@ -9,7 +9,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.decode.common import data_handles
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
@@ -20,7 +20,7 @@ from xla_server.sessions.handle_listing import (
 )
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
 
 SERVER_NAME = f"xla-service {importlib.metadata.version('xla-service')}"
@@ -53,7 +53,7 @@ class SessionRpcs:
         self._shared_memory_socket = shared_memory_socket
 
     @property
-    def rows(self) -> Mapping[str, Row]:
+    def rows(self) -> Mapping[str, MethodSpec]:
         """By the names of the rpcs."""
         return MappingProxyType(
             {
@@ -83,13 +83,13 @@ class SessionRpcs:
         )
 
     def _close(
-        self, service: XlaService, _: extension_pb2.CloseSessionRequest, __: Cancellation
+        self, service: Session, _: extension_pb2.CloseSessionRequest, __: Cancellation
     ) -> extension_pb2.CloseSessionResponse:
         self._sessions.close(self._sessions.of(service))
         return extension_pb2.CloseSessionResponse()
 
     def _describe(
-        self, service: XlaService, _: extension_pb2.DescribeSessionRequest, __: Cancellation
+        self, service: Session, _: extension_pb2.DescribeSessionRequest, __: Cancellation
     ) -> extension_pb2.DescribeSessionResponse:
         return extension_pb2.DescribeSessionResponse(
             quotas=quotas_proto(service.quotas),
@@ -103,7 +103,7 @@ class SessionRpcs:
 
 
 def _describe_handles(
-    service: XlaService, request: extension_pb2.DescribeHandlesRequest, _: Cancellation
+    service: Session, request: extension_pb2.DescribeHandlesRequest, _: Cancellation
 ) -> extension_pb2.DescribeHandlesResponse:
     if request.handles and request.after:
         raise InvalidArgumentError(

@@ -8,14 +8,14 @@ from xla_contract.errors import XlaError
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.decode.common import checked_device, shape_in
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 
 
 def _allocate(
-    service: XlaService, request: xla_extension_pb2.AllocateSharedRequest, _: Cancellation
+    service: Session, request: xla_extension_pb2.AllocateSharedRequest, _: Cancellation
 ) -> xla_extension_pb2.AllocateSharedResponse:
     offset, size = service.shared_memory.allocate(request.bytes)
     return xla_extension_pb2.AllocateSharedResponse(
@@ -24,14 +24,14 @@ def _allocate(
 
 
 def _free(
-    service: XlaService, request: xla_extension_pb2.FreeSharedRequest, _: Cancellation
+    service: Session, request: xla_extension_pb2.FreeSharedRequest, _: Cancellation
 ) -> xla_extension_pb2.FreeSharedResponse:
     service.shared_memory.free(request.offsets)
     return xla_extension_pb2.FreeSharedResponse()
 
 
 def _upload(
-    service: XlaService, request: xla_extension_pb2.UploadSharedRequest, _: Cancellation
+    service: Session, request: xla_extension_pb2.UploadSharedRequest, _: Cancellation
 ) -> xla_extension_pb2.UploadSharedResponse:
     handle = service.shared_memory.upload(
         request.offset, shape_in(request, "shape"), checked_device(request)
@@ -40,7 +40,7 @@ def _upload(
 
 
 def _upload_pieces(
-    service: XlaService,
+    service: Session,
     request: xla_extension_pb2.UploadSharedPiecesRequest,
     cancellation: Cancellation,
 ) -> xla_extension_pb2.UploadSharedPiecesResponse:
@@ -59,7 +59,7 @@ def _upload_pieces(
 
 
 def _download(
-    service: XlaService,
+    service: Session,
     request: xla_extension_pb2.DownloadSharedRequest,
     cancellation: Cancellation,
 ) -> xla_extension_pb2.DownloadSharedResponse:
@@ -73,7 +73,7 @@ def _download(
     )
 
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {
         "AllocateShared": Unary(Pool.SHORT, _allocate),
         "FreeShared": Unary(Pool.SHORT, _free),

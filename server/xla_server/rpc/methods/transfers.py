@@ -10,17 +10,17 @@ from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.method_table import Row, Streaming, Unary
+from xla_server.rpc.calls.method_table import MethodSpec, Streaming, Unary
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.decode.common import checked_device, shape_in
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.session_registry import Session
+from xla_server.sessions.session import Session
+from xla_server.sessions.session_registry import SessionEntry
 from xla_server.sessions.transfers.download import Download
-from xla_server.sessions.values.futures import NotYetError
+from xla_server.sessions.values.futures import ValuePendingError
 
 
-def _upload(session: Session, stream: Stream, cancellation: Cancellation) -> None:
+def _upload(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
     first = stream.receive()
     if first is None or first.WhichOneof("part") != "start":
         raise InvalidArgumentError(
@@ -54,7 +54,7 @@ def _parsed(stream: Stream, message: bytes) -> ChunkView:
 
 
 def _get_upload(
-    service: XlaService, request: xla_extension_pb2.GetUploadRequest, _: Cancellation
+    service: Session, request: xla_extension_pb2.GetUploadRequest, _: Cancellation
 ) -> xla_extension_pb2.GetUploadResponse:
     state = service.uploads.state(request.upload_id)
     data = None if state.handle is None else _data(state.handle)
@@ -62,13 +62,13 @@ def _get_upload(
 
 
 def _abandon_upload(
-    service: XlaService, request: xla_extension_pb2.AbandonUploadRequest, _: Cancellation
+    service: Session, request: xla_extension_pb2.AbandonUploadRequest, _: Cancellation
 ) -> xla_extension_pb2.AbandonUploadResponse:
     service.uploads.abandon(request.upload_id)
     return xla_extension_pb2.AbandonUploadResponse()
 
 
-def _download(session: Session, stream: Stream, cancellation: Cancellation) -> None:
+def _download(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
     service = session.service
     request = stream.receive()
     handle = request.data.handle if request.HasField("data") else None
@@ -78,7 +78,7 @@ def _download(session: Session, stream: Stream, cancellation: Cancellation) -> N
             with service.downloading(handle, shape, request.offset) as download:
                 _send_chunks(download, stream, cancellation)
             return
-        except NotYetError as error:
+        except ValuePendingError as error:
             _wait(error, cancellation)
 
 
@@ -96,7 +96,7 @@ def _head(shape: Shape, dynamic_sizes: tuple[int, ...]) -> bytes:
     ).SerializeToString()
 
 
-def _wait(pending: NotYetError, cancellation: Cancellation) -> None:
+def _wait(pending: ValuePendingError, cancellation: Cancellation) -> None:
     """Wait for what a call needs; a stream has a thread of its own to do it in."""
     woken = threading.Event()
     forget_value = pending.awaited.when_done(woken.set)
@@ -113,7 +113,7 @@ def _data(handle: int) -> xla_data_pb2.GlobalDataHandle:
     return xla_data_pb2.GlobalDataHandle(handle=handle)
 
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {
         "Upload": Streaming(_upload),
         "GetUpload": Unary(Pool.SHORT, _get_upload),

@@ -10,28 +10,28 @@ from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
 from xla_contract.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.deferred import Answer
-from xla_server.rpc.calls.method_table import Deferred, Row, Unary
-from xla_server.rpc.calls.response_memory import Response, discard, held_literal
+from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
+from xla_server.rpc.calls.response_memory import Response, accounted_literal, discard
 from xla_server.rpc.decode.common import data_handles, device_in, fill_profile, shape_in
 from xla_server.rpc.decode.programs import read_compile_request, read_devices, read_program
-from xla_server.rpc.methods.feeds import answering
+from xla_server.rpc.methods.feeds import respond_with
 from xla_server.rpc.methods.runs import wait_for_execution
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.feeds.device_feeds import LentLiteral
-from xla_server.sessions.runs.requests import Executed, GraphRequest
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.feeds.device_feeds import BorrowedLiteral
+from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
+from xla_server.sessions.session import Session
 
 
 def _unregister(
-    service: XlaService, request: xla_pb2.UnregisterRequest, _: Cancellation
+    service: Session, request: xla_pb2.UnregisterRequest, _: Cancellation
 ) -> xla_pb2.UnregisterResponse:
     service.unregister([data.handle for data in request.data])
     return xla_pb2.UnregisterResponse()
 
 
 def _deconstruct_tuple(
-    service: XlaService, request: xla_pb2.DeconstructTupleRequest, _: Cancellation
+    service: Session, request: xla_pb2.DeconstructTupleRequest, _: Cancellation
 ) -> xla_pb2.DeconstructTupleResponse:
     tuple_handle = request.tuple_handle.handle if request.HasField("tuple_handle") else None
     return xla_pb2.DeconstructTupleResponse(
@@ -40,21 +40,21 @@ def _deconstruct_tuple(
 
 
 def _unpack(
-    service: XlaService, request: xla_pb2.UnpackRequest, _: Cancellation
+    service: Session, request: xla_pb2.UnpackRequest, _: Cancellation
 ) -> xla_pb2.UnpackResponse:
     handle = request.data.handle if request.HasField("data") else None
     return xla_pb2.UnpackResponse(tied_data=data_handles(service.deconstruct_tuple(handle)))
 
 
 def _get_shape(
-    service: XlaService, request: xla_pb2.GetShapeRequest, _: Cancellation
+    service: Session, request: xla_pb2.GetShapeRequest, _: Cancellation
 ) -> xla_pb2.GetShapeResponse:
     handle = request.data.handle if request.HasField("data") else None
     return xla_pb2.GetShapeResponse(shape=shape_to_proto(service.get_shape(handle)))
 
 
 def _get_computation_graph_stats(
-    service: XlaService, request: xla_pb2.ComputationGraphStatsRequest, _: Cancellation
+    service: Session, request: xla_pb2.ComputationGraphStatsRequest, _: Cancellation
 ) -> xla_pb2.ComputationStatsResponse:
     program = request.computation if request.HasField("computation") else None
     cost = service.get_computation_graph_stats(read_program(program))
@@ -66,22 +66,22 @@ def _get_computation_graph_stats(
 
 
 def _load_data(
-    service: XlaService, request: xla_pb2.LoadDataRequest, _: Cancellation
+    service: Session, request: xla_pb2.LoadDataRequest, _: Cancellation
 ) -> xla_pb2.LoadDataResponse:
     service.load_data(request.columnio_tablet_path)
 
 
 def _transfer_to_client(
-    service: XlaService, request: xla_pb2.TransferToClientRequest, _: Cancellation
+    service: Session, request: xla_pb2.TransferToClientRequest, _: Cancellation
 ) -> Response:
     handle = request.data.handle if request.HasField("data") else None
     shape = shape_in(request, "shape_with_layout")
     literal = service.transfer_to_client(handle, shape)
-    return held_literal(service.answers, xla_pb2.TransferToClientResponse(), literal)
+    return accounted_literal(service.answers, xla_pb2.TransferToClientResponse(), literal)
 
 
 def _transfer_to_server(
-    service: XlaService,
+    service: Session,
     received: LiteralMessage[xla_pb2.TransferToServerRequest],
     _: Cancellation,
 ) -> xla_pb2.TransferToServerResponse:
@@ -90,10 +90,10 @@ def _transfer_to_server(
 
 
 def _transfer_to_infeed(
-    service: XlaService,
+    service: Session,
     received: LiteralMessage[xla_pb2.TransferToInfeedRequest],
     cancellation: Cancellation,
-    answer: Answer,
+    answer: Responder,
 ) -> None:
     request = received.message
     service.transfer_to_infeed(
@@ -101,27 +101,27 @@ def _transfer_to_infeed(
         request.replica_id,
         device_in(request),
         cancellation,
-        answering(answer, xla_pb2.TransferToInfeedResponse()),
+        respond_with(answer, xla_pb2.TransferToInfeedResponse()),
     )
 
 
 def _transfer_from_outfeed(
-    service: XlaService,
+    service: Session,
     request: xla_pb2.TransferFromOutfeedRequest,
     cancellation: Cancellation,
-    answer: Answer,
+    answer: Responder,
 ) -> None:
-    def done(lent: LentLiteral | XlaError) -> None:
+    def done(lent: BorrowedLiteral | XlaError) -> None:
         if isinstance(lent, XlaError):
             answer.failed(lent)
         else:
             answer.later(functools.partial(taken, lent))
 
-    def taken(lent: LentLiteral) -> Response:
+    def taken(lent: BorrowedLiteral) -> Response:
         response: Response = b""
         try:
             message = xla_pb2.TransferFromOutfeedResponse()
-            response = held_literal(service.answers, message, lent.literal())
+            response = accounted_literal(service.answers, message, lent.literal())
             cancellation.check()
         except BaseException:
             discard(response)
@@ -140,25 +140,25 @@ def _transfer_from_outfeed(
 
 
 def _reset_device(
-    service: XlaService, request: xla_pb2.ResetDeviceRequest, _: Cancellation
+    service: Session, request: xla_pb2.ResetDeviceRequest, _: Cancellation
 ) -> xla_pb2.ResetDeviceResponse:
     service.reset_device()
     return xla_pb2.ResetDeviceResponse()
 
 
 def _compute_constant_graph(
-    service: XlaService, request: xla_pb2.ComputeConstantGraphRequest, cancellation: Cancellation
+    service: Session, request: xla_pb2.ComputeConstantGraphRequest, cancellation: Cancellation
 ) -> Response:
     program = request.computation if request.HasField("computation") else None
     layout: Layout | None = None
     if request.HasField("output_layout"):
         layout = layout_from_proto(request.output_layout)
     literal = service.compute_constant_graph(read_program(program), layout, cancellation)
-    return held_literal(service.answers, xla_pb2.ComputeConstantResponse(), literal)
+    return accounted_literal(service.answers, xla_pb2.ComputeConstantResponse(), literal)
 
 
 def _get_device_handles(
-    service: XlaService, request: xla_pb2.GetDeviceHandlesRequest, _: Cancellation
+    service: Session, request: xla_pb2.GetDeviceHandlesRequest, _: Cancellation
 ) -> xla_pb2.GetDeviceHandlesResponse:
     handles = service.devices.handles(request.device_count)
     return xla_pb2.GetDeviceHandlesResponse(
@@ -170,7 +170,7 @@ def _get_device_handles(
 
 
 def _create_channel_handle(
-    service: XlaService, request: xla_pb2.CreateChannelHandleRequest, _: Cancellation
+    service: Session, request: xla_pb2.CreateChannelHandleRequest, _: Cancellation
 ) -> xla_pb2.CreateChannelHandleResponse:
     handle, channel_type = service.channels.create(request.channel_type)
     return xla_pb2.CreateChannelHandleResponse(
@@ -179,7 +179,7 @@ def _create_channel_handle(
 
 
 def _compile(
-    service: XlaService, request: xla_pb2.CompileRequest, cancellation: Cancellation
+    service: Session, request: xla_pb2.CompileRequest, cancellation: Cancellation
 ) -> xla_pb2.CompileResponse:
     handle = service.runner.compile(
         read_compile_request(
@@ -193,7 +193,7 @@ def _compile(
 
 
 def _execute(
-    service: XlaService, request: xla_pb2.ExecuteRequest, cancellation: Cancellation
+    service: Session, request: xla_pb2.ExecuteRequest, cancellation: Cancellation
 ) -> xla_pb2.ExecuteResponse:
     handle = request.handle.handle if request.HasField("handle") else None
     arguments = [argument.handle for argument in request.arguments]
@@ -201,7 +201,7 @@ def _execute(
 
 
 def _execute_graph_parallel(
-    service: XlaService, request: xla_pb2.ExecuteGraphParallelRequest, cancellation: Cancellation
+    service: Session, request: xla_pb2.ExecuteGraphParallelRequest, cancellation: Cancellation
 ) -> xla_pb2.ExecuteParallelResponse:
     executed = service.runner.execute_together(
         [_graph_request(part) for part in request.requests], cancellation
@@ -209,7 +209,7 @@ def _execute_graph_parallel(
     return xla_pb2.ExecuteParallelResponse(responses=map(_execute_response, executed))
 
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
     {
         "Unregister": Unary(Pool.SHORT, _unregister),
         "DeconstructTuple": Unary(Pool.SHORT, _deconstruct_tuple),
@@ -244,17 +244,17 @@ ROWS: Mapping[str, Row] = MappingProxyType(
 """By the names of the rpcs; `rpc_handlers` refuses it unless it is total."""
 
 
-def _graph_request(request: xla_pb2.ExecuteGraphRequest) -> GraphRequest:
+def _graph_request(request: xla_pb2.ExecuteGraphRequest) -> GraphProgram:
     program = request.computation if request.HasField("computation") else None
     options = request.execution_options
-    return GraphRequest(
+    return GraphProgram(
         functools.partial(read_compile_request, program, options, InternalError),
         [argument.handle for argument in request.arguments],
         read_devices(options),
     )
 
 
-def _execute_response(executed: Executed) -> xla_pb2.ExecuteResponse:
+def _execute_response(executed: ExecutionResult) -> xla_pb2.ExecuteResponse:
     response = xla_pb2.ExecuteResponse()
     response.output.handle = executed.output
     fill_profile(response.profile, executed.profile)

@@ -9,12 +9,16 @@ import time
 from collections.abc import Mapping
 
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.limits.concurrency_limit import STREAM_LIMITS, PlaceLimits, Places
-from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.concurrency_limit import (
+    STREAM_LIMITS,
+    ConcurrencyLimit,
+    ConcurrencyLimits,
+)
+from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads.request_threads import Arrivals, Begun
-from xla_server.rpc.threads.thread_pool import Threads
+from xla_server.rpc.threads.request_threads import Begun, RequestThreadPool
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 
 _numbers = itertools.count(1)
@@ -59,17 +63,17 @@ class Pools:
     def __init__(
         self,
         sizes: PoolSizes,
-        streams: PlaceLimits | None = None,
-        calls: CallPlaces | None = None,
+        streams: ConcurrencyLimits | None = None,
+        calls: CallAdmission | None = None,
         gate: Gate | None = None,
     ) -> None:
-        self.calls = calls or CallPlaces()
-        self.streams = Places(
+        self.calls = calls or CallAdmission()
+        self.streams = ConcurrencyLimit(
             streams or STREAM_LIMITS, "streams", "End streams that are not used, or wait."
         )
         self._prefix = f"xla-{next(_numbers)}-"
-        self._executors: Mapping[Pool, Threads] = {
-            pool: Threads(
+        self._executors: Mapping[Pool, ThreadPool] = {
+            pool: ThreadPool(
                 getattr(sizes, pool),
                 f"{self._prefix}{pool}",
                 most_lent=sizes.lent,
@@ -78,16 +82,16 @@ class Pools:
             )
             for pool in Pool
         }
-        self.refusals = Threads(_REFUSAL_THREADS, f"{self._prefix}refusals")
+        self.refusals = ThreadPool(_REFUSAL_THREADS, f"{self._prefix}refusals")
         """For calls that are not begun, and so no work that is in progress."""
         self.expected = ArrivingRequests()
         """The calls whose requests are not there yet."""
         self.begun = Begun()
         """The unary calls that threads are answering."""
-        self.silences: dict[Silence, None] = {}
+        self.silences: dict[IdleTimer, None] = {}
         """Those of the streams that grpc has, the oldest first."""
         self._arrivals = {
-            (pool, is_streamed): Arrivals(
+            (pool, is_streamed): RequestThreadPool(
                 threads,
                 self.expected,
                 self.calls,
@@ -103,18 +107,18 @@ class Pools:
         """More threads as long as one stream is there, which is served in one of its kind's."""
         return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
 
-    def executor(self, pool: Pool) -> Threads:
+    def executor(self, pool: Pool) -> ThreadPool:
         """The executor of a kind of calls."""
         return self._executors[pool]
 
-    def arrivals(self, pool: Pool, *, is_streamed: bool = False) -> Arrivals:
+    def arrivals(self, pool: Pool, *, is_streamed: bool = False) -> RequestThreadPool:
         """The same threads, for grpc: a call has one when its request is there.
 
         One with a stream of requests (`is_streamed`) has it at once.
         """
         return self._arrivals[pool, is_streamed]
 
-    def threads(self) -> Mapping[Pool, Threads]:
+    def threads(self) -> Mapping[Pool, ThreadPool]:
         """Return the threads of each kind of calls."""
         return self._executors
 

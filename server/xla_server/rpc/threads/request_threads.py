@@ -29,17 +29,17 @@ from xla_server.rpc.grpc_internals import (
     reject_call,
 )
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallPlaces
+from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.metadata import has_session
 from xla_server.rpc.peers.gate import Gate
-from xla_server.rpc.threads.thread_pool import Job, Threads
+from xla_server.rpc.threads.thread_pool import Task, ThreadPool
 from xla_server.sessions.limits.caller import Flow
 
 _LOG = logging.getLogger(__name__)
 
 
 class Begun:
-    """The unary calls of `Arrivals` that threads are answering. Any thread may use it.
+    """The unary calls of `RequestThreadPool` that threads are answering. Any thread may use it.
 
     Whoever takes a call out of `events` answers it.
     """
@@ -61,7 +61,7 @@ class Begun:
         return ended
 
 
-class Arrivals(ThreadPoolExecutor):
+class RequestThreadPool(ThreadPoolExecutor):
     """What grpc takes for the pool of handlers.
 
     Calls that have one request begin in `threads` when it has come; those that wait for a thread
@@ -77,9 +77,9 @@ class Arrivals(ThreadPoolExecutor):
 
     def __init__(
         self,
-        threads: Threads,
+        threads: ThreadPool,
         expected: ArrivingRequests,
-        places: CallPlaces,
+        places: CallAdmission,
         *,
         is_streamed: bool = False,
         gate: Gate | None = None,
@@ -114,7 +114,7 @@ class Arrivals(ThreadPoolExecutor):
         return self._taken_from.submit(do, *arguments, **named)
 
     def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
-        """Let a thread call `do` when it is the turn of `flow`; as `Threads.submit_for`."""
+        """Let a thread call `do` when it is the turn of `flow`; as `ThreadPool.submit_for`."""
         self._taken_from.submit_for(flow, do, *arguments)
 
     def _refusal(self, server: Any, state: Any, event: Any) -> grpc.Status | None:
@@ -129,12 +129,12 @@ class Arrivals(ThreadPoolExecutor):
 
     def _begin_parsed(
         self, do: Callable[..., Any], is_unary: bool, arguments: tuple[Any, ...]
-    ) -> Job:
+    ) -> Task:
         """Let a thread serve a call as grpc does."""
         serve, event, state, behavior, *rest = arguments
         if is_unary:
             behavior = _leaving(behavior, functools.partial(self._places.leave, state))
-        job = Job(do, (serve, event, state, behavior, *rest), self._places.flow_of(state))
+        job = Task(do, (serve, event, state, behavior, *rest), self._places.flow_of(state))
         job.add_done_callback(lambda _: self._places.leave(state))
         self._taken_from.begin(job)
         return job
@@ -151,14 +151,14 @@ class Arrivals(ThreadPoolExecutor):
         event: Any,
         state: Any,
         behavior: Callable[..., Any],
-    ) -> Job:
+    ) -> Task:
         """Ask for the request of a call; gives the job that begins when it is there."""
         is_streamed = self._is_streamed
         if is_unary:
             serve: Callable[..., Any] = functools.partial(_answer, self._begun)
         else:
             serve = _stream_of_requests if is_streamed else _stream
-        job = Job(do, (), self._places.flow_of(state))
+        job = Task(do, (), self._places.flow_of(state))
         call = event.call
         expected, leave = self._expected, self._places.leave
 
@@ -189,7 +189,7 @@ class Arrivals(ThreadPoolExecutor):
         expected[state] = event
         return job
 
-    def _begin(self, job: Job, state: Any) -> None:
+    def _begin(self, job: Task, state: Any) -> None:
         try:
             self._taken_from.begin(job)
         except RuntimeError:
@@ -215,8 +215,8 @@ def _leaving(behavior: Callable[..., Any], leave: Callable[[], object]) -> Calla
     return behave
 
 
-def _ended_job() -> Job:
-    job = Job(lambda: None, ())
+def _ended_job() -> Task:
+    job = Task(lambda: None, ())
     job.end()
     return job
 

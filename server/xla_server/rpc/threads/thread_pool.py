@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from xla_server.rpc.threads.fair_queue import FairQueue
-from xla_server.sessions.limits.blocking import work_for
+from xla_server.sessions.limits.blocking import worker_context
 from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 
 _LOG = logging.getLogger(__name__)
 
 
-class Job:
+class Task:
     """Something to be done, whose end can be told."""
 
     __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "flow")
@@ -30,10 +30,10 @@ class Job:
         self.arguments = arguments
         self.flow = flow
         """The source whose turn it takes where it has to wait for a thread."""
-        self._callbacks: list[Callable[[Job], object]] = []
+        self._callbacks: list[Callable[[Task], object]] = []
         self._is_over = False
 
-    def add_done_callback(self, callback: "Callable[[Job], object]") -> None:
+    def add_done_callback(self, callback: "Callable[[Task], object]") -> None:
         """Call `callback` once, when the job is over or was dropped; called by grpc."""
         self._callbacks.append(callback)
         if self._is_over:
@@ -57,7 +57,7 @@ class Job:
             callback(self)
 
 
-class Threads(ThreadPoolExecutor):
+class ThreadPool(ThreadPoolExecutor):
     """A pool of up to so many threads, which start when they are needed. Any thread may use it.
 
     Those that wait for others can lend their places (`sessions.lending`), `most_lent` at the same
@@ -83,9 +83,9 @@ class Threads(ThreadPoolExecutor):
         self._most_lent = most_lent
         self._lent = 0
         self._names = (f"{name}_{number}" for number in itertools.count())
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         """Jobs that have a thread: one that waits for them, or has just been started."""
-        self._waiting = FairQueue[Job](size, EVERYTHING if shares is None else shares)
+        self._waiting = FairQueue[Task](size, EVERYTHING if shares is None else shares)
         """Jobs that have none, under `_changing`."""
         self._started: list[threading.Thread] = []
         self._spare = 0
@@ -98,15 +98,15 @@ class Threads(ThreadPoolExecutor):
 
         Raises RuntimeError after `shutdown`.
         """
-        job = Job(functools.partial(do, **named) if named else do, arguments)
+        job = Task(functools.partial(do, **named) if named else do, arguments)
         self.begin(job)
         return job
 
     def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
         """Let a thread call `do`, when it is the turn of `flow`; raises as `submit`."""
-        self.begin(Job(do, arguments, flow))
+        self.begin(Task(do, arguments, flow))
 
-    def begin(self, job: Job) -> None:
+    def begin(self, job: Task) -> None:
         """Let a thread run a job; raises RuntimeError after `shutdown`, and without any thread."""
         with self._changing:
             if self._is_closed:
@@ -129,7 +129,7 @@ class Threads(ThreadPoolExecutor):
         self._spare += 1
         return True
 
-    def _give(self, job: Job) -> None:
+    def _give(self, job: Task) -> None:
         """Give a job to a free thread. Under the lock."""
         self._spare -= 1
         self._jobs.put(job)
@@ -194,7 +194,7 @@ class Threads(ThreadPoolExecutor):
             for thread in threads:
                 thread.join()
 
-    def _take_all(self) -> list[Job]:
+    def _take_all(self) -> list[Task]:
         """Take out all jobs that no thread has begun. Under the lock."""
         jobs = self._waiting.take_all()
         while True:
@@ -221,7 +221,7 @@ class Threads(ThreadPoolExecutor):
         return True
 
     def _work(self) -> None:
-        work_for(self)
+        worker_context(self)
         job = self._jobs.get()
         while job is not None:
             job.run()

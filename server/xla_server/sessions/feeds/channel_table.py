@@ -2,7 +2,7 @@
 
 A channel belongs to the smallest whole that has both its ends: one program (then each run of it
 has its own, `evaluator.channels`), the programs of one ExecuteGraphParallel (`CallChannels`), or
-the server (`ServerChannels`). So numbers that writers choose by themselves meet nobody else's;
+the server (`ChannelTable`). So numbers that writers choose by themselves meet nobody else's;
 only a channel of the server must have been made by CreateChannelHandle.
 """
 
@@ -20,7 +20,7 @@ from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, require_shape
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
 
@@ -180,14 +180,14 @@ class ChannelQueues:
         try:
             cancellation.check()
             while not ready():
-                with lent_place():
+                with releasing_slot():
                     self._changed.wait()
                 cancellation.check()
         finally:
             forget()
 
 
-class ServerChannels:
+class ChannelTable:
     """The channels that CreateChannelHandle makes; between any two runs on the server.
 
     Nobody can guess the channel of another (the reference counts from 1, but there a channel only

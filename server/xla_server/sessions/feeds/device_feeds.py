@@ -26,8 +26,8 @@ from xla_server.sessions.feeds.item_conversion import (
     outfeed_arrays,
 )
 from xla_server.sessions.feeds.outfeed_stream import OutfeedSide
-from xla_server.sessions.feeds.queue_entries import Done, FeedUser, Item, Loan, Waiting
-from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.feeds.queue_entries import BorrowedItems, Done, FeedClient, Item, WaitState
+from xla_server.sessions.limits.blocking import releasing_slot
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ class FeedState:
 
     queue: FeedQueue
     front: Sequence[Shape]
-    waiting: Sequence[Waiting]
+    waiting: Sequence[WaitState]
     is_streaming: bool
     sequence: int
 
@@ -64,36 +64,36 @@ class DeviceFeeds:
         and what `cancellation` raises. Raises as `infeed_arrays`.
         """
         items = items_of_literal(literal, infeed_arrays(literal.shape))
-        self.infeed.queue.put(items, cancellation, done, FeedUser("TransferToInfeed"))
+        self.infeed.queue.put(items, cancellation, done, FeedClient("TransferToInfeed"))
 
     def transfer_from_outfeed(
         self,
         shape: Shape,
         cancellation: Cancellation,
-        done: Callable[["LentLiteral | XlaError"], None],
+        done: Callable[["BorrowedLiteral | XlaError"], None],
     ) -> None:
         """Lend the next value of outfeed, laid out as `shape`, to `done` once it is there.
 
-        It leaves the queue when `LentLiteral.keep` is called. What a stream was sent and did not
-        acknowledge comes first, where none is connected. Or calls `done` with the error:
+        It leaves the queue when `BorrowedLiteral.keep` is called. What a stream was sent and did
+        not acknowledge comes first, where none is connected. Or calls `done` with the error:
         InvalidArgumentError when the value has another shape, AbortedError when the queue is
         closed, and what `cancellation` raises. Raises as `outfeed_arrays`.
         """
         arrays = outfeed_arrays(shape)
 
-        def lend(outcome: Loan | XlaError) -> None:
-            done(outcome if isinstance(outcome, XlaError) else LentLiteral(outcome, shape))
+        def lend(outcome: BorrowedItems | XlaError) -> None:
+            done(outcome if isinstance(outcome, XlaError) else BorrowedLiteral(outcome, shape))
 
         self.outfeed.put_back()
-        self.outfeed.queue.lend(arrays, cancellation, lend, FeedUser("TransferFromOutfeed"))
+        self.outfeed.queue.lend(arrays, cancellation, lend, FeedClient("TransferFromOutfeed"))
 
     def drain_infeed(self, cancellation: Cancellation, done: Done) -> None:
         """Call `done(None)` once programs have taken all items, or with what cancels."""
-        self.infeed.queue.drain(cancellation, done, FeedUser("DrainFeed"))
+        self.infeed.queue.drain(cancellation, done, FeedClient("DrainFeed"))
 
     def drain_outfeed(self, cancellation: Cancellation, done: Done) -> None:
         """Call `done(None)` once clients have all items, or with what cancels."""
-        self.outfeed.queue.drain(cancellation, done, FeedUser("DrainFeed"))
+        self.outfeed.queue.drain(cancellation, done, FeedClient("DrainFeed"))
 
     def close_infeed(self, *, discard: bool) -> int:
         """Let nothing into infeed any more; gives how many arrays were dropped."""
@@ -139,10 +139,10 @@ class DeviceFeeds:
         self.outfeed.queue.clear()
 
 
-class LentLiteral:
+class BorrowedLiteral:
     """A value of outfeed on its way to a client, until `keep` or `give_back`."""
 
-    def __init__(self, loan: Loan, shape: Shape) -> None:
+    def __init__(self, loan: BorrowedItems, shape: Shape) -> None:
         self._loan = loan
         self._shape = shape
 
@@ -171,7 +171,7 @@ class ProgramFeeds:
         self._feeds = feeds
         self._name = name
         self._execution = execution
-        self._users: dict[str, FeedUser] = {}
+        self._users: dict[str, FeedClient] = {}
 
     def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
         """Wait for the next value of infeed and take it.
@@ -205,10 +205,10 @@ class ProgramFeeds:
 
         _wait(begin)
 
-    def _asking(self, instruction: str) -> FeedUser:
+    def _asking(self, instruction: str) -> FeedClient:
         user = self._users.get(instruction)
         if user is None:
-            user = FeedUser(self._name, instruction, self._execution)
+            user = FeedClient(self._name, instruction, self._execution)
             self._users[instruction] = user
         return user
 
@@ -220,7 +220,7 @@ def _wait(begin: Callable[[Callable[[T | XlaError], None]], None]) -> T:
     try:
         outcome = outcomes.get_nowait()
     except queue.Empty:
-        with lent_place():
+        with releasing_slot():
             outcome = outcomes.get()
     if isinstance(outcome, XlaError):
         raise outcome

@@ -28,7 +28,7 @@ class DeviceHandle:
 DEFAULT_DEVICE = DeviceHandle()
 
 
-class Devices:
+class DeviceTable:
     """The devices of the platform with the feeds that one session has there."""
 
     def __init__(self, devices: Sequence[Device], make_feeds: Callable[[], DeviceFeeds]) -> None:

@@ -28,22 +28,22 @@ from typing import TypeAlias
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError, XlaError
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.feeds.queue_contents import Stock
+from xla_server.sessions.feeds.queue_contents import QueueContents
 from xla_server.sessions.feeds.queue_entries import (
+    BorrowedItems,
     Done,
-    FeedUser,
+    FeedClient,
     Item,
     Lent,
-    Loan,
-    Putter,
+    QueueConsumer,
+    QueueProducer,
+    QueueWaiter,
     Taken,
-    Taker,
-    Waiter,
-    Waiting,
+    WaitState,
 )
 from xla_server.sessions.feeds.wait_reasons import (
-    Place,
     QueueFacts,
+    QueuePosition,
     why_draining,
     why_putting,
     why_taking,
@@ -67,13 +67,13 @@ class FeedQueue:
         self.max_bytes = max_bytes
         self.observer: Callable[[], None] | None = None
         """Called after items or room have changed, with no lock held."""
-        self._stock = Stock()
-        self._lent: Taker | None = None
+        self._stock = QueueContents()
+        self._lent: QueueConsumer | None = None
         self._is_closed = False
         self._fitting: tuple[Shape, Shape] | None = None
-        self._putters: deque[Waiter] = deque()
-        self._takers: deque[Waiter] = deque()
-        self._drainers: deque[Waiter] = deque()
+        self._putters: deque[QueueWaiter] = deque()
+        self._takers: deque[QueueWaiter] = deque()
+        self._drainers: deque[QueueWaiter] = deque()
         self._lock = threading.Lock()
 
     # State ----------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class FeedQueue:
         with self._lock:
             return [item.shape for item in self._stock.first(MAX_FRONT)]
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitState]:
         """Who waits, those who take first, at most MAX_TOLD of them, with the reason of each."""
         lines = (
             (self._takers, why_taking),
@@ -125,7 +125,7 @@ class FeedQueue:
             facts = self._facts()
             # Who holds a loan stands in line and waits for nothing.
             places = [
-                (why, Place(each, number))
+                (why, QueuePosition(each, number))
                 for line, why in lines
                 for number, each in enumerate(itertools.islice(line, MAX_TOLD))
                 if not each.is_settled
@@ -136,14 +136,14 @@ class FeedQueue:
     # Putting --------------------------------------------------------------------------------
 
     def put(
-        self, items: Sequence[Item], cancellation: Cancellation, done: Done, user: FeedUser
+        self, items: Sequence[Item], cancellation: Cancellation, done: Done, user: FeedClient
     ) -> None:
         """Append the items in one step once there is room, then call `done(None)`.
 
         Or with the error: what `cancellation` raises, AbortedError when the queue is emptied
         meanwhile or closed. `done` is called once, maybe before this returns.
         """
-        putter = Putter(items, user, done, self._putters)
+        putter = QueueProducer(items, user, done, self._putters)
         with self._lock:
             self._putters.append(putter)
             calls = [] if cancellation.is_cancelled else self._pump()
@@ -179,7 +179,7 @@ class FeedQueue:
         shapes: Sequence[Shape] | None,
         cancellation: Cancellation,
         done: Taken,
-        user: FeedUser,
+        user: FeedClient,
         *,
         holds: bool = False,
     ) -> None:
@@ -190,17 +190,17 @@ class FeedQueue:
         when a queued item has another shape, AbortedError when the queue is closed and the items
         are not there. `done` is called once, maybe before this returns.
         """
-        self._enter(Taker(shapes, user, done, self._takers, holds=holds), cancellation)
+        self._enter(QueueConsumer(shapes, user, done, self._takers, holds=holds), cancellation)
 
     def lend(
         self,
         shapes: Sequence[Shape],
         cancellation: Cancellation,
         done: Lent,
-        user: FeedUser,
+        user: FeedClient,
     ) -> None:
         """As `take`, but the items stay in the queue until the loan is ended."""
-        self._enter(Taker(shapes, user, done, self._takers, is_lending=True), cancellation)
+        self._enter(QueueConsumer(shapes, user, done, self._takers, is_lending=True), cancellation)
 
     def release(self, items: int, byte_size: int) -> None:
         """Give back the room of items that were held."""
@@ -218,9 +218,9 @@ class FeedQueue:
 
     # The whole ------------------------------------------------------------------------------
 
-    def drain(self, cancellation: Cancellation, done: Done, user: FeedUser) -> None:
+    def drain(self, cancellation: Cancellation, done: Done, user: FeedClient) -> None:
         """Call `done(None)` once nothing is in the queue or held, or with what cancels."""
-        drainer = Waiter(user, done, self._drainers)
+        drainer = QueueWaiter(user, done, self._drainers)
         with self._lock:
             self._drainers.append(drainer)
             calls = [] if cancellation.is_cancelled else self._pump()
@@ -276,7 +276,7 @@ class FeedQueue:
         if not self._putters:
             return False
         putter = self._putters[0]
-        assert isinstance(putter, Putter)
+        assert isinstance(putter, QueueProducer)
         if self._is_closed:
             putter.settle()
             calls.append(putter.telling(self._closed(f"{putter.shape} came")))
@@ -292,7 +292,7 @@ class FeedQueue:
         if not self._takers or self._lent is not None:
             return False
         taker = self._takers[0]
-        assert isinstance(taker, Taker)
+        assert isinstance(taker, QueueConsumer)
         error: XlaError | None = self._mismatch(taker)
         count = self._count_for(taker)
         if error is None and count is None and self._is_closed:
@@ -310,20 +310,20 @@ class FeedQueue:
             calls.append(taker.telling(self._stock.take(count, holds=taker.holds)))
         return True
 
-    def _lend(self, taker: Taker, count: int) -> Loan:
+    def _lend(self, taker: QueueConsumer, count: int) -> BorrowedItems:
         """Lend the first items; the taker stays in line until the loan ends."""
         self._lent = taker
         taker.is_settled = True
         items, epoch = self._stock.first(count), self._stock.epoch
-        return Loan(items, lambda is_kept: self._end_loan(taker, items, epoch, is_kept))
+        return BorrowedItems(items, lambda is_kept: self._end_loan(taker, items, epoch, is_kept))
 
-    def _has_room(self, putter: Putter) -> bool:
+    def _has_room(self, putter: QueueProducer) -> bool:
         items, byte_size = self.size
         if not items:
             return True
         first = self._takers[0] if self._takers and self._lent is None else None
         if (
-            isinstance(first, Taker)
+            isinstance(first, QueueConsumer)
             and len(self._stock) < first.wanted
             # Who holds items gets more when what it holds is let go.
             and not (first.holds and self._stock.held_items)
@@ -336,17 +336,17 @@ class FeedQueue:
 
     def _lacking(self) -> int:
         first = self._takers[0] if self._takers and self._lent is None else None
-        if isinstance(first, Taker):
+        if isinstance(first, QueueConsumer):
             return max(0, first.wanted - len(self._stock))
         return 0 if self._stock.items else 1
 
-    def _count_for(self, taker: Taker) -> int | None:
+    def _count_for(self, taker: QueueConsumer) -> int | None:
         """How many items the taker gets; None when they are not there."""
         if taker.shapes is not None:
             return len(taker.shapes) if len(self._stock) >= len(taker.shapes) else None
         return self._stock.value_count()
 
-    def _mismatch(self, taker: Taker) -> InvalidArgumentError | None:
+    def _mismatch(self, taker: QueueConsumer) -> InvalidArgumentError | None:
         # The shapes are compared as items come in: waiting for the rest of a tuple that cannot
         # fit any more would hide the mistake.
         for item, shape in zip(self._stock.items, taker.shapes or (), strict=False):
@@ -362,7 +362,7 @@ class FeedQueue:
     def _refusal(self, items: Sequence[Item]) -> InvalidArgumentError | None:
         """Why items do not fit what the first of those who wait still lacks."""
         first = self._takers[0] if self._takers and self._lent is None else None
-        if not isinstance(first, Taker) or first.shapes is None:
+        if not isinstance(first, QueueConsumer) or first.shapes is None:
             return None
         for item, shape in zip(items, first.shapes[len(self._stock) :], strict=False):
             if not self._fits(item.shape, shape):
@@ -382,7 +382,9 @@ class FeedQueue:
             self._fitting = shape, asked
         return fits
 
-    def _turn_away(self, line: "deque[Waiter]", error_of: Callable[[Waiter], XlaError]) -> _Calls:
+    def _turn_away(
+        self, line: "deque[QueueWaiter]", error_of: Callable[[QueueWaiter], XlaError]
+    ) -> _Calls:
         calls: _Calls = []
         for waiter in list(line):
             waiter.settle()
@@ -410,14 +412,14 @@ class FeedQueue:
 
     # Without the lock -----------------------------------------------------------------------
 
-    def _enter(self, taker: Taker, cancellation: Cancellation) -> None:
+    def _enter(self, taker: QueueConsumer, cancellation: Cancellation) -> None:
         with self._lock:
             self._takers.append(taker)
             calls = [] if cancellation.is_cancelled else self._pump()
         self._run(calls)
         self._watch(taker, cancellation)
 
-    def _watch(self, waiter: Waiter, cancellation: Cancellation) -> None:
+    def _watch(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
         """End the wait when `cancellation` says so."""
         if waiter.is_settled:
             return
@@ -428,7 +430,7 @@ class FeedQueue:
         if is_settled:
             forget()
 
-    def _give_up(self, waiter: Waiter, cancellation: Cancellation) -> None:
+    def _give_up(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
         with self._lock:
             if waiter.is_settled:
                 return
@@ -436,7 +438,9 @@ class FeedQueue:
             calls = [waiter.telling(_error_of(cancellation)), *self._pump()]
         self._run(calls)
 
-    def _end_loan(self, taker: Taker, items: tuple[Item, ...], epoch: int, is_kept: bool) -> None:
+    def _end_loan(
+        self, taker: QueueConsumer, items: tuple[Item, ...], epoch: int, is_kept: bool
+    ) -> None:
         with self._lock:
             if self._lent is not taker:
                 return

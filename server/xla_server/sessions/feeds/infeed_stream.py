@@ -24,9 +24,9 @@ from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import FeedQueue
 from xla_server.sessions.feeds.item_conversion import infeed_arrays, items_of_literal
-from xla_server.sessions.feeds.queue_entries import FeedUser, Item, Waiting
+from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
 
-STREAM = FeedUser("Infeed")
+STREAM = FeedClient("Infeed")
 MAX_REFUSALS = 64
 """Refusals that are told once more after a stream was cut."""
 
@@ -40,7 +40,7 @@ class Credit:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Arrival:
+class ReceivedItem:
     """An item as it came: its number, its value or what is wrong with it, and its size."""
 
     sequence: int
@@ -59,14 +59,14 @@ class Progress:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Refused:
+class RejectedItem:
     """An item that was not queued, and why."""
 
     sequence: int
     error: XlaError
 
 
-Report: TypeAlias = Progress | Refused
+Report: TypeAlias = Progress | RejectedItem
 
 
 class InfeedSide:
@@ -75,7 +75,7 @@ class InfeedSide:
     def __init__(self, queue: FeedQueue) -> None:
         self.queue = queue
         self.received = 0
-        self.refused: deque[Refused] = deque(maxlen=MAX_REFUSALS)
+        self.refused: deque[RejectedItem] = deque(maxlen=MAX_REFUSALS)
         self.stream: InfeedStream | None = None
         # Callbacks of the queue come back here from within `accept`.
         self.changed = threading.Condition(threading.RLock())
@@ -104,7 +104,7 @@ class InfeedSide:
         if stream is not None:
             stream.abort(error)
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitState]:
         """The stream, where it has used its credit."""
         with self.changed:
             stream = self.stream
@@ -140,7 +140,7 @@ class InfeedStream:
         self.credit = Credit(self._credit_items, self._credit_bytes)
         """What may be sent at first."""
 
-    def accept(self, arrivals: Sequence[Arrival]) -> None:
+    def accept(self, arrivals: Sequence[ReceivedItem]) -> None:
         """Queue items that came together, those that were received before left out.
 
         What does not fit is refused in a report. Raises InvalidArgumentError for a gap in the
@@ -151,7 +151,7 @@ class InfeedStream:
         with side.changed:
             if self._is_ended:
                 raise AbortedError("the Infeed stream must go on to be used, got its end")
-            fresh: list[Arrival] = []
+            fresh: list[ReceivedItem] = []
             fault: XlaError | None = None
             for arrival in arrivals:
                 expected = side.received + len(fresh) + 1
@@ -206,7 +206,7 @@ class InfeedStream:
             if self._is_due():
                 self._side.changed.notify_all()
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitState]:
         """Itself, when its client may not send."""
         if self._credit_items > 0 and self._credit_bytes > 0:
             return []
@@ -217,11 +217,11 @@ class InfeedStream:
             f"items and {byte_size} of {queue.max_bytes} bytes"
         )
         shape = None if self._arrays is None else _joined(self._arrays)
-        return [Waiting(STREAM, shape, time.monotonic() - self._used_up_at, reason)]
+        return [WaitState(STREAM, shape, time.monotonic() - self._used_up_at, reason)]
 
     # Under the lock of the side -------------------------------------------------------------
 
-    def _fault(self, arrival: Arrival, expected: int) -> XlaError | None:
+    def _fault(self, arrival: ReceivedItem, expected: int) -> XlaError | None:
         if arrival.sequence < 1 or arrival.sequence > expected:
             return InvalidArgumentError(
                 "items must be numbered from 1 without gaps, got "
@@ -236,14 +236,14 @@ class InfeedStream:
             )
         return None
 
-    def _spend(self, arrival: Arrival) -> None:
+    def _spend(self, arrival: ReceivedItem) -> None:
         self._credit_items -= arrival.arrays
         self._credit_bytes -= arrival.byte_size
         self._unreported_bytes += arrival.byte_size
         if self._credit_items <= 0 or self._credit_bytes <= 0:
             self._used_up_at = time.monotonic()
 
-    def _queue(self, arrivals: Sequence[Arrival]) -> None:
+    def _queue(self, arrivals: Sequence[ReceivedItem]) -> None:
         values: list[tuple[Item, ...]] = []
         numbers: list[int] = []
         for arrival in arrivals:
@@ -258,7 +258,7 @@ class InfeedStream:
         if arrivals:
             self._side.received = arrivals[-1].sequence
 
-    def _items(self, arrival: Arrival) -> tuple[Item, ...]:
+    def _items(self, arrival: ReceivedItem) -> tuple[Item, ...]:
         """The items of an arrival; raises what is wrong with it."""
         if isinstance(arrival.value, XlaError):
             raise arrival.value
@@ -279,7 +279,7 @@ class InfeedStream:
         return items_of_literal(arrival.value, self._arrays, arrival.sequence)
 
     def _refuse(self, sequence: int, error: XlaError) -> None:
-        refused = Refused(sequence, error)
+        refused = RejectedItem(sequence, error)
         self._refusals.append(refused)
         self._side.refused.append(refused)
 

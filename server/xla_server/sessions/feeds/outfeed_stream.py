@@ -23,9 +23,9 @@ from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import MAX_FRONT, FeedQueue
 from xla_server.sessions.feeds.infeed_stream import Credit
 from xla_server.sessions.feeds.item_conversion import literal_of, outfeed_arrays
-from xla_server.sessions.feeds.queue_entries import FeedUser, Item
+from xla_server.sessions.feeds.queue_entries import FeedClient, Item
 
-STREAM = FeedUser("Outfeed")
+STREAM = FeedClient("Outfeed")
 BATCH_ITEMS = 256
 BATCH_BYTES = 1 << 20
 """What one message holds at most; an item that takes more has one of its own."""
@@ -34,7 +34,7 @@ _MOST_CREDIT = 2**62
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Held:
+class UnacknowledgedItem:
     """A value with its number, held until it is acknowledged."""
 
     sequence: int
@@ -48,7 +48,7 @@ class OutfeedSide:
     def __init__(self, queue: FeedQueue) -> None:
         self.queue = queue
         self.acknowledged = 0
-        self.held: deque[Held] = deque()
+        self.held: deque[UnacknowledgedItem] = deque()
         self.stream: OutfeedStream | None = None
         self.changed = threading.Condition(threading.RLock())
 
@@ -123,7 +123,7 @@ class OutfeedSide:
         """Hold what was taken from the queue, under the next number."""
         with self.changed:
             byte_size = sum(item.byte_size for item in items)
-            self.held.append(Held(self.next_sequence, items, byte_size))
+            self.held.append(UnacknowledgedItem(self.next_sequence, items, byte_size))
             if self.stream is not None:
                 self.stream.count_ahead(len(items), byte_size)
             self.changed.notify_all()
@@ -298,13 +298,13 @@ class OutfeedStream:
             self._ahead_bytes < min(self._credit_bytes, BATCH_BYTES)
         )
 
-    def unsent(self) -> "itertools.islice[Held]":
+    def unsent(self) -> "itertools.islice[UnacknowledgedItem]":
         """What it was not sent yet. To be called inside `changed`."""
         sent = max(0, self._cursor - self._side.acknowledged - 1)
         return itertools.islice(self._side.held, sent, None)
 
-    def _sendable(self) -> list[Held]:
-        batch: list[Held] = []
+    def _sendable(self) -> list[UnacknowledgedItem]:
+        batch: list[UnacknowledgedItem] = []
         items = byte_size = 0
         for held in self.unsent():
             size = self._sent_bytes(held)
@@ -319,13 +319,13 @@ class OutfeedStream:
             self._cursor = held.sequence + 1
         return batch
 
-    def _sent_bytes(self, held: Held) -> int:
+    def _sent_bytes(self, held: UnacknowledgedItem) -> int:
         """Bytes of its data as it is sent: padded, and of dynamic dimensions up to the bounds."""
         if self._declared_bytes is not None:
             return self._declared_bytes
         return sum(item.shape.byte_size for item in held.items)
 
-    def _literal(self, held: Held) -> Literal:
+    def _literal(self, held: UnacknowledgedItem) -> Literal:
         if self._arrays is not None and (
             len(held.items) != len(self._arrays)
             or not all(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xla_server.sessions.feeds.queue_entries import Item
 
 
-class Stock:
+class QueueContents:
     """Arrays in order, and those that were taken and go on to use room. Not for several threads."""
 
     __slots__ = ("byte_size", "consumed", "epoch", "held_bytes", "held_items", "items")

@@ -32,7 +32,7 @@ class Item:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FeedUser:
+class FeedClient:
     """Who asks a queue: an rpc, or an instruction of a program in an execution."""
 
     name: str
@@ -45,10 +45,10 @@ class FeedUser:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitState:
     """Somebody who waits for a queue: for how long, with or for which shape, and why."""
 
-    user: FeedUser
+    user: FeedClient
     shape: Shape | None
     seconds: float
     reason: str
@@ -56,15 +56,17 @@ class Waiting:
 
 Done: TypeAlias = Callable[[XlaError | None], None]
 Taken: TypeAlias = Callable[[tuple[Item, ...] | XlaError], None]
-Lent: TypeAlias = Callable[["Loan | XlaError"], None]
+Lent: TypeAlias = Callable[["BorrowedItems | XlaError"], None]
 
 
-class Waiter:
+class QueueWaiter:
     """One who waits in a line. Changed under the queue's lock."""
 
     __slots__ = ("forget", "is_settled", "line", "since", "tell", "user")
 
-    def __init__(self, user: FeedUser, tell: Callable[[Any], None], line: "deque[Waiter]") -> None:
+    def __init__(
+        self, user: FeedClient, tell: Callable[[Any], None], line: "deque[QueueWaiter]"
+    ) -> None:
         self.user = user
         self.tell = tell
         self.line = line
@@ -93,13 +95,13 @@ class Waiter:
         return call
 
 
-class Putter(Waiter):
+class QueueProducer(QueueWaiter):
     """One who waits for room for items."""
 
     __slots__ = ("byte_size", "items")
 
     def __init__(
-        self, items: Sequence[Item], user: FeedUser, done: Done, line: "deque[Waiter]"
+        self, items: Sequence[Item], user: FeedClient, done: Done, line: "deque[QueueWaiter]"
     ) -> None:
         super().__init__(user, done, line)
         self.items = items
@@ -111,7 +113,7 @@ class Putter(Waiter):
         return joined([item.shape for item in self.items], self.items[0].in_tuple)
 
 
-class Taker(Waiter):
+class QueueConsumer(QueueWaiter):
     """One who waits for items of these shapes, or with None for the next value."""
 
     __slots__ = ("holds", "is_lending", "shapes")
@@ -119,9 +121,9 @@ class Taker(Waiter):
     def __init__(
         self,
         shapes: Sequence[Shape] | None,
-        user: FeedUser,
+        user: FeedClient,
         tell: Callable[[Any], None],
-        line: "deque[Waiter]",
+        line: "deque[QueueWaiter]",
         *,
         is_lending: bool = False,
         holds: bool = False,
@@ -142,7 +144,7 @@ class Taker(Waiter):
         return None if self.shapes is None else joined(self.shapes, len(self.shapes) != 1)
 
 
-class Loan:
+class BorrowedItems:
     """Items lent to who takes them, until `keep` or `give_back`; others wait behind."""
 
     def __init__(self, items: tuple[Item, ...], end: Callable[[bool], None]) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from xla_contract.shape import Shape
-from xla_server.sessions.feeds.queue_entries import Waiter, Waiting
+from xla_server.sessions.feeds.queue_entries import QueueWaiter, WaitState
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class QueueFacts:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class QueuePosition:
     """One who waits, and how many of the line stand before."""
 
-    waiter: Waiter
+    waiter: QueueWaiter
     before: int
 
-    def waiting(self, now: float, reason: str) -> Waiting:
+    def waiting(self, now: float, reason: str) -> WaitState:
         """What is told of it, at a time of time.monotonic()."""
         waiter = self.waiter
-        return Waiting(waiter.user, waiter.shape, now - waiter.since, reason)
+        return WaitState(waiter.user, waiter.shape, now - waiter.since, reason)
 
 
-def why_taking(queue: QueueFacts, place: Place) -> str:
+def why_taking(queue: QueueFacts, place: QueuePosition) -> str:
     """Why one who takes does not get what it asks for."""
     taker = place.waiter
     text = f"{queue.name} {taker.user} waits for {taker.shape or 'an item'}; "
@@ -49,7 +49,7 @@ def why_taking(queue: QueueFacts, place: Place) -> str:
     return f"{text}{queue.queued} arrays are there, the first of them {queue.first}"
 
 
-def why_putting(queue: QueueFacts, place: Place) -> str:
+def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
     """Why one who puts finds no room."""
     putter = place.waiter
     held = f", {queue.held_items} of them sent and not acknowledged" if queue.held_items else ""
@@ -61,6 +61,6 @@ def why_putting(queue: QueueFacts, place: Place) -> str:
     )
 
 
-def why_draining(queue: QueueFacts, place: Place) -> str:
+def why_draining(queue: QueueFacts, place: QueuePosition) -> str:
     """Why the queue is not empty yet for one who waits for that."""
     return f"{place.waiter.user} waits until {queue.items} items are gone"

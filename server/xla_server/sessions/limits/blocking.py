@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 
-class Lender(Protocol):
+class SlotPool(Protocol):
     """A pool of threads that can be one larger for a while."""
 
     def lend(self) -> bool:
@@ -37,7 +37,7 @@ class Worker:
 
     __slots__ = ("is_waiting", "pool", "turn")
 
-    def __init__(self, pool: Lender | None) -> None:
+    def __init__(self, pool: SlotPool | None) -> None:
         self.pool = pool
         self.turn: Any = None
         """What it runs, if `sessions.turns` has it."""
@@ -52,12 +52,12 @@ class _Here(threading.local):
 _HERE = _Here()
 
 
-def work_for(pool: Lender) -> None:
+def worker_context(pool: SlotPool) -> None:
     """Say that the thread that calls this is one of a pool's."""
     _HERE.worker = Worker(pool)
 
 
-def this_worker() -> Worker:
+def current_worker() -> Worker:
     """The thread that calls this; it has no pool unless it said so."""
     worker = _HERE.worker
     if worker is None:
@@ -66,9 +66,9 @@ def this_worker() -> Worker:
 
 
 @contextlib.contextmanager
-def lent_place() -> Iterator[None]:
+def releasing_slot() -> Iterator[None]:
     """Lend the place of the calling thread, if it is one of a pool's, as long as the block."""
-    worker = this_worker()
+    worker = current_worker()
     turn, pool = worker.turn, worker.pool
     worker.is_waiting = True
     is_lent = pool is not None and not (turn is not None and turn.is_lent) and pool.lend()

@@ -3,7 +3,7 @@
 import threading
 
 
-class Shares:
+class FairShare:
     """So many places for users who come and go.
 
     A user who has some may have another while it has fewer than are free: the dynamic thresholds

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.caller import LOCAL, Caller
 from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse, Level
-from xla_server.sessions.limits.fair_share import Shares
+from xla_server.sessions.limits.fair_share import FairShare
 
 COMPILE_WINDOW_SECONDS = 3600.0
 """The time over which a session's compiling is added up."""
@@ -31,7 +31,7 @@ class Quotas:
     answer_bytes: int = 2**30
 
 
-class Slots:
+class FairSemaphore:
     """Places for what happens at the same time. Any thread may use it.
 
     With `shared` they are places of all sessions, of which this one, of `caller`, may take `limit`
@@ -43,14 +43,14 @@ class Slots:
         limit: int,
         noun: str,
         hint: str,
-        shared: "SharedSlots | None" = None,
+        shared: "SharedSemaphore | None" = None,
         caller: Caller = LOCAL,
     ) -> None:
         self.limit = limit
         self.used = 0
         self._noun = noun
         self._hint = hint
-        self._shared = SharedSlots(sys.maxsize) if shared is None else shared
+        self._shared = SharedSemaphore(sys.maxsize) if shared is None else shared
         self._shares = self._shared.shares
         self._caller = caller
         self._line: deque[Callable[[], None]] = deque()
@@ -138,16 +138,16 @@ class Slots:
         self._shared.use.add(self._caller, amount)
 
 
-class SharedSlots:
+class SharedSemaphore:
     """Places of all sessions, and those sessions in whose lines others of theirs would be next."""
 
     def __init__(
         self, limit: int, reserve: int = 0, caller_shares: CallerShares = EVERYTHING
     ) -> None:
-        self.shares = Shares(limit, reserve)
+        self.shares = FairShare(limit, reserve)
         self.use = CallerUse(caller_shares)
         """The use of each caller; under the lock of `shares`."""
-        self.held_up: dict[Slots, None] = {}
+        self.held_up: dict[FairSemaphore, None] = {}
         """Sessions that wait for places of others; changed under the lock of `shares`."""
 
     def exceeded(self, caller: Caller) -> Level | None:

@@ -17,7 +17,7 @@ from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, C
 _HINT = "Read the answers to calls made before, or download large values in chunks."
 
 
-class AnswerMemory:
+class ResponseMemory:
     """The bytes of the answers of all sessions. Any thread may use it.
 
     Args:
@@ -69,7 +69,7 @@ class AnswerMemory:
         self._use.add(caller, byte_size)
 
 
-class SessionAnswers:
+class SessionResponseMemory:
     """The bytes of one session's answers, counted among those of all. Any thread may use it.
 
     A session has room for one answer always, of up to `max_answer_bytes`, which is what a message
@@ -78,7 +78,7 @@ class SessionAnswers:
 
     def __init__(
         self,
-        memory: AnswerMemory,
+        memory: ResponseMemory,
         *,
         max_bytes: int,
         max_answer_bytes: int,
@@ -98,16 +98,16 @@ class SessionAnswers:
         """Bytes of answers that were not read, and of those being made."""
         return self._used
 
-    def take(self, byte_size: int, *, is_made: bool = False) -> "AnswerRoom":
-        """Room for an answer, which may have been made; raises as `AnswerRoom.grow`."""
-        room = AnswerRoom(self)
+    def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
+        """Room for an answer, which may have been made; raises as `ResponseReservation.grow`."""
+        room = ResponseReservation(self)
         # Who knows no better than how many it may be at most may name more.
         room.grow(min(byte_size, self._max_answer_bytes), is_made=is_made)
         return room
 
     @contextlib.contextmanager
     def taking(self, byte_size: int) -> Iterator[None]:
-        """Room as long as the block; raises as `AnswerRoom.grow`."""
+        """Room as long as the block; raises as `ResponseReservation.grow`."""
         room = self.take(byte_size)
         try:
             yield
@@ -133,12 +133,12 @@ class SessionAnswers:
         self._memory.change(byte_size, self._caller)
 
 
-class AnswerRoom:
+class ResponseReservation:
     """What one answer takes, until `release`. Any thread may use it."""
 
     __slots__ = ("_answers", "_byte_size", "_is_over")
 
-    def __init__(self, answers: SessionAnswers) -> None:
+    def __init__(self, answers: SessionResponseMemory) -> None:
         self._answers = answers
         self._byte_size = 0
         self._is_over = False

@@ -47,7 +47,7 @@ class _Shared:
         self.code = None
 
 
-class ExecutionRoom:
+class ExecutionFootprint:
     """What room is set aside for before an execution; in words where there is none."""
 
     __slots__ = ("_memory", "_result", "byte_size")
@@ -64,7 +64,7 @@ class ExecutionRoom:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Compiled:
+class LoadedExecutable:
     """A program in use, and what stays known of it while its code is not there.
 
     Give it to `release` or `keep` of the table it came from.
@@ -78,7 +78,7 @@ class Compiled:
     cache_hit: bool
     compile_time_ns: int
     shared: _Shared
-    room: ExecutionRoom
+    room: ExecutionFootprint
     caller: Caller = LOCAL
     name: str = ""
     """The program's."""
@@ -94,7 +94,7 @@ class Compiled:
         return -(-self.compile_time_ns // 1_000_000)
 
 
-class SharedExecutables:
+class ExecutableCache:
     """The programs of all sessions: those of equal key are compiled once and share their code.
 
     Programs are kept as long as anybody has a handle of them, and their modules' bytes are limited.
@@ -159,7 +159,7 @@ class SharedExecutables:
         compile_program: Callable[[], Executable],
         cancellation: Cancellation,
         caller: Caller = LOCAL,
-    ) -> Compiled:
+    ) -> LoadedExecutable:
         """A program, compiled by `compile_program` if its code is not there.
 
         Raises what `compile_program` raises, ResourceExhaustedError at the limits, and what
@@ -173,7 +173,7 @@ class SharedExecutables:
             executable = _executable_of(code)
             self.end_use(code)
             shape, memory = executable.program_shape, executable.memory
-            return Compiled(
+            return LoadedExecutable(
                 shape,
                 executable.channel_ends,
                 memory,
@@ -182,7 +182,7 @@ class SharedExecutables:
                 not is_ours,
                 spent,
                 shared,
-                ExecutionRoom(memory, shape),
+                ExecutionFootprint(memory, shape),
                 caller,
                 executable.name,
             )
@@ -190,13 +190,13 @@ class SharedExecutables:
             self._leave(shared, caller)
             raise
 
-    def release(self, compiled: Compiled) -> None:
+    def release(self, compiled: LoadedExecutable) -> None:
         """End a use."""
         self._leave(compiled.shared, compiled.caller)
 
     def begin_use(
         self,
-        compiled: Compiled,
+        compiled: LoadedExecutable,
         compile_program: Callable[[], Executable],
         cancellation: Cancellation,
     ) -> tuple[Code, Executable]:
@@ -335,17 +335,17 @@ class ExecutableTable:
     """
 
     def __init__(
-        self, handles: HandleFactory, shared: SharedExecutables, *, max_handles: int
+        self, handles: HandleFactory, shared: ExecutableCache, *, max_handles: int
     ) -> None:
         self._shared = shared
-        self.handles: HandleTable[Compiled] = HandleTable(
+        self.handles: HandleTable[LoadedExecutable] = HandleTable(
             handles, HandleKind.EXECUTABLE, max_handles
         )
 
     def __len__(self) -> int:
         return len(self.handles)
 
-    def keep(self, compiled: Compiled) -> int:
+    def keep(self, compiled: LoadedExecutable) -> int:
         """A handle for the executable; the use that `acquire` began lasts until `remove`.
 
         Raises as `HandleTable.add_all`, which ends the use.
@@ -356,7 +356,7 @@ class ExecutableTable:
             self._shared.release(compiled)
             raise
 
-    def get(self, handle: int) -> Compiled:
+    def get(self, handle: int) -> LoadedExecutable:
         """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
         return self.handles.get(handle)
 

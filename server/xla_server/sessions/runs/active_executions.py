@@ -6,7 +6,7 @@ from xla_contract.errors import XlaError
 from xla_server.evaluator.cancellation import Cancellation
 
 
-class Launched:
+class ActiveExecutions:
     """Every execution that was launched and has not ended. Any thread may use it."""
 
     def __init__(self) -> None:

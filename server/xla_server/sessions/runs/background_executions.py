@@ -23,22 +23,22 @@ from xla_contract.errors import (
 from xla_server.backends.backend import Profile
 from xla_server.backends.incidents import new_incident
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import located
-from xla_server.sessions.limits.quotas import Slots
-from xla_server.sessions.runs.active_executions import Launched
-from xla_server.sessions.runs.memory_queue import Waiter
+from xla_server.sessions.error_context import with_context
+from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.runs.active_executions import ActiveExecutions
+from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
-from xla_server.sessions.runs.run import Outcome, PlannedRun
-from xla_server.sessions.values.futures import Completion, NotYetError, PendingValue, copy_of
+from xla_server.sessions.runs.run import PlannedRun, StepOutcome
+from xla_server.sessions.values.futures import Completion, ValueFuture, ValuePendingError, copy_of
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
-from xla_server.sessions.values.value_table import DataTable, Reservation
+from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Waited:
+class WaitResult:
     """What WaitForExecution gives: the first output, if any was kept, and what all cost."""
 
     output: int | None
@@ -55,7 +55,7 @@ class LaunchedExecution:
         self.cancellation = Cancellation()
         self.outputs: list[list[int]] = []
         """The handles of the kept values, step by step."""
-        self.expected: list[tuple[int, PendingValue]] = []
+        self.expected: list[tuple[int, ValueFuture]] = []
         self.error: XlaError | None = None
         self.profile = Profile()
         self._missing = 0
@@ -97,19 +97,19 @@ class LaunchedExecution:
         self._completion.finish()
 
 
-class Executions:
+class BackgroundExecutions:
     """The launched executions of one session. Any thread may call any method."""
 
     def __init__(
         self,
         planner: RunPlanner,
-        values: DataTable,
+        values: ValueTable,
         handles: HandleFactory,
         *,
         max_handles: int,
-        running: Slots,
-        launched: Slots,
-        active: Launched,
+        running: FairSemaphore,
+        launched: FairSemaphore,
+        active: ActiveExecutions,
         submit: Callable[..., Any],
     ) -> None:
         """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
@@ -158,21 +158,21 @@ class Executions:
         execution.when_ready(lambda: self._line_up(execution))
         return execution
 
-    def wait(self, handle: int) -> Waited:
+    def wait(self, handle: int) -> WaitResult:
         """What an execution that has ended gave; it is then forgotten.
 
-        Raises NotYetError for one that has not ended, the error of one that failed,
+        Raises ValuePendingError for one that has not ended, the error of one that failed,
         NotFoundError for a handle of none.
         """
         execution = self.get(handle)
         if not execution.is_done:
-            raise NotYetError(execution)
+            raise ValuePendingError(execution)
         if self._forget(handle) is None:
             raise _no_execution(handle)
         if execution.error is not None:
             raise copy_of(execution.error)
         kept = [output for outputs in execution.outputs for output in outputs]
-        return Waited(kept[0] if kept else None, execution.profile)
+        return WaitResult(kept[0] if kept else None, execution.profile)
 
     def cancel(self, handle: int) -> bool:
         """Stop an execution; False when it had ended. NotFoundError for a handle of none."""
@@ -215,7 +215,7 @@ class Executions:
         except (InvalidArgumentError, NotFoundError):
             return None
 
-    def _line_up(self, execution: LaunchedExecution, waiter: Waiter | None = None) -> None:
+    def _line_up(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         run = functools.partial(self._run, waiter=waiter)
         self._running.take_in_turn(lambda: self._submit(run, execution))
 
@@ -231,7 +231,7 @@ class Executions:
             self._end(execution, self._named(execution, error))
             execution.finish()
 
-    def _run(self, execution: LaunchedExecution, waiter: Waiter | None = None) -> None:
+    def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         """Run an execution that has a slot; it gives the slot back before its end is told.
 
         An execution that has to wait for memory gives the slot back, too. It comes back with
@@ -268,7 +268,7 @@ class Executions:
     def _enter(self, execution: LaunchedExecution) -> Reservation | None:
         """Reserve memory for an execution; None where it waits, after which it lines up again."""
 
-        def on_left(waiter: Waiter) -> None:
+        def on_left(waiter: MemoryWaiter) -> None:
             # Who has cancelled it ends it.
             if not waiter.was_given_up:
                 self._line_up(execution, waiter)
@@ -288,7 +288,7 @@ class Executions:
             return error
         return None
 
-    def _keep(self, execution: LaunchedExecution, outcomes: list[Outcome]) -> None:
+    def _keep(self, execution: LaunchedExecution, outcomes: list[StepOutcome]) -> None:
         execution.profile = _total([outcome.profile for outcome in outcomes])
         buffers = [buffer for outcome in outcomes for buffer in outcome.kept]
         for (handle, pending), buffer in zip(execution.expected, buffers, strict=True):
@@ -308,7 +308,7 @@ class Executions:
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
         """The error, saying which execution failed."""
-        return located(f"execution {execution.handle} of {execution.name}", as_told(error))
+        return with_context(f"execution {execution.handle} of {execution.name}", as_told(error))
 
 
 def as_told(error: BaseException) -> XlaError:

@@ -6,11 +6,11 @@ from typing import Any, Generic, TypeVar
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.limits.quotas import Slots
+from xla_server.sessions.limits.quotas import FairSemaphore
 from xla_server.sessions.runs.background_executions import as_told
 from xla_server.sessions.runs.run import MAX_RUNS
-from xla_server.sessions.values.futures import NotYetError, PendingValue
-from xla_server.sessions.values.value_table import DataTable
+from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
+from xla_server.sessions.values.value_table import ValueTable
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -26,8 +26,8 @@ class Batch(Generic[Q, R]):
 
     def __init__(
         self,
-        values: DataTable,
-        running: Slots,
+        values: ValueTable,
+        running: FairSemaphore,
         submit: Callable[..., Any],
         requests: Sequence[Q],
         values_of: Callable[[Q], Iterable[int]],
@@ -59,7 +59,7 @@ class Batch(Generic[Q, R]):
 
         The places that the runs had are free then.
 
-        Raises InvalidArgumentError for none or too many, NotYetError while a value that a run
+        Raises InvalidArgumentError for none or too many, ValuePendingError while a value that a run
         names is not there.
         """
         if not 1 <= len(self._requests) <= MAX_RUNS:
@@ -74,7 +74,7 @@ class Batch(Generic[Q, R]):
         for handle in self._values_of(request):
             try:
                 entry = self._values.entry(handle)
-                if isinstance(entry, PendingValue):
+                if isinstance(entry, ValueFuture):
                     entry.result()
             except XlaError:
                 # The run's own outcome will say so.
@@ -137,7 +137,7 @@ class Batch(Generic[Q, R]):
             self._cancellation.check()
             with self._cancellation.followed() as cancellation:
                 return self._run(request, cancellation)
-        except NotYetError:
+        except ValuePendingError:
             # It was there before, so the handle was freed and another run donated it.
             return InvalidArgumentError("a value of the run was freed before the run began")
         except BaseException as error:

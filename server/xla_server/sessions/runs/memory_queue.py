@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.memory_budget import DeviceMemory
-from xla_server.sessions.limits.quotas import Slots
-from xla_server.sessions.values.value_table import DataTable, Reservation
+from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 
-class Waiter:
+class MemoryWaiter:
     """An execution in the queue; `on_left` is called with it once it has left, by any thread."""
 
     __slots__ = (
@@ -41,11 +41,11 @@ class Waiter:
 
     def __init__(
         self,
-        table: DataTable,
+        table: ValueTable,
         byte_size: int,
         purpose: object,
         deadline: float,
-        on_left: "Callable[[Waiter], None]",
+        on_left: "Callable[[MemoryWaiter], None]",
     ) -> None:
         self.table = table
         self.byte_size = byte_size
@@ -102,7 +102,7 @@ class MemoryQueue:
         self._spared_bytes = spared_bytes
         self._clock = clock
         self._passed_bytes = 0
-        self._waiters: list[Waiter] = []
+        self._waiters: list[MemoryWaiter] = []
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
         self._lock = threading.Lock()
@@ -114,11 +114,11 @@ class MemoryQueue:
 
     def reserve(
         self,
-        table: DataTable,
+        table: ValueTable,
         byte_size: int,
         purpose: object,
         cancellation: Cancellation,
-        slots: Slots | None = None,
+        slots: FairSemaphore | None = None,
     ) -> Reservation:
         """Reserve memory of a session for an execution; waits in the calling thread.
 
@@ -131,7 +131,7 @@ class MemoryQueue:
             return entered
         forget = cancellation.add_callback(lambda: self.leave(entered))
         try:
-            with lent_place(), _given_back(slots):
+            with releasing_slot(), _given_back(slots):
                 left.wait()
             cancellation.check()
         except BaseException:
@@ -143,15 +143,15 @@ class MemoryQueue:
 
     def enter(
         self,
-        table: DataTable,
+        table: ValueTable,
         byte_size: int,
         purpose: object,
-        on_left: Callable[[Waiter], None],
-    ) -> Reservation | Waiter:
+        on_left: Callable[[MemoryWaiter], None],
+    ) -> Reservation | MemoryWaiter:
         """Reserve memory of a session for an execution, or have it wait.
 
         `on_left` must not wait. Raises ResourceExhaustedError, with the limits and the use, for
-        what can never fit, and InvalidArgumentError as `DataTable.reserve` does.
+        what can never fit, and InvalidArgumentError as `ValueTable.reserve` does.
         """
         if not self._waiters:
             try:
@@ -159,7 +159,9 @@ class MemoryQueue:
             except ResourceExhaustedError:
                 if not self._may_fit(table, byte_size):
                     raise
-        waiter = Waiter(table, byte_size, purpose, self._clock() + self._wait_seconds, on_left)
+        waiter = MemoryWaiter(
+            table, byte_size, purpose, self._clock() + self._wait_seconds, on_left
+        )
         with self._lock:
             if not self._may_fit(table, byte_size):
                 table.require(byte_size, purpose)
@@ -171,7 +173,7 @@ class MemoryQueue:
         self._changed.set()
         return waiter
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: MemoryWaiter) -> None:
         """Leave the queue; harmless for one that has left it."""
         with self._lock:
             if waiter.has_left:
@@ -197,12 +199,12 @@ class MemoryQueue:
             self._changed.wait(max(0.0, next_deadline - self._clock()))
             self._changed.clear()
 
-    def _look(self) -> list[Waiter]:
+    def _look(self) -> list[MemoryWaiter]:
         """Settle all who can be; gives those. Called with the lock held."""
         now = self._clock()
-        left: list[Waiter] = []
-        staying: list[Waiter] = []
-        held_up: set[DataTable] = set()
+        left: list[MemoryWaiter] = []
+        staying: list[MemoryWaiter] = []
+        held_up: set[ValueTable] = set()
         is_held_up = False
         for waiter in self._waiters:
             table = waiter.table
@@ -221,7 +223,7 @@ class MemoryQueue:
         self._waiters = staying
         return left
 
-    def _taken(self, waiter: Waiter, *, is_passing: bool) -> Reservation | XlaError | None:
+    def _taken(self, waiter: MemoryWaiter, *, is_passing: bool) -> Reservation | XlaError | None:
         """Take the memory of a waiter, if it may have it now."""
         if is_passing:
             if self._passed_bytes + waiter.byte_size > self._spared_bytes:
@@ -246,7 +248,7 @@ class MemoryQueue:
         with self._passed_lock:
             self._passed_bytes -= byte_size
 
-    def _refusal(self, waiter: Waiter, now: float) -> XlaError | None:
+    def _refusal(self, waiter: MemoryWaiter, now: float) -> XlaError | None:
         """Return why an execution waits no longer, if so."""
         is_late = now >= waiter.deadline
         if not is_late and self._may_fit(waiter.table, waiter.byte_size):
@@ -267,7 +269,7 @@ class MemoryQueue:
             hint="Run fewer programs at the same time, or raise execution_wait_seconds.",
         )
 
-    def _may_fit(self, table: DataTable, byte_size: int) -> bool:
+    def _may_fit(self, table: ValueTable, byte_size: int) -> bool:
         """Return whether there is room beside memory that running executions do not give back."""
         memory = self._memory
         return (
@@ -278,7 +280,7 @@ class MemoryQueue:
 
 
 @contextlib.contextmanager
-def _given_back(slots: Slots | None) -> Iterator[None]:
+def _given_back(slots: FairSemaphore | None) -> Iterator[None]:
     """Give back a slot as long as the block, then wait for another one."""
     if slots is None:
         yield

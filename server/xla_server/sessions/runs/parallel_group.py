@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.limits.blocking import Passing, lent_place, work_for
+from xla_server.sessions.limits.blocking import Passing, releasing_slot, worker_context
 
 T = TypeVar("T")
 
 
-def run_together(
+def run_all_or_none(
     jobs: Sequence[Callable[[Cancellation], T]], cancellation: Cancellation
 ) -> list[T]:
     """The results of the jobs, each run in a thread of its own, in their order.
@@ -34,9 +34,9 @@ def run_together(
             group.cancel()
             raise
 
-    with cancellation.followed() as group, lent_place():
+    with cancellation.followed() as group, releasing_slot():
         threads = ThreadPoolExecutor(
-            len(jobs), "xla-together", initializer=work_for, initargs=(Passing(),)
+            len(jobs), "xla-together", initializer=worker_context, initargs=(Passing(),)
         )
         with threads:
             futures = [threads.submit(run, job) for job in jobs]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Backend, Buffer, Device
-from xla_server.sessions.error_context import located
-from xla_server.sessions.feeds.device_table import Devices
+from xla_server.sessions.error_context import with_context
+from xla_server.sessions.feeds.device_table import DeviceTable
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.program_runner import same_but_for_layout
@@ -21,10 +21,10 @@ from xla_server.sessions.runs.requests import (
     RunRequest,
     RunStep,
 )
-from xla_server.sessions.runs.run import FromStep, PlannedRun, RunParts, Source, Step
-from xla_server.sessions.runs.run_outputs import Outputs, part_shape
+from xla_server.sessions.runs.run import FromStep, PlannedRun, PlannedStep, RunParts, Source
+from xla_server.sessions.runs.run_outputs import OutputReader, part_shape
 from xla_server.sessions.values.donation_check import Donations, Path, Root
-from xla_server.sessions.values.futures import PendingValue
+from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.value_table import Reservation
 
 MAX_STEPS = 1024
@@ -35,7 +35,12 @@ class RunPlanner:
     """Plans the runs of one session. Any thread may call `plan`."""
 
     def __init__(
-        self, parts: RunParts, devices: Devices, backend: Backend, limits: Limits, quotas: Quotas
+        self,
+        parts: RunParts,
+        devices: DeviceTable,
+        backend: Backend,
+        limits: Limits,
+        quotas: Quotas,
     ) -> None:
         self.parts = parts
         self.devices = devices
@@ -70,13 +75,13 @@ class _Plan:
         self._planner = planner
         self._values = planner.parts.values
         self._device = device
-        self._steps: list[Step] = []
-        self._held: dict[int, Buffer | PendingValue] = {}
+        self._steps: list[PlannedStep] = []
+        self._held: dict[int, Buffer | ValueFuture] = {}
         self._donated: list[int] = []
         self._room: Reservation | None = None
         self._donations = Donations()
         self._last_use: dict[int, int] = {}
-        self._outputs = Outputs(planner.limits.max_message_bytes)
+        self._outputs = OutputReader(planner.limits.max_message_bytes)
 
     def undo(self) -> None:
         """Release what was held and reserved."""
@@ -104,7 +109,7 @@ class _Plan:
             try:
                 self._steps.append(self._step(number, step))
             except XlaError as error:
-                raise located(f"step {number}", error) from error.__cause__
+                raise with_context(f"step {number}", error) from error.__cause__
         self._finish()
         return PlannedRun(
             self._planner.parts,
@@ -126,11 +131,11 @@ class _Plan:
                 try:
                     self._values.entry(handle)
                 except XlaError as error:
-                    raise located(f"step {number}: argument {place}", error) from None
+                    raise with_context(f"step {number}: argument {place}", error) from None
             raise
         self._held = dict(zip(handles, entries, strict=True))
 
-    def _step(self, number: int, step: RunStep) -> Step:
+    def _step(self, number: int, step: RunStep) -> PlannedStep:
         compiled = self._planner.parts.runner.compiled_under(step.executable)
         parameters = compiled.program_shape.parameters
         if len(step.arguments) != len(parameters):
@@ -148,7 +153,7 @@ class _Plan:
                     continue
                 source = self._source(argument, parameters[place])
             except XlaError as error:
-                raise located(f"argument {place}", error) from error.__cause__
+                raise with_context(f"argument {place}", error) from error.__cause__
             sources.append(source)
             if argument is not None and argument.donate:
                 donated.append(place)
@@ -157,7 +162,7 @@ class _Plan:
         if donated or self._donations:
             self._check_donations(number, step, donated)
         output = self._outputs.read(step.output, compiled.program_shape.result)
-        return Step(compiled, sources, donated, output)
+        return PlannedStep(compiled, sources, donated, output)
 
     def _source(self, argument: HandleArgument | ResultArgument | None, parameter: Shape) -> Source:
         """Return the value that an argument names."""

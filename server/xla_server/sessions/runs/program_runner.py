@@ -18,26 +18,26 @@ from xla_server.backends.options import CompileOptions
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
 from xla_server.ir.module import HloModule
-from xla_server.sessions.error_context import located, part_of_request
+from xla_server.sessions.error_context import part_of_request, with_context
 from xla_server.sessions.feeds.channel_table import CallChannels
-from xla_server.sessions.feeds.device_table import REPLICA_COUNT, Devices
-from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.feeds.device_table import REPLICA_COUNT, DeviceTable
+from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.caller import Caller, Flow
 from xla_server.sessions.limits.compile_share import CompileShare
-from xla_server.sessions.limits.quotas import CompileBudget, Quotas, Slots
+from xla_server.sessions.limits.quotas import CompileBudget, FairSemaphore, Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.programs.compile_request import CompileRequest, Program, prepare_program
 from xla_server.sessions.programs.executable_table import (
-    Compiled,
+    ExecutableCache,
     ExecutableTable,
-    SharedExecutables,
+    LoadedExecutable,
 )
 from xla_server.sessions.runs.memory_queue import MemoryQueue
-from xla_server.sessions.runs.parallel_group import run_together
-from xla_server.sessions.runs.requests import Executed, GraphRequest
-from xla_server.sessions.runs.time_slicing import Turns
+from xla_server.sessions.runs.parallel_group import run_all_or_none
+from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
+from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.values.handles import require_handle
-from xla_server.sessions.values.value_table import DataTable, Reservation
+from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class _Launch:
     """A program ready to run: compiled, its arguments found."""
 
     number: int
-    compiled: Compiled
+    compiled: LoadedExecutable
     arguments: Sequence[Buffer]
     device: Device
 
@@ -57,16 +57,16 @@ class ProgramRunner:
         self,
         *,
         backend: Backend,
-        programs: SharedExecutables,
-        turns: Turns,
+        programs: ExecutableCache,
+        turns: TimeSlicer,
         queue: MemoryQueue,
         limits: Limits,
         quotas: Quotas,
-        devices: Devices,
-        data: DataTable,
+        devices: DeviceTable,
+        data: ValueTable,
         executables: ExecutableTable,
         channels: Channels,
-        running: Slots,
+        running: FairSemaphore,
         compiling: CompileBudget,
         shared_compiling: CompileShare,
         caller: Caller,
@@ -113,7 +113,7 @@ class ProgramRunner:
 
     def execute(
         self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
-    ) -> Executed:
+    ) -> ExecutionResult:
         """Run an executable on the default device and wait for its result.
 
         Raises as `compiled_under`, InvalidArgumentError when the arguments do not equal the
@@ -132,7 +132,9 @@ class ProgramRunner:
                     execution = self.run(compiled, buffers, device, cancellation)
                 finally:
                     self._turns.end(turn)
-                return Executed(reservation.keep(execution.output), profile_of(execution, compiled))
+                return ExecutionResult(
+                    reservation.keep(execution.output), profile_of(execution, compiled)
+                )
             finally:
                 # Who sees that it runs no more sees its memory free.
                 reservation.release()
@@ -141,8 +143,8 @@ class ProgramRunner:
             reservation.release()
 
     def execute_together(
-        self, requests: Sequence[GraphRequest], cancellation: Cancellation
-    ) -> list[Executed]:
+        self, requests: Sequence[GraphProgram], cancellation: Cancellation
+    ) -> list[ExecutionResult]:
         """Compile and run programs at the same time, each on its own device.
 
         When one fails the others are cancelled, no result is kept, and the error of the first
@@ -163,13 +165,13 @@ class ProgramRunner:
                 max_bytes=self._quotas.queued_bytes,
             )
             jobs = [self._job(launch, channels) for launch in launches]
-            executions = run_together(jobs, cancellation)
+            executions = run_all_or_none(jobs, cancellation)
             return self._keep_all(launches, executions, reservations)
 
     def _prepare(
         self,
         number: int,
-        request: GraphRequest,
+        request: GraphProgram,
         device: Device,
         cancellation: Cancellation,
         stack: contextlib.ExitStack,
@@ -181,7 +183,7 @@ class ProgramRunner:
             shapes = [argument.shape for argument in arguments]
             program = prepare_program(wanted, shapes, device)
             # A thread that compiles is not there for programs that run.
-            with lent_place():
+            with releasing_slot():
                 compiled = self._compiled(program, cancellation)
             stack.callback(self._programs.release, compiled)
             return _Launch(number, compiled, arguments, device)
@@ -226,19 +228,19 @@ class ProgramRunner:
         launches: Sequence[_Launch],
         executions: Sequence[Execution],
         reservations: Sequence[Reservation],
-    ) -> list[Executed]:
-        kept: list[Executed] = []
+    ) -> list[ExecutionResult]:
+        kept: list[ExecutionResult] = []
         try:
             for launch, execution, room in zip(launches, executions, reservations, strict=True):
                 profile = profile_of(execution, launch.compiled)
-                kept.append(Executed(room.keep(execution.output), profile))
+                kept.append(ExecutionResult(room.keep(execution.output), profile))
         except XlaError:
             for executed in kept:
                 self._data.remove(executed.output)
             raise
         return kept
 
-    def _compiled(self, program: Program, cancellation: Cancellation) -> Compiled:
+    def _compiled(self, program: Program, cancellation: Cancellation) -> LoadedExecutable:
         if not self._programs.has(program.key):
             # Before others can wait for it: they are not to get an error of this session's own.
             self._require_compiling()
@@ -288,12 +290,12 @@ class ProgramRunner:
 
     def _compile_again(self, program: Program) -> Executable:
         """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
-        with lent_place():
+        with releasing_slot():
             return self._compile(program)
 
     def run(
         self,
-        compiled: Compiled,
+        compiled: LoadedExecutable,
         arguments: Sequence[Buffer],
         device: Device,
         cancellation: Cancellation,
@@ -340,7 +342,7 @@ class ProgramRunner:
 
     def run_once(
         self,
-        compiled: Compiled,
+        compiled: LoadedExecutable,
         executable: Executable,
         arguments: Sequence[Buffer],
         cancellation: Cancellation,
@@ -353,7 +355,7 @@ class ProgramRunner:
         ):
             self.run_executable(executable, arguments, self._devices.default, cancellation)
 
-    def module_of(self, compiled: Compiled) -> HloModule:
+    def module_of(self, compiled: LoadedExecutable) -> HloModule:
         """Return the module of a program, as it was given."""
         return compiled.program.import_module(self._limits.max_device_bytes)
 
@@ -367,7 +369,7 @@ class ProgramRunner:
             for buffer in buffers
         ]
 
-    def _devices_of(self, requests: Sequence[GraphRequest]) -> list[Device]:
+    def _devices_of(self, requests: Sequence[GraphProgram]) -> list[Device]:
         if not requests:
             raise InvalidArgumentError("there must be at least one request, got none")
         counts = [len(request.devices) for request in requests]
@@ -399,16 +401,18 @@ class ProgramRunner:
             try:
                 buffers.append(self._data.get(require_handle(handle)))
             except XlaError as error:
-                raise located(f"argument {number}", error) from error.__cause__
+                raise with_context(f"argument {number}", error) from error.__cause__
         return buffers
 
-    def checked_arguments(self, compiled: Compiled, handles: Sequence[int | None]) -> list[Buffer]:
+    def checked_arguments(
+        self, compiled: LoadedExecutable, handles: Sequence[int | None]
+    ) -> list[Buffer]:
         """The values of these handles, which must fit the parameters; raises as `execute`."""
         buffers = self._arguments(handles)
         _check_arguments(buffers, compiled.program_shape.parameters)
         return buffers
 
-    def reserve(self, compiled: Compiled, cancellation: Cancellation) -> Reservation:
+    def reserve(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Reservation:
         """Reserve memory for an execution, without its arguments, which are kept already.
 
         Waits and raises as `MemoryQueue.reserve`.
@@ -416,7 +420,7 @@ class ProgramRunner:
         room = compiled.room
         return self._queue.reserve(self._data, room.byte_size, room, cancellation)
 
-    def compiled_under(self, handle: int | None) -> Compiled:
+    def compiled_under(self, handle: int | None) -> LoadedExecutable:
         """Return the executable of a handle.
 
         Raises InvalidArgumentError without a handle and for one that was freed, NotFoundError for
@@ -427,7 +431,7 @@ class ProgramRunner:
         return self._executables.get(handle)
 
 
-def profile_of(execution: Execution, compiled: Compiled) -> Profile:
+def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
     """The profile of an execution with what compiling cost, for the handle it was run by."""
     # As `_replace`, at a third of its cost.
     return Profile(compiled.cache_hit, compiled.compile_time_ms, *execution.profile[2:])

@@ -13,7 +13,7 @@ from xla_server.sessions.values.donation_check import Path
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class GraphRequest:
+class GraphProgram:
     """One program of ExecuteGraphParallel with the handles of its arguments."""
 
     program: Callable[[], CompileRequest]
@@ -22,7 +22,7 @@ class GraphRequest:
     devices: Sequence[DeviceHandle]
 
 
-class Executed(NamedTuple):
+class ExecutionResult(NamedTuple):
     """The handle of a result and what it cost."""
 
     output: int

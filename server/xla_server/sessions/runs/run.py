@@ -10,11 +10,11 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer, Device, Profile
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import located
+from xla_server.sessions.error_context import with_context
 from xla_server.sessions.limits.caller import Flow
-from xla_server.sessions.limits.quotas import Slots
-from xla_server.sessions.programs.executable_table import Compiled, ExecutionRoom
-from xla_server.sessions.runs.memory_queue import MemoryQueue, Waiter
+from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
+from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of
 from xla_server.sessions.runs.run_outputs import (
     PartOutcome,
@@ -22,10 +22,10 @@ from xla_server.sessions.runs.run_outputs import (
     part_of,
     sent_back,
 )
-from xla_server.sessions.runs.time_slicing import Turns
+from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.values.donation_check import Path
-from xla_server.sessions.values.futures import PendingValue
-from xla_server.sessions.values.value_table import DataTable, Reservation
+from xla_server.sessions.values.futures import ValueFuture
+from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 MAX_RUNS = 1024
 """Of one batch, as the contract says."""
@@ -39,14 +39,14 @@ class FromStep:
     path: Path
 
 
-Source: TypeAlias = "Buffer | PendingValue | FromStep"
+Source: TypeAlias = "Buffer | ValueFuture | FromStep"
 
 
 @dataclasses.dataclass(slots=True)
-class Step:
+class PlannedStep:
     """One execution of a run, checked."""
 
-    compiled: Compiled
+    compiled: LoadedExecutable
     arguments: list[Source]
     donated: list[int]
     output: StepOutput
@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """What a step gave. Of the kept values those of parts come last."""
 
     kept: tuple[Buffer, ...]
@@ -73,10 +73,10 @@ class Outcome:
 class RunParts:
     """The parts of a session that its runs use."""
 
-    values: DataTable
+    values: ValueTable
     runner: ProgramRunner
     queue: MemoryQueue
-    turns: Turns
+    turns: TimeSlicer
     flow: Flow
 
 
@@ -99,8 +99,8 @@ class PlannedRun:
         self,
         parts: RunParts,
         device: Device,
-        steps: list[Step],
-        held: dict[int, Buffer | PendingValue],
+        steps: list[PlannedStep],
+        held: dict[int, Buffer | ValueFuture],
         donated: list[int],
         room: Reservation | None,
         sent_back_bytes: int,
@@ -116,9 +116,9 @@ class PlannedRun:
         self._room = room
 
     @property
-    def pending(self) -> list[PendingValue]:
+    def pending(self) -> list[ValueFuture]:
         """The arguments that other executions are still to give."""
-        return [entry for entry in self._held.values() if isinstance(entry, PendingValue)]
+        return [entry for entry in self._held.values() if isinstance(entry, ValueFuture)]
 
     @property
     def name(self) -> str:
@@ -126,12 +126,14 @@ class PlannedRun:
         return ", ".join(dict.fromkeys(step.compiled.name for step in self.steps))
 
     def free_donated(self) -> None:
-        """Free the handles that are donated; raises as `DataTable.remove_all`."""
+        """Free the handles that are donated; raises as `ValueTable.remove_all`."""
         if self._donated:
             donated, self._donated = self._donated, []
             self._parts.values.remove_all(donated)
 
-    def reserve(self, cancellation: Cancellation, slots: Slots | None = None) -> Reservation:
+    def reserve(
+        self, cancellation: Cancellation, slots: FairSemaphore | None = None
+    ) -> Reservation:
         """Reserve memory for all steps; waits and raises as `MemoryQueue.reserve`.
 
         All of it at once, so that no run waits for memory while it has some.
@@ -143,7 +145,7 @@ class PlannedRun:
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
-    def enter(self, on_left: Callable[[Waiter], None]) -> "Reservation | Waiter":
+    def enter(self, on_left: Callable[[MemoryWaiter], None]) -> "Reservation | MemoryWaiter":
         """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
         size, room, number = self._need()
         try:
@@ -151,11 +153,11 @@ class PlannedRun:
         except ResourceExhaustedError as error:
             raise self._located(number, error) from error.__cause__
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, waiter: MemoryWaiter) -> None:
         """Give up waiting for memory, which `enter` began."""
         self._parts.queue.leave(waiter)
 
-    def _need(self) -> tuple[int, ExecutionRoom, int]:
+    def _need(self) -> tuple[int, ExecutionFootprint, int]:
         """Return the bytes to reserve, what for, and the step that needs most."""
         needs = self._needs()[:-1]
         number = needs.index(max(needs))
@@ -176,16 +178,16 @@ class PlannedRun:
     @contextlib.contextmanager
     def executing(
         self, cancellation: Cancellation, room: Reservation | None = None
-    ) -> Iterator[list[Outcome]]:
+    ) -> Iterator[list[StepOutcome]]:
         """Run the steps in `room`, which lasts as long as the block, in which results are kept.
 
-        Raises NotYetError when an argument is not there, why it never will be, what running
+        Raises ValuePendingError when an argument is not there, why it never will be, what running
         raises, and without `room` as `reserve`.
         """
         parts, results = self._parts, dict[int, Buffer]()
         room = self.reserve(cancellation) if room is None else room
         needs = self._needs()
-        outcomes: list[Outcome] = []
+        outcomes: list[StepOutcome] = []
         turns = parts.turns
         turn = turns.begin(cancellation, parts.flow)
         try:
@@ -218,11 +220,11 @@ class PlannedRun:
             step.arguments = []
 
     def _located(self, number: int, error: XlaError) -> XlaError:
-        return located(f"step {number}", error) if len(self.steps) > 1 else error
+        return with_context(f"step {number}", error) if len(self.steps) > 1 else error
 
     def _execute(
-        self, number: int, step: Step, results: dict[int, Buffer], cancellation: Cancellation
-    ) -> Outcome:
+        self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
+    ) -> StepOutcome:
         arguments = [_value_of(source, results) for source in step.arguments]
         donated: Sequence[int] = ()
         if step.donated:
@@ -241,9 +243,9 @@ class PlannedRun:
         )
         value = sent_back(result, output.fetch_as)
         profile = profile_of(execution, step.compiled)
-        return Outcome(output.buffers(result), value, profile, parts)
+        return StepOutcome(output.buffers(result), value, profile, parts)
 
-    def _may_overwrite(self, step: Step, place: int, arguments: Sequence[Buffer]) -> bool:
+    def _may_overwrite(self, step: PlannedStep, place: int, arguments: Sequence[Buffer]) -> bool:
         """Whether a donated argument is nobody else's."""
         source = step.arguments[place]
         return isinstance(source, FromStep) or self._parts.values.is_held_once(arguments[place])
@@ -252,4 +254,4 @@ class PlannedRun:
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
     if isinstance(source, FromStep):
         return part_of(results[source.step], source.path)
-    return source.result() if isinstance(source, PendingValue) else source
+    return source.result() if isinstance(source, ValueFuture) else source

@@ -68,7 +68,7 @@ class PartOutcome:
     value: Literal | None
 
 
-class Outputs:
+class OutputReader:
     """Reads what is to become of results. What one answer sends back is counted over all steps."""
 
     def __init__(self, max_message_bytes: int) -> None:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.limits.blocking import this_worker
+from xla_server.sessions.limits.blocking import current_worker
 from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
 from xla_server.sessions.limits.rotation import Rotation
 
@@ -80,8 +80,8 @@ class _Switching:
 _SWITCHING = _Switching()
 
 
-class Turn:
-    """One execution while it runs. Times are seconds of the clock of `Turns`, 0 for never."""
+class TimeSlice:
+    """One execution while it runs. Times are seconds of the clock of `TimeSlicer`, 0 for never."""
 
     __slots__ = (
         "cancellation",
@@ -96,7 +96,7 @@ class Turn:
     def __init__(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> None:
         self.cancellation = cancellation
         self.flow = flow
-        self.worker = this_worker()
+        self.worker = current_worker()
         self.since = 0.0
         """When it was first seen running, or last seen waiting for others."""
         self.last = 0.0
@@ -105,7 +105,7 @@ class Turn:
         self.is_lent = False
 
 
-class Turns:
+class TimeSlicer:
     """The executions of one server. Any thread may call any method.
 
     `at_once` of those that run for long do so at the same time.
@@ -113,7 +113,7 @@ class Turns:
 
     def __init__(self, at_once: int | None = None) -> None:
         self._at_once = at_once or len(os.sched_getaffinity(0))
-        self._running: set[Turn] = set()
+        self._running: set[TimeSlice] = set()
         self._changed_at = 0.0
         self._thread: threading.Thread | None = None
         self._is_asleep = True
@@ -123,12 +123,12 @@ class Turns:
         self._young_rotation = Rotation()
         self._lock = threading.Lock()
 
-    def begin(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Turn:
+    def begin(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> TimeSlice:
         """Count an execution of `flow`, in the thread that runs it, until `end`.
 
         The cancellation must be its own: it is what pauses it.
         """
-        turn = Turn(cancellation, flow)
+        turn = TimeSlice(cancellation, flow)
         turn.worker.turn = turn
         # One step each, so no lock: the thread says that it sleeps before it looks a last time.
         self._running.add(turn)
@@ -136,7 +136,7 @@ class Turns:
             self._wake()
         return turn
 
-    def end(self, turn: Turn) -> None:
+    def end(self, turn: TimeSlice) -> None:
         """End what `begin` began; in the same thread."""
         turn.worker.turn = None
         self._running.discard(turn)
@@ -193,9 +193,9 @@ class Turns:
             self._thread = None
             return False
 
-    def look(self, turns: list[Turn], now: float) -> None:
+    def look(self, turns: list[TimeSlice], now: float) -> None:
         """See to it that the right ones of those that run do so."""
-        long: list[Turn] = []
+        long: list[TimeSlice] = []
         for turn in turns:
             if turn.worker.is_waiting or not turn.since:
                 # What waits does nothing; when it goes on it is as good as new.
@@ -210,7 +210,7 @@ class Turns:
         _SWITCHING.set(self, is_quick=bool(long))
         self._let_run(long, now)
 
-    def _let_run(self, long: list[Turn], now: float) -> None:
+    def _let_run(self, long: list[TimeSlice], now: float) -> None:
         """Let those of the executions that run for long proceed whose turn it is; pause others."""
         at_once = self._at_once
         young = self._young_rotation.select(
@@ -222,7 +222,7 @@ class Turns:
         beside = set(young)
         long = [turn for turn in long if turn not in beside]
         self._has_paused = len(long) > at_once
-        chosen: list[Turn] = []
+        chosen: list[TimeSlice] = []
         if now - self._changed_at < PERIOD:
             chosen = [turn for turn in long if not turn.is_paused][:at_once]
         else:
@@ -245,24 +245,24 @@ class Turns:
             if turn not in running:
                 _pause(turn)
 
-    def _lend(self, turn: Turn) -> None:
+    def _lend(self, turn: TimeSlice) -> None:
         pool = turn.worker.pool
         with self._lock:
             if pool is not None and turn in self._running:
                 turn.is_lent = pool.lend()
 
 
-def _flow(turn: Turn) -> Flow:
+def _flow(turn: TimeSlice) -> Flow:
     return turn.flow
 
 
-def _proceed(turn: Turn) -> None:
+def _proceed(turn: TimeSlice) -> None:
     if turn.is_paused:
         turn.is_paused = False
         turn.cancellation.proceed()
 
 
-def _pause(turn: Turn) -> None:
+def _pause(turn: TimeSlice) -> None:
     if not turn.is_paused:
         turn.is_paused = True
         turn.cancellation.pause()

@@ -15,7 +15,7 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.values.handles import require_handle
-from xla_server.sessions.values.value_table import DataTable
+from xla_server.sessions.values.value_table import ValueTable
 
 
 class Download:
@@ -56,7 +56,7 @@ class Download:
 
 @contextlib.contextmanager
 def downloading(
-    values: DataTable,
+    values: ValueTable,
     handle: int | None,
     shape: Shape | None,
     offset: int,
@@ -66,9 +66,9 @@ def downloading(
     """The value under a handle from byte `offset` on, laid out as `shape` or as it is kept.
 
     Its memory counts as the session's until the block ends, even where the handle is freed.
-    Raises as `DataTable.get`, NotYetError among them; UnimplementedError for what is no array,
-    InvalidArgumentError for a `shape` that does not fit the value, OutOfRangeError for an offset
-    behind the end, ResourceExhaustedError when there is no room to lay out what is padded.
+    Raises as `ValueTable.get`, ValuePendingError among them; UnimplementedError for what is no
+    array, InvalidArgumentError for a `shape` that does not fit the value, OutOfRangeError for an
+    offset behind the end, ResourceExhaustedError when there is no room to lay out what is padded.
     """
     held = values.hold([require_handle(handle)])
     try:

@@ -60,12 +60,12 @@ class _Line:
         with self._lock:
             self._has_ended = True
             if self._is_used:
-                shut(self.connection)
+                shutdown_socket(self.connection)
             else:
                 self.connection.close()
 
 
-class PieceLines:
+class RingTransfers:
     """The lines of one arena, by the offsets of their allocations.
 
     Any thread may call any method.
@@ -139,7 +139,7 @@ class PieceLines:
             line.leave()
 
 
-def receive_pieces(
+def receive_ring(
     line: socket.socket,
     ring: Array,
     target: Array,
@@ -156,7 +156,7 @@ def receive_pieces(
     count = ring.size // piece_bytes
     places: collections.deque[int] = collections.deque()
     line.settimeout(SILENCE_SECONDS)
-    forget = cancellation.add_callback(lambda: shut(line))
+    forget = cancellation.add_callback(lambda: shutdown_socket(line))
     try:
         for start in range(0, target.size, piece_bytes):
             if not places:
@@ -174,7 +174,7 @@ def receive_pieces(
         forget()
 
 
-def shut(line: socket.socket) -> None:
+def shutdown_socket(line: socket.socket) -> None:
     """End a line for both sides, from any thread; who waits for it goes on."""
     with contextlib.suppress(OSError):  # It has ended.
         line.shutdown(socket.SHUT_RDWR)

@@ -23,21 +23,21 @@ from xla_contract.shape import UNBOUNDED, Shape
 from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.runtime.blocks import BlockPool, block_size
-from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
-from xla_server.sessions.limits.blocking import lent_place
+from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
+from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.arena_pool import ArenaPool
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
-from xla_server.sessions.transfers.ring_upload import PieceLines, receive_pieces
+from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_ring
 from xla_server.sessions.values.handles import require_handle
-from xla_server.sessions.values.value_table import DataTable
+from xla_server.sessions.values.value_table import ValueTable
 
 MIN_PLACES, MAX_PLACES = 2, 64
 """Places of a ring that a value passes through in pieces."""
 
 
-class SharedMemory:
+class SessionArena:
     """A session's part of shared memory. Any thread may call any method.
 
     There is an arena as long as the client is connected to the socket for it. Uploads leave at
@@ -47,8 +47,8 @@ class SharedMemory:
     def __init__(
         self,
         arenas: ArenaPool,
-        values: DataTable,
-        devices: Devices,
+        values: ValueTable,
+        devices: DeviceTable,
         backend: Backend,
         blocks: BlockPool,
         caller: Caller,
@@ -63,7 +63,7 @@ class SharedMemory:
         self._caller = caller
         self._spared_bytes = spared_bytes
         self._arena: Arena | None = None
-        self._lines = PieceLines()
+        self._lines = RingTransfers()
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -82,7 +82,7 @@ class SharedMemory:
         with self._lock:
             refused = self._is_closed
             before, self._arena = (arena, self._arena) if refused else (self._arena, arena)
-            lines, self._lines = self._lines, PieceLines()
+            lines, self._lines = self._lines, RingTransfers()
         lines.close()
         if before is not None:
             self._arenas.release(before)
@@ -135,7 +135,7 @@ class SharedMemory:
     def add_line(self, offset: int, connection: socket.socket) -> None:
         """Make a connection the line of an allocation, closed in the end and when this raises.
 
-        Raises NotFoundError if no allocation begins at `offset`, and as `PieceLines.add` does.
+        Raises NotFoundError if no allocation begins at `offset`, and as `RingTransfers.add` does.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(connection.close)
@@ -181,7 +181,7 @@ class SharedMemory:
 
         Raises as `upload` does, InvalidArgumentError for a shape that is not row-major and pieces
         that are no pages or too many or too few places, FailedPreconditionError without a line, and
-        as `receive_pieces` does. An error ends the line.
+        as `receive_ring` does. An error ends the line.
         """
         arena = self._connected()
         with self._lines.using(offset) as line:
@@ -200,8 +200,8 @@ class SharedMemory:
             ):
                 block = self._blocks.take(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
-                with lent_place():  # The client may take its time.
-                    receive_pieces(
+                with releasing_slot():  # The client may take its time.
+                    receive_ring(
                         line,
                         ring,
                         memory,

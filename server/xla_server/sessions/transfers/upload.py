@@ -99,7 +99,7 @@ class Upload:
         return self._owner is not None and self._active_at <= moment
 
     def write(self, owner: object, chunk: ChunkView, now: float) -> None:
-        """Take in the next chunk; raises as `IncomingUpload.write` does."""
+        """Take in the next chunk; raises as `UploadStream.write` does."""
         with self._lock:
             self._check_owner(owner)
             assert self._writer is not None

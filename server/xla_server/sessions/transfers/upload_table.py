@@ -30,10 +30,10 @@ from xla_contract.shape import Shape
 from xla_server.backends.backend import Backend, Device
 from xla_server.evaluator.memory import LARGE, require_bytes
 from xla_server.runtime.blocks import BlockPool, block_size
-from xla_server.sessions.feeds.device_table import DeviceHandle, Devices
+from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.transfers.upload import Upload
-from xla_server.sessions.values.value_table import DataTable
+from xla_server.sessions.values.value_table import ValueTable
 
 MAX_UPLOADS = 64
 """Uploads under way in a session."""
@@ -62,13 +62,13 @@ class _Finished:
     since: float
 
 
-class Uploads:
+class UploadTable:
     """The uploads of one session. Any thread may call any method."""
 
     def __init__(
         self,
-        values: DataTable,
-        devices: Devices,
+        values: ValueTable,
+        devices: DeviceTable,
         backend: Backend,
         blocks: BlockPool,
         limits: Limits,
@@ -97,7 +97,7 @@ class Uploads:
         device: DeviceHandle | None,
         offset: int,
         on_taken_over: Callable[[XlaError], object],
-    ) -> "IncomingUpload":
+    ) -> "UploadStream":
         """Begin an upload, or go on with one, for a stream that must `leave` it in the end.
 
         The stream that had the upload before gets AbortedError, through its `on_taken_over`, which
@@ -126,7 +126,7 @@ class Uploads:
                 self._under_way[upload_id] = upload
             else:
                 upload.check_same(shape, self._device(device))
-        return IncomingUpload(self, upload_id, upload).take_over(offset, on_taken_over)
+        return UploadStream(self, upload_id, upload).take_over(offset, on_taken_over)
 
     def state(self, upload_id: bytes) -> UploadState:
         """How far an upload has come; NotFoundError if there is none of this id."""
@@ -253,16 +253,16 @@ class Uploads:
         return self._devices.resolve(device)
 
 
-class IncomingUpload:
+class UploadStream:
     """An upload in the hands of one stream."""
 
-    def __init__(self, uploads: Uploads, upload_id: bytes, upload: Upload) -> None:
+    def __init__(self, uploads: UploadTable, upload_id: bytes, upload: Upload) -> None:
         self._uploads = uploads
         self._id = upload_id
         self._upload = upload
 
-    def take_over(self, offset: int, tell: Callable[[XlaError], object]) -> "IncomingUpload":
-        """Become the upload's only stream; raises as `Uploads.begin` does."""
+    def take_over(self, offset: int, tell: Callable[[XlaError], object]) -> "UploadStream":
+        """Become the upload's only stream; raises as `UploadTable.begin` does."""
         try:
             self._upload.take_over(self, offset, tell, self._uploads.now())
         except BaseException:
@@ -299,7 +299,7 @@ class IncomingUpload:
         self._upload.leave(self, self._uploads.now())
 
 
-class _FinishedUpload(IncomingUpload):
+class _FinishedUpload(UploadStream):
     """An upload that had finished before its client knew: nothing more can come."""
 
     def __init__(self, finished: _Finished) -> None:
@@ -315,7 +315,7 @@ class _FinishedUpload(IncomingUpload):
         """Nothing waits."""
 
 
-def _again(finished: _Finished, offset: int) -> IncomingUpload:
+def _again(finished: _Finished, offset: int) -> UploadStream:
     if offset != finished.size:
         raise FailedPreconditionError(
             f"an upload goes on where it broke off, got offset {offset} for one that has finished "

@@ -19,7 +19,7 @@ class Awaitable(Protocol):
         """
 
 
-class NotYetError(Exception):
+class ValuePendingError(Exception):
     """What a call needs is not there: the call is to be made again once `awaited` is done.
 
     It has no status: whoever calls the service waits, in a way that holds no thread.
@@ -74,7 +74,7 @@ class Completion:
         return remove
 
 
-class PendingValue:
+class ValueFuture:
     """A value of a known shape that an execution will give. Implements Awaitable.
 
     The table that has it counts its `users`, and sets the value.
@@ -112,11 +112,11 @@ class PendingValue:
         return self._completion.when_done(callback)
 
     def result(self) -> Buffer:
-        """The value; raises NotYetError, or why there is none."""
+        """The value; raises ValuePendingError, or why there is none."""
         if self._buffer is not None:
             return self._buffer
         self.require_no_error()
-        raise NotYetError(self)
+        raise ValuePendingError(self)
 
     def require_no_error(self) -> None:
         """Raise why there will be no value, if that is known."""

@@ -9,7 +9,7 @@ from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer
 from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.memory_budget import DeviceMemory
-from xla_server.sessions.values.futures import PendingValue
+from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
 
@@ -20,7 +20,7 @@ class Reservation:
 
     def __init__(
         self,
-        table: "DataTable",
+        table: "ValueTable",
         byte_size: int,
         is_running: bool = False,
         on_release: Callable[[int], None] | None = None,
@@ -31,7 +31,7 @@ class Reservation:
         self._on_release = on_release
 
     def grow(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
-        """Reserve more, up to `byte_size` bytes; raises as `DataTable.reserve`."""
+        """Reserve more, up to `byte_size` bytes; raises as `ValueTable.reserve`."""
         missing = byte_size - self._byte_size
         if missing > 0:
             self._table.charge(missing, purpose, spared=spared)
@@ -84,7 +84,7 @@ class _Held:
     count: int
 
 
-class DataTable:
+class ValueTable:
     """Handle -> value of one session, the bytes of all distinct arrays counted once.
 
     They count against `max_bytes` of the session and against the memory of all.
@@ -103,7 +103,7 @@ class DataTable:
     ) -> None:
         self.max_bytes = max_bytes
         self._memory = memory
-        self.handles: HandleTable[Buffer | PendingValue] = HandleTable(
+        self.handles: HandleTable[Buffer | ValueFuture] = HandleTable(
             handles, HandleKind.DATA, max_handles
         )
         self._held: dict[int, _Held] = {}
@@ -192,20 +192,20 @@ class DataTable:
     def get(self, handle: int) -> Buffer:
         """The value; InvalidArgumentError when it was freed, NotFoundError when there never was.
 
-        For the output of an execution that has not ended NotYetError, and the execution's own
+        For the output of an execution that has not ended ValuePendingError, and the execution's own
         error where it failed.
         """
         buffer = self.handles.get(handle)
-        return buffer.result() if isinstance(buffer, PendingValue) else buffer
+        return buffer.result() if isinstance(buffer, ValueFuture) else buffer
 
     def shape(self, handle: int) -> Shape:
         """The shape of a value, known before the value is there; raises as `get`."""
         entry = self.handles.get(handle)
-        if isinstance(entry, PendingValue):
+        if isinstance(entry, ValueFuture):
             entry.require_no_error()
         return entry.shape
 
-    def entry(self, handle: int) -> Buffer | PendingValue:
+    def entry(self, handle: int) -> Buffer | ValueFuture:
         """As `get`, but the output of an execution that has not ended as what it is."""
         return self.handles.get(handle)
 
@@ -217,12 +217,12 @@ class DataTable:
                 self._count(buffer)
         return handles
 
-    def expect(self, shapes: Sequence[Shape]) -> list[tuple[int, PendingValue]]:
+    def expect(self, shapes: Sequence[Shape]) -> list[tuple[int, ValueFuture]]:
         """Handles for values that an execution will give, all or none; see `fulfil`."""
-        values = [PendingValue(shape) for shape in shapes]
+        values = [ValueFuture(shape) for shape in shapes]
         return list(zip(self.handles.add_all(list(values)), values, strict=True))
 
-    def fulfil(self, handle: int, pending: PendingValue, buffer: Buffer) -> None:
+    def fulfil(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
         """Put a value in the place that `expect` gave it; a freed handle stays free."""
         with self._lock:
             for _ in range(pending.users + self.handles.replace(handle, buffer)):
@@ -231,7 +231,7 @@ class DataTable:
             pending.set(buffer)
         pending.finish()
 
-    def hold(self, handles: Sequence[int]) -> list[Buffer | PendingValue]:
+    def hold(self, handles: Sequence[int]) -> list[Buffer | ValueFuture]:
         """The values of different handles, kept until `let_go` even where the handles are freed.
 
         Raises as `get`, but for values that are still to come.
@@ -239,17 +239,17 @@ class DataTable:
         with self._lock:
             entries = [self.handles.get(handle) for handle in handles]
             for entry in entries:
-                if isinstance(entry, PendingValue) and not entry.has_value:
+                if isinstance(entry, ValueFuture) and not entry.has_value:
                     entry.users += 1
                 else:
                     self._count(_buffer_of(entry))
         return entries
 
-    def let_go(self, entries: Sequence[Buffer | PendingValue]) -> None:
+    def let_go(self, entries: Sequence[Buffer | ValueFuture]) -> None:
         """End a `hold`."""
         with self._lock:
             for entry in entries:
-                if isinstance(entry, PendingValue) and not entry.has_value:
+                if isinstance(entry, ValueFuture) and not entry.has_value:
                     entry.users -= 1
                 else:
                     self._discount(_buffer_of(entry))
@@ -327,8 +327,8 @@ class DataTable:
         self._used += added
         return added
 
-    def _discount(self, buffer: Buffer | PendingValue) -> None:
-        if isinstance(buffer, PendingValue):
+    def _discount(self, buffer: Buffer | ValueFuture) -> None:
+        if isinstance(buffer, ValueFuture):
             return
         for leaf in _leaves(buffer):
             held = self._held[id(leaf)]
@@ -347,8 +347,8 @@ class DataTable:
             self._memory.change(-byte_size, running=-running)
 
 
-def _buffer_of(entry: Buffer | PendingValue) -> Buffer:
-    return entry.result() if isinstance(entry, PendingValue) else entry
+def _buffer_of(entry: Buffer | ValueFuture) -> Buffer:
+    return entry.result() if isinstance(entry, ValueFuture) else entry
 
 
 def _leaves(buffer: Buffer) -> Sequence[Buffer]:

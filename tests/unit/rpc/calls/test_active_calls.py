@@ -1,7 +1,7 @@
 import pytest
 
 from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError
-from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.active_calls import ActiveCalls
 
 
 class Context:
@@ -26,7 +26,7 @@ class Context:
 @pytest.mark.parametrize("is_over", [False, True])
 def test_a_client_that_is_gone_cancels_its_call(remaining, error, is_over):
     context = Context(is_over=is_over, remaining=remaining)
-    with Calls().running(context) as cancellation:
+    with ActiveCalls().running(context) as cancellation:
         assert cancellation.is_cancelled == is_over
         for callback in context.callbacks:
             callback()
@@ -35,7 +35,7 @@ def test_a_client_that_is_gone_cancels_its_call(remaining, error, is_over):
 
 
 def test_ending_all_calls_ends_those_to_come():
-    calls = Calls()
+    calls = ActiveCalls()
     with calls.running(Context()) as first:
         assert len(calls) == 1
         assert calls.cancel_all() == 1

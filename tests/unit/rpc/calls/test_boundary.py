@@ -8,14 +8,14 @@ from tests.unit.rpc.fixed_caller import CALLER, always
 from xla_contract.descriptors import RPCS
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.method_table import Deferred, Unary, rpc_handlers
-from xla_server.rpc.methods.xla_service import ROWS
+from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def pools():
 
 @pytest.fixture
 def boundary():
-    engine = Engine(Interpreter(), Limits(max_device_bytes=1000))
-    return Boundary(SessionRegistry(engine), Calls(), 1000, always(CALLER))
+    engine = SharedResources(Interpreter(), Limits(max_device_bytes=1000))
+    return Boundary(SessionRegistry(engine), ActiveCalls(), 1000, always(CALLER))
 
 
 @pytest.fixture
 def rows():
-    return dict(ROWS)
+    return dict(METHODS)
 
 
 class Context:

@@ -25,14 +25,14 @@ from xla_contract.stubs import xla_extension_pb2, xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls import draining as draining_module
-from xla_server.rpc.calls.active_calls import Calls
-from xla_server.rpc.calls.draining import Draining
+from xla_server.rpc.calls.active_calls import ActiveCalls
+from xla_server.rpc.calls.draining import DrainController
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.runs.active_executions import Launched
+from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 
 GRACE = 300
 """Seconds that what is not told at once waits for: longer than a test may take."""
@@ -44,7 +44,7 @@ class Server:
     """A server in this process, which drains when it is told to."""
 
     def __init__(self) -> None:
-        sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 26)))
+        sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 26)))
         self.rpc = RpcServer(sessions, RpcOptions(listen=("127.0.0.1:0",)))
         self.rpc.start()
         self.address = self.rpc.address
@@ -240,8 +240,12 @@ class Context:
 
 
 def test_all_that_is_left_is_waited_for() -> None:
-    pools, calls, launched = Pools(PoolSizes(1, 1, 1, 1)), Calls(), Launched()
-    draining, gate, begun = Draining(calls, launched, pools), threading.Event(), threading.Event()
+    pools, calls, launched = Pools(PoolSizes(1, 1, 1, 1)), ActiveCalls(), ActiveExecutions()
+    draining, gate, begun = (
+        DrainController(calls, launched, pools),
+        threading.Event(),
+        threading.Event(),
+    )
 
     def work() -> None:
         begun.set()
@@ -277,7 +281,7 @@ def test_all_that_is_left_is_waited_for() -> None:
 
 def test_what_is_refused_is_no_work_that_is_left() -> None:
     pools, gate = Pools(PoolSizes(1, 1, 1, 1)), threading.Event()
-    draining = Draining(Calls(), Launched(), pools)
+    draining = DrainController(ActiveCalls(), ActiveExecutions(), pools)
     draining.begin()
     pools.refusals.submit(gate.wait, 20)
     assert draining.wait(0)
@@ -289,8 +293,8 @@ def test_what_is_refused_is_no_work_that_is_left() -> None:
 def test_lingering_ends_when_nobody_calls_or_soon(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = Calls()
-    draining = Draining(calls, Launched(), Pools(PoolSizes(1, 1, 1, 1)))
+    calls = ActiveCalls()
+    draining = DrainController(calls, ActiveExecutions(), Pools(PoolSizes(1, 1, 1, 1)))
     started = time.monotonic()
     draining.begin()
     draining.linger(seconds, threading.Event())

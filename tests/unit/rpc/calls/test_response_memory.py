@@ -18,31 +18,31 @@ from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls import response_memory
-from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.boundary import Boundary, Handler
-from xla_server.rpc.calls.deferred import Answer, DeferredHandler
+from xla_server.rpc.calls.deferred import DeferredHandler, Responder
 from xla_server.rpc.calls.response_memory import (
     LARGE_BYTES,
     SLOW_BYTES,
-    HeldAnswer,
+    AccountedResponse,
     Response,
+    accounted_literal,
     discard,
     held,
-    held_literal,
-    room_of,
+    reservation_of,
 )
-from xla_server.rpc.calls.response_turns import AnswerTurns
+from xla_server.rpc.calls.response_turns import ResponseTurns
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.threads.request_threads import Arrivals
-from xla_server.rpc.threads.thread_pool import Threads
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.threads.request_threads import RequestThreadPool
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.response_memory import AnswerRoom, SessionAnswers
+from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 
 LARGE = bytes(2 * LARGE_BYTES)
 LIMIT = 4 * len(LARGE)
@@ -92,17 +92,17 @@ class Context:
 @pytest.fixture
 def boundary() -> Boundary:
     limits = Limits(1 << 20, max_message_bytes=1 << 20)
-    engine = Engine(Interpreter(), limits, Quotas(1 << 20, answer_bytes=LIMIT))
-    return Boundary(SessionRegistry(engine), Calls(), 1 << 20, always(CALLER))
+    engine = SharedResources(Interpreter(), limits, Quotas(1 << 20, answer_bytes=LIMIT))
+    return Boundary(SessionRegistry(engine), ActiveCalls(), 1 << 20, always(CALLER))
 
 
 @pytest.fixture
-def service(boundary: Boundary) -> XlaService:
+def service(boundary: Boundary) -> Session:
     return boundary.sessions.enter(None, CALLER).service
 
 
 @pytest.fixture
-def answers(service: XlaService) -> SessionAnswers:
+def answers(service: Session) -> SessionResponseMemory:
     return service.answers
 
 
@@ -114,9 +114,9 @@ def unary(boundary: Boundary, context: Context, method: Callable[..., Response])
 def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) -> list[Any]:
     """What is sent; waits for answers that are given later."""
     sent: list[Any] = []
-    threads = Threads(1, "test")
+    threads = ThreadPool(1, "test")
     handler = DeferredHandler(
-        RPC, method, boundary, Arrivals(threads, ArrivingRequests(), CallPlaces())
+        RPC, method, boundary, RequestThreadPool(threads, ArrivingRequests(), CallAdmission())
     )
     handler(b"", context, sent.append)  # type: ignore[arg-type]
     threads.shutdown()
@@ -124,9 +124,9 @@ def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) 
 
 
 def test_an_answer_has_room_until_its_call_ends(
-    boundary: Boundary, answers: SessionAnswers
+    boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
-    def method(service: XlaService, *_: object) -> Response:
+    def method(service: Session, *_: object) -> Response:
         return held(service.answers, len(LARGE), lambda: LARGE)
 
     for answered in (lambda *_: LARGE, method):
@@ -138,9 +138,9 @@ def test_an_answer_has_room_until_its_call_ends(
 
 
 def test_a_deferred_answer_has_room_until_its_call_ends(
-    boundary: Boundary, answers: SessionAnswers
+    boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
-    def method(service: XlaService, _: object, __: Cancellation, answer: Answer) -> None:
+    def method(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
         answer.done(held(service.answers, len(LARGE), lambda: LARGE))
 
     context = Context()
@@ -150,7 +150,9 @@ def test_a_deferred_answer_has_room_until_its_call_ends(
     assert answers.used_bytes == 0
 
 
-def test_a_call_that_has_ended_holds_no_room(boundary: Boundary, answers: SessionAnswers) -> None:
+def test_a_call_that_has_ended_holds_no_room(
+    boundary: Boundary, answers: SessionResponseMemory
+) -> None:
     context = Context()
 
     def method(*_: object) -> Response:
@@ -161,7 +163,7 @@ def test_a_call_that_has_ended_holds_no_room(boundary: Boundary, answers: Sessio
     assert answers.used_bytes == 0
 
 
-def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionAnswers) -> None:
+def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionResponseMemory) -> None:
     small = bytes(LARGE_BYTES - 1)
     assert held(answers, len(small), lambda: small) is small
     context = Context()
@@ -171,7 +173,7 @@ def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionAnswe
     assert answers.used_bytes == 0
 
 
-def test_nothing_is_made_without_room(answers: SessionAnswers) -> None:
+def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
     def make() -> bytes:
         raise AssertionError("made")
 
@@ -180,14 +182,16 @@ def test_nothing_is_made_without_room(answers: SessionAnswers) -> None:
         held(answers, len(LARGE), make)
     literal = Literal.from_numpy(np.zeros(LARGE_BYTES, np.float32))
     with pytest.raises(ResourceExhaustedError, match=f"got {4 * LARGE_BYTES} bytes more"):
-        held_literal(answers, xla_pb2.TransferToClientResponse(), literal)
+        accounted_literal(answers, xla_pb2.TransferToClientResponse(), literal)
     room.release()
     with pytest.raises(AssertionError):
         held(answers, len(LARGE), make)
     assert answers.used_bytes == 0
 
 
-def test_an_answer_without_room_is_an_error(boundary: Boundary, answers: SessionAnswers) -> None:
+def test_an_answer_without_room_is_an_error(
+    boundary: Boundary, answers: SessionResponseMemory
+) -> None:
     room, context = answers.take(2 * LIMIT), Context()
     with pytest.raises(RuntimeError, match="aborted"):
         unary(boundary, context, lambda *_: LARGE)
@@ -202,9 +206,9 @@ def test_an_answer_without_room_is_an_error(boundary: Boundary, answers: Session
 
 
 def test_an_answer_that_is_not_sent_gives_its_room_back(
-    boundary: Boundary, answers: SessionAnswers
+    boundary: Boundary, answers: SessionResponseMemory
 ) -> None:
-    def twice(service: XlaService, _: object, __: Cancellation, answer: Answer) -> None:
+    def twice(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
         for _ in range(2):
             answer.done(held(service.answers, len(LARGE), lambda: LARGE))
 
@@ -222,51 +226,56 @@ def test_an_answer_that_is_not_sent_gives_its_room_back(
 
 @pytest.mark.parametrize("numbers", [[1], [-1], [2**31 - 1]])
 def test_integers_have_room_for_what_they_may_take(
-    answers: SessionAnswers, numbers: list[int]
+    answers: SessionResponseMemory, numbers: list[int]
 ) -> None:
     array = np.resize(np.array(numbers, np.int32), 8000)
     literal = Literal.from_numpy(array)
     message = xla_pb2.TransferToClientResponse()
-    response = held_literal(answers, message, literal)
-    assert isinstance(response, HeldAnswer)
+    response = accounted_literal(answers, message, literal)
+    assert isinstance(response, AccountedResponse)
     assert answers.used_bytes == 10 * array.size
     data = response.SerializeToString()
     if len(data) >= LARGE_BYTES:
-        assert room_of(answers, response, len(data)).byte_size == len(data)
+        assert reservation_of(answers, response, len(data)).byte_size == len(data)
         assert answers.used_bytes == len(data)
     discard(response)
     assert answers.used_bytes == 0
 
 
-def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(answers: SessionAnswers) -> None:
+def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(
+    answers: SessionResponseMemory,
+) -> None:
     message: Message = xla_pb2.DeconstructTupleResponse(element_handles=[{}] * len(LARGE))
-    response = HeldAnswer(message, answers.take(LARGE_BYTES))
+    response = AccountedResponse(message, answers.take(LARGE_BYTES))
     size = len(response.SerializeToString())
-    assert room_of(answers, response, size).byte_size == size
+    assert reservation_of(answers, response, size).byte_size == size
     discard(response)
-    beside, response = answers.take(2 * LIMIT), HeldAnswer(message, AnswerRoom(answers))
+    beside, response = (
+        answers.take(2 * LIMIT),
+        AccountedResponse(message, ResponseReservation(answers)),
+    )
     with pytest.raises(ResourceExhaustedError):
-        room_of(answers, response, size)
+        reservation_of(answers, response, size)
     assert response.room is None
     assert answers.used_bytes == 2 * LIMIT
     beside.release()
 
 
 def test_large_values_are_encoded_in_turns_and_nothing_else_is(
-    answers: SessionAnswers, monkeypatch: pytest.MonkeyPatch
+    answers: SessionResponseMemory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turns, flows = AnswerTurns(), list[Flow]()
+    turns, flows = ResponseTurns(), list[Flow]()
 
     def turn(flow: Flow) -> AbstractContextManager[None]:
         flows.append(flow)
-        return AnswerTurns.turn(turns, flow)
+        return ResponseTurns.turn(turns, flow)
 
     monkeypatch.setattr(response_memory.ANSWER_TURNS, "turn", turn)
     message = xla_pb2.TransferToClientResponse()
     # A program that runs makes its answer itself, and may take for ever.
     discard(held(answers, SLOW_BYTES, lambda: LARGE))
-    discard(held_literal(answers, message, Literal.from_numpy(np.zeros(LIMIT, np.uint8))))
+    discard(accounted_literal(answers, message, Literal.from_numpy(np.zeros(LIMIT, np.uint8))))
     assert not flows
     large = Literal.from_numpy(np.zeros(SLOW_BYTES, np.uint8))
-    discard(held_literal(answers, message, large))
+    discard(accounted_literal(answers, message, large))
     assert flows == [answers.flow]

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.fault.plain import until
-from xla_server.rpc.calls.response_turns import AnswerTurns
-from xla_server.rpc.threads.thread_pool import Threads
+from xla_server.rpc.calls.response_turns import ResponseTurns
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.caller import Flow
 
 STORM, OTHER = Flow("a", "storm"), Flow("a", "other")
 
 
-def begin(turns: AnswerTurns, flow: Flow, do: Callable[[], object]) -> threading.Thread:
+def begin(turns: ResponseTurns, flow: Flow, do: Callable[[], object]) -> threading.Thread:
     """Start a thread that calls `do` in its turn, once it waits for it."""
 
     def wait() -> None:
@@ -28,7 +28,7 @@ def begin(turns: AnswerTurns, flow: Flow, do: Callable[[], object]) -> threading
 
 
 def test_one_has_the_turn_and_connections_alternate() -> None:
-    turns, order = AnswerTurns(), list[str]()
+    turns, order = ResponseTurns(), list[str]()
     with turns.turn(STORM):
         threads = [begin(turns, STORM, lambda: order.append("storm")) for _ in range(3)]
         threads.append(begin(turns, OTHER, lambda: order.append("other")))
@@ -40,7 +40,7 @@ def test_one_has_the_turn_and_connections_alternate() -> None:
 
 
 def test_a_turn_that_fails_is_passed_on() -> None:
-    turns, done, threads = AnswerTurns(), threading.Event(), list[threading.Thread]()
+    turns, done, threads = ResponseTurns(), threading.Event(), list[threading.Thread]()
 
     def fail() -> None:
         with turns.turn(STORM):
@@ -56,8 +56,8 @@ def test_a_turn_that_fails_is_passed_on() -> None:
 
 
 def test_threads_that_wait_lend_their_places() -> None:
-    turns, others = AnswerTurns(), threading.Event()
-    threads = Threads(1, "turns")
+    turns, others = ResponseTurns(), threading.Event()
+    threads = ThreadPool(1, "turns")
 
     def wait() -> None:
         with turns.turn(STORM):

@@ -16,16 +16,16 @@ from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.active_calls import Calls
+from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.boundary import Boundary
-from xla_server.rpc.calls.deferred import Answer
-from xla_server.rpc.calls.method_table import Deferred, Row, Streaming, Unary, rpc_handlers
+from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Streaming, Unary, rpc_handlers
 from xla_server.rpc.calls.streaming import Stream
-from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session_registry import Session, SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 BY_NAME = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
@@ -33,10 +33,12 @@ BY_NAME = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 class Served:
     """A server of one rpc."""
 
-    def __init__(self, rpc: Rpc, row: Row) -> None:
+    def __init__(self, rpc: Rpc, row: MethodSpec) -> None:
         self.rpc = rpc
-        self.calls = Calls()
-        self.sessions = SessionRegistry(Engine(Interpreter(), Limits(max_device_bytes=1000)))
+        self.calls = ActiveCalls()
+        self.sessions = SessionRegistry(
+            SharedResources(Interpreter(), Limits(max_device_bytes=1000))
+        )
         self.pools = Pools(PoolSizes(short=1))
         boundary = Boundary(self.sessions, self.calls, 1000)
         handlers = rpc_handlers([rpc], {rpc.name: row}, self.pools, boundary)
@@ -65,7 +67,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(name: str, row: Row) -> Iterator[Served]:
+def serving(name: str, row: MethodSpec) -> Iterator[Served]:
     served = Served(BY_NAME[name], row)
     yield served
     served.channel.close()
@@ -81,7 +83,7 @@ def shape() -> xla_pb2.GetShapeRequest:
 
 
 def test_messages_go_both_ways() -> None:
-    def double(session: Session, stream: Stream, _: Cancellation) -> None:
+    def double(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         while (request := stream.receive()) is not None:
             stream.send(extension_pb2.ConverseResponse(id=2 * request.id))
 
@@ -91,7 +93,7 @@ def test_messages_go_both_ways() -> None:
 
 
 def test_one_side_alone_may_stream() -> None:
-    def count(session: Session, stream: Stream, _: Cancellation) -> None:
+    def count(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         total = 0
         while (request := stream.receive()) is not None:
             total += len(request.chunk.data)
@@ -101,7 +103,7 @@ def test_one_side_alone_may_stream() -> None:
         chunk = extension_pb2.UploadRequest(chunk=extension_pb2.Chunk(data=b"abc"))
         assert served.callable()(iter([chunk] * 3)).data.handle == 9
 
-    def repeat(session: Session, stream: Stream, _: Cancellation) -> None:
+    def repeat(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         for number in range(stream.receive().offset):
             stream.send(extension_pb2.DownloadResponse(chunk={"offset": number}))
         assert stream.receive() is None
@@ -112,7 +114,7 @@ def test_one_side_alone_may_stream() -> None:
 
 
 def test_an_error_of_a_stream_has_its_code_and_no_cause() -> None:
-    def fail(session: Session, stream: Stream, _: Cancellation) -> None:
+    def fail(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         request = stream.receive()
         if request.id == 1:
             raise AbortedError("another stream came")
@@ -128,7 +130,7 @@ def test_an_error_of_a_stream_has_its_code_and_no_cause() -> None:
 
 
 def test_bytes_that_are_no_message_are_named() -> None:
-    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+    def receive(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         stream.receive()
 
     with serving("Converse", Streaming(receive)) as served:
@@ -142,7 +144,7 @@ def test_bytes_that_are_no_message_are_named() -> None:
 def test_a_stream_that_waits_is_woken_when_the_client_leaves() -> None:
     ended = threading.Event()
 
-    def wait(session: Session, stream: Stream, _: Cancellation) -> None:
+    def wait(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         try:
             while stream.receive() is not None:
                 stream.send(extension_pb2.ConverseResponse(id=1))
@@ -164,7 +166,7 @@ def test_a_stream_that_waits_is_woken_when_the_client_leaves() -> None:
 
 
 def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
-    def wait(session: Session, stream: Stream, _: Cancellation) -> None:
+    def wait(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         stream.send(extension_pb2.ConverseResponse(id=1))
         stream.receive()
         stream.receive()
@@ -186,7 +188,7 @@ def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
         forever.set()
 
 
-def silent_stream(served: Served) -> Silence:
+def silent_stream(served: Served) -> IdleTimer:
     """The silence of the one stream there is, once it has begun."""
     for _ in range(1000):
         for silence in served.pools.silences:
@@ -197,7 +199,7 @@ def silent_stream(served: Served) -> Silence:
 
 
 def test_a_silent_stream_is_known_while_it_is_there_and_can_be_ended() -> None:
-    def echo(session: Session, stream: Stream, _: Cancellation) -> None:
+    def echo(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         while (request := stream.receive()) is not None:
             stream.send(extension_pb2.ConverseResponse(id=request.id))
 
@@ -226,7 +228,7 @@ def test_a_silent_stream_is_known_while_it_is_there_and_can_be_ended() -> None:
 def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> None:
     taken: list[int] = []
 
-    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+    def receive(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         while (request := stream.receive()) is not None:
             taken.append(request.id)
 
@@ -249,7 +251,7 @@ def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> N
 
 
 def test_a_stream_that_is_cut_off_ends_at_once() -> None:
-    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+    def receive(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         stream.receive()
         stream.receive()
 
@@ -267,7 +269,7 @@ def test_a_stream_that_is_cut_off_ends_at_once() -> None:
 def test_a_stream_without_a_token_has_a_session_when_its_first_message_is_there() -> None:
     is_served, may_end = threading.Event(), threading.Event()
 
-    def serve(session: Session, stream: Stream, _: Cancellation) -> None:
+    def serve(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         assert stream.receive().id == 5
         assert stream.receive() is None
         is_served.set()
@@ -290,7 +292,7 @@ def test_a_stream_without_a_token_has_a_session_when_its_first_message_is_there(
 
 @pytest.mark.parametrize("has_token", [False, True])
 def test_a_stream_that_ends_without_a_message_must_name_its_session(has_token: bool) -> None:
-    def receive(session: Session, stream: Stream, _: Cancellation) -> None:
+    def receive(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         assert stream.receive() is None
 
     with serving("Converse", Streaming(receive)) as served:
@@ -303,12 +305,12 @@ def test_a_stream_that_ends_without_a_message_must_name_its_session(has_token: b
         assert len(served.sessions) == 0
 
 
-def deferred(begin: Callable[[Cancellation, Answer], None]) -> Row:
+def deferred(begin: Callable[[Cancellation, Responder], None]) -> MethodSpec:
     return Deferred(Pool.SHORT, lambda service, request, cancel, answer: begin(cancel, answer))
 
 
 def test_calls_that_wait_hold_no_thread() -> None:
-    answers: list[Answer] = []
+    answers: list[Responder] = []
     with serving("GetShape", deferred(lambda _, answer: answers.append(answer))) as served:
         # There is one thread.
         calls = [served.callable().future(shape()) for _ in range(8)]
@@ -322,10 +324,10 @@ def test_calls_that_wait_hold_no_thread() -> None:
 
 
 def test_a_deferred_call_may_fail_at_once_or_later() -> None:
-    def fail(_: Cancellation, answer: Answer) -> None:
+    def fail(_: Cancellation, answer: Responder) -> None:
         raise AbortedError("at once")
 
-    def later(_: Cancellation, answer: Answer) -> None:
+    def later(_: Cancellation, answer: Responder) -> None:
         answer.later(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
 
     for begin, code in ((fail, grpc.StatusCode.ABORTED), (later, grpc.StatusCode.INTERNAL)):
@@ -339,7 +341,7 @@ def test_a_deferred_call_may_fail_at_once_or_later() -> None:
 def test_a_deferred_call_is_cancelled_with_its_client() -> None:
     begun, left = threading.Event(), threading.Event()
 
-    def begin(cancellation: Cancellation, answer: Answer) -> None:
+    def begin(cancellation: Cancellation, answer: Responder) -> None:
         def leave() -> None:
             left.set()
             answer.failed(UnavailableError("gone"))
@@ -361,7 +363,7 @@ def test_the_one_request_of_a_stream_is_waited_for_without_a_thread() -> None:
         gate.wait(100)
         yield extension_pb2.DownloadRequest().SerializeToString()
 
-    def serve(session: Session, stream: Stream, _: Cancellation) -> None:
+    def serve(session: SessionEntry, stream: Stream, _: Cancellation) -> None:
         assert stream.receive() is not None
 
     with serving("Download", Streaming(serve)) as served:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from google.rpc import status_pb2
 
-from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.limits.concurrency_limit import PlaceLimits
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.sessions.limits.caller import Caller, Flow, flow_of
 
 TOKEN = "t" * 43
@@ -22,8 +22,8 @@ def _event(peer: str, *metadata: tuple[str, Any]) -> Any:
     )
 
 
-def _places(each: int = 2) -> CallPlaces:
-    return CallPlaces(PlaceLimits(16, each), {TOKEN: OWNER}.get)
+def _places(each: int = 2) -> CallAdmission:
+    return CallAdmission(ConcurrencyLimits(16, each), {TOKEN: OWNER}.get)
 
 
 def test_a_call_is_of_its_live_session_or_else_of_its_connection() -> None:
@@ -82,7 +82,7 @@ def test_who_is_refused_is_told_why_and_the_log_now_and_then(
 
 def test_a_call_of_an_identity_is_its_own_whatever_session_it_names() -> None:
     ada = Caller("token:ada", "7", is_authenticated=True)
-    places = CallPlaces(PlaceLimits(16, 8), {TOKEN: ada}.get)
+    places = CallAdmission(ConcurrencyLimits(16, 8), {TOKEN: ada}.get)
     named, unnamed = _event("ipv4:1", ("xla-session", TOKEN)), _event("ipv4:1")
     for number, (event, identity) in enumerate(
         ((named, "token:ada"), (unnamed, "token:ada"), (named, "token:eve"), (named, ""))

@@ -4,13 +4,13 @@ import threading
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.rpc.limits.concurrency_limit import PlaceLimits, Places
+from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimit, ConcurrencyLimits
 from xla_server.sessions.limits.caller import LOCAL_FLOW, Caller, Flow
 from xla_server.sessions.limits.caller_shares import CallerShares
 
 
 def test_one_client_cannot_take_the_places_of_all() -> None:
-    places = Places(PlaceLimits(limit=6, each=2, reserve=1), "streams", "End some.")
+    places = ConcurrencyLimit(ConcurrencyLimits(limit=6, each=2, reserve=1), "streams", "End some.")
     with contextlib.ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(places.taken("greedy"))
@@ -34,7 +34,7 @@ def test_one_client_cannot_take_the_places_of_all() -> None:
 
 
 def test_a_place_is_given_back_once() -> None:
-    places = Places(PlaceLimits(limit=4, each=2), "calls", "")
+    places = ConcurrencyLimit(ConcurrencyLimits(limit=4, each=2), "calls", "")
     first, second = object(), object()
     places.enter(first, "a")
     places.enter(second, "a")
@@ -48,7 +48,7 @@ def test_a_place_is_given_back_once() -> None:
 
 
 def test_places_are_counted_whichever_threads_come_and_go() -> None:
-    places = Places(PlaceLimits(limit=1000, each=100), "calls", "")
+    places = ConcurrencyLimit(ConcurrencyLimits(limit=1000, each=100), "calls", "")
     ends = []
 
     def come_and_go(owner: str) -> None:
@@ -74,8 +74,8 @@ def test_places_are_counted_whichever_threads_come_and_go() -> None:
 
 
 def test_a_caller_cannot_take_all_places_by_many_sessions() -> None:
-    limits = PlaceLimits(8, 4, 8, CallerShares(0.875, 0.75))
-    places = Places(limits, "calls", "Wait.")
+    limits = ConcurrencyLimits(8, 4, 8, CallerShares(0.875, 0.75))
+    places = ConcurrencyLimit(limits, "calls", "Wait.")
     mine = Caller("ada", "1")
     for number in range(6):
         places.enter(number, f"session {number}", mine)

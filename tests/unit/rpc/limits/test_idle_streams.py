@@ -5,7 +5,7 @@ import pytest
 from xla_contract.errors import NotBegunError, UnavailableError, XlaError
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.connection_bytes import Received
-from xla_server.rpc.limits.idle_streams import UNASKED_BYTES, Silence, SilentStreams
+from xla_server.rpc.limits.idle_streams import UNASKED_BYTES, IdleStreams, IdleTimer
 from xla_server.rpc.limits.memory_pressure import MemoryPressure
 from xla_server.rpc.limits.slow_requests import SLOW_SECONDS
 
@@ -20,11 +20,11 @@ class Watched:
         self.received: dict[str, Received] = {}
         self.counted = 0
         self.counting_seconds = 0.0
-        self.silences: dict[Silence, None] = {}
-        self.named: dict[str, Silence] = {}
+        self.silences: dict[IdleTimer, None] = {}
+        self.named: dict[str, IdleTimer] = {}
         self.told: dict[str, XlaError] = {}
         self.cut_off: list[str] = []
-        self.streams = SilentStreams(self.silences, self.count, self.clock)
+        self.streams = IdleStreams(self.silences, self.count, self.clock)
 
     def clock(self) -> float:
         return self.seconds
@@ -37,7 +37,7 @@ class Watched:
     def come(self, peer: str, *names: str, idle: bool = True) -> None:
         """Streams whose messages are waited for from now on; their connection has received much."""
         for name in names:
-            silence = Silence(_peer(peer), self._told(name), lambda name=name: self._cut(name))
+            silence = IdleTimer(_peer(peer), self._told(name), lambda name=name: self._cut(name))
             silence.is_idle = lambda: idle
             silence.since.append(self.seconds)
             self.silences[silence] = None
@@ -168,7 +168,7 @@ def test_counting_takes_a_small_part_of_the_time_unless_memory_is_short(watched:
 def test_where_the_system_does_not_count_all_may_hold_parts(watched: Watched) -> None:
     watched.come("a", "1")
     watched.received.clear()
-    silence = Silence("unix:", watched._told("2"), lambda: None)
+    silence = IdleTimer("unix:", watched._told("2"), lambda: None)
     silence.since.append(watched.seconds)
     watched.silences[silence] = None
     watched.named["2"] = silence

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fault.plain import until
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.limits.memory_pressure import MemoryPressure, resident_bytes
 from xla_server.rpc.limits.slow_requests import to_end
 
@@ -67,7 +67,7 @@ class Watched:
         self.free = 0
         self.trims = 0
         self.calls = Calls()
-        self.silences: dict[Silence, None] = {}
+        self.silences: dict[IdleTimer, None] = {}
         self._pressure = MemoryPressure(
             self.calls,
             self.silences,

@@ -20,10 +20,10 @@ from xla_contract.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Deferred, Streaming, Unary
-from xla_server.rpc.methods.feeds import ROWS
+from xla_server.rpc.methods.feeds import METHODS
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 VECTOR = Shape.parse("f32[4]{0}")
 
@@ -32,12 +32,12 @@ class Call:
     """A stream of an rpc in a thread of its own; what else sends on it waits for `room`."""
 
     def __init__(self, rpc: str) -> None:
-        self.service = XlaService(Engine(Interpreter(), Limits(1000, max_message_bytes=1000)))
+        self.service = Session(SharedResources(Interpreter(), Limits(1000, max_message_bytes=1000)))
         self.said: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.sent: list[Any] = []
         self.room = threading.Event()
         self.is_waiting = threading.Event()
-        row = ROWS[rpc]
+        row = METHODS[rpc]
         assert isinstance(row, Streaming)
         self._method = row.method
         self.error: BaseException | None = None
@@ -142,8 +142,8 @@ def test_requests_come_in_their_order(rpc: str, requests: list[Any], rule: str) 
 
 @pytest.mark.parametrize("rpc", ["DrainFeed", "CloseFeed"])
 def test_a_direction_is_one_of_two(rpc: str) -> None:
-    service = XlaService(Engine(Interpreter(), Limits(1000)))
-    row = ROWS[rpc]
+    service = Session(SharedResources(Interpreter(), Limits(1000)))
+    row = METHODS[rpc]
     assert isinstance(row, Deferred | Unary)
     method: Any = row.method
     # Nothing is answered: the call is refused before it begins.

@@ -23,8 +23,8 @@ from xla_contract.descriptors import (
 )
 from xla_server.rpc.health_check import health_fault
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.limits.idle_streams import Silence
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.methods import health_and_reflection
 from xla_server.rpc.methods.health_and_reflection import Discovery
 
@@ -39,8 +39,8 @@ class Served:
         self._threads = ThreadPoolExecutor(1)
         self._server = grpc.server(self._threads)
         self.expected = ArrivingRequests()
-        self.silences: dict[Silence, None] = {}
-        self.discovery = Discovery(self._server, self.expected, self.silences, CallPlaces())
+        self.silences: dict[IdleTimer, None] = {}
+        self.discovery = Discovery(self._server, self.expected, self.silences, CallAdmission())
         self.target = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
         self.channel = grpc.insecure_channel(self.target)

@@ -19,12 +19,12 @@ from xla_contract.errors import UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.methods.multiplexing import MAX_BACKLOG_BYTES, Conversation
+from xla_server.rpc.methods.multiplexing import MAX_BACKLOG_BYTES, MultiplexedStream
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads.pools import PoolSizes
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session_registry import Session, SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 VALUE = np.arange(1 << 18, dtype=np.float32)
@@ -34,7 +34,7 @@ THREADS = PoolSizes(short=2, compile=2, execute=2, stream=6)
 class Client:
     """A connection with one stream, which reads when it is told to."""
 
-    def __init__(self, address: str, session: Session) -> None:
+    def __init__(self, address: str, session: SessionEntry) -> None:
         # Channels of one process share a connection, and with it the room for what is not read.
         options = [("grpc.use_local_subchannel_pool", 1)]
         self._channel = grpc.insecure_channel(address, options=options)
@@ -67,17 +67,17 @@ class Client:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RpcServer]:
-    sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 28)))
+    sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 28)))
     options = RpcOptions(listen=("127.0.0.1:0",), pool_sizes=THREADS)
     with serving(sessions, options) as running:
         yield running
 
 
 @pytest.fixture
-def connected(server: RpcServer) -> Iterator[Callable[[], tuple[Client, Session]]]:
+def connected(server: RpcServer) -> Iterator[Callable[[], tuple[Client, SessionEntry]]]:
     clients: list[Client] = []
 
-    def connect() -> tuple[Client, Session]:
+    def connect() -> tuple[Client, SessionEntry]:
         session = server._sessions.open()
         clients.append(Client(server.address, session))
         return clients[-1], session
@@ -87,12 +87,12 @@ def connected(server: RpcServer) -> Iterator[Callable[[], tuple[Client, Session]
         client.close()
 
 
-def _download(session: Session) -> xla_pb2.TransferToClientRequest:
+def _download(session: SessionEntry) -> xla_pb2.TransferToClientRequest:
     handle = kept(session.service, VALUE)
     return xla_pb2.TransferToClientRequest(data=xla_data_pb2.GlobalDataHandle(handle=handle))
 
 
-def _conversation(server: RpcServer, session: Session) -> Conversation:
+def _conversation(server: RpcServer, session: SessionEntry) -> MultiplexedStream:
     conversations = server._conversations._open
     return next(each for each in conversations if each._session is session)
 
@@ -111,7 +111,7 @@ def _answered(client: Client) -> bool:
 
 
 def test_a_stream_is_idle_when_all_calls_are_answered(
-    server: RpcServer, connected: Callable[[], tuple[Client, Session]]
+    server: RpcServer, connected: Callable[[], tuple[Client, SessionEntry]]
 ) -> None:
     client, session = connected()
     download = _download(session)
@@ -127,15 +127,15 @@ def test_a_stream_is_idle_when_all_calls_are_answered(
     until(silence.is_idle)
 
 
-def _ended_by_the_client(client: Client, conversation: Conversation) -> None:
+def _ended_by_the_client(client: Client, conversation: MultiplexedStream) -> None:
     client.close()
 
 
-def _ended_for_silence(client: Client, conversation: Conversation) -> None:
+def _ended_for_silence(client: Client, conversation: MultiplexedStream) -> None:
     assert conversation._stream.silence.end(time.monotonic(), "silent for too long")
 
 
-def _cancelled(client: Client, conversation: Conversation) -> None:
+def _cancelled(client: Client, conversation: MultiplexedStream) -> None:
     """By a thread that the stream is not read by, while it is being read."""
     conversation._cancellation.cancel(UnavailableError("the server stops"))
 
@@ -154,8 +154,8 @@ def _no_collection() -> Iterator[None]:
 @pytest.mark.parametrize("unread", [0, 16])
 def test_a_stream_that_has_ended_leaves_nothing_behind(
     server: RpcServer,
-    connected: Callable[[], tuple[Client, Session]],
-    end: Callable[[Client, Conversation], None],
+    connected: Callable[[], tuple[Client, SessionEntry]],
+    end: Callable[[Client, MultiplexedStream], None],
     unread: int,
 ) -> None:
     """grpc's call would keep answers that were not read, until Python looks for cycles.
@@ -171,7 +171,9 @@ def test_a_stream_that_has_ended_leaves_nothing_behind(
 
 
 def _left_behind(
-    client: Client, conversation: Conversation, end: Callable[[Client, Conversation], None]
+    client: Client,
+    conversation: MultiplexedStream,
+    end: Callable[[Client, MultiplexedStream], None],
 ) -> list[Callable[[], object]]:
     """What there was of a stream that has been ended, as long as somebody has it."""
     until(lambda: not conversation._calls)
@@ -185,7 +187,7 @@ def _left_behind(
 
 
 def test_a_client_that_does_not_read_takes_the_threads_from_nobody(
-    server: RpcServer, connected: Callable[[], tuple[Client, Session]]
+    server: RpcServer, connected: Callable[[], tuple[Client, SessionEntry]]
 ) -> None:
     silent, session = connected()
     download = _download(session)

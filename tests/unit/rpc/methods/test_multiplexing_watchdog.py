@@ -2,7 +2,7 @@ import threading
 import time
 
 from tests.fault.plain import until
-from xla_server.rpc.methods.multiplexing_watchdog import ConversationWatch
+from xla_server.rpc.methods.multiplexing_watchdog import StreamWatchdog
 
 
 class Stream:
@@ -26,7 +26,7 @@ class Stream:
 
 
 def test_a_stream_that_answers_for_long_is_read_by_another_thread() -> None:
-    watch, busy, idle = ConversationWatch(), Stream(), Stream()
+    watch, busy, idle = StreamWatchdog(), Stream(), Stream()
     with watch.watching(busy), watch.watching(idle):
         busy.answering = 7
         until(lambda: busy.handed_on == [7])
@@ -34,7 +34,7 @@ def test_a_stream_that_answers_for_long_is_read_by_another_thread() -> None:
 
 
 def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() -> None:
-    watch, stream = ConversationWatch(), Stream()
+    watch, stream = StreamWatchdog(), Stream()
     with watch.watching(stream):
         until(lambda: watch.is_asleep)
         stream.answering = 3
@@ -53,7 +53,7 @@ def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() 
 
 
 def test_a_deadline_later_than_any_clock_does_not_end_the_watch() -> None:
-    watch, stream = ConversationWatch(), Stream()
+    watch, stream = StreamWatchdog(), Stream()
     with watch.watching(stream):
         stream.deadline = time.monotonic() + 2**64 / 1000
         until(lambda: watch.is_asleep)

@@ -11,18 +11,18 @@ from xla_contract.value_proto import value_from_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
-from xla_server.rpc.methods.runs import ROWS
+from xla_server.rpc.methods.runs import METHODS
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 
 
 def test_the_memory_of_a_run_is_free_before_its_place(
-    service: XlaService, monkeypatch: pytest.MonkeyPatch
+    service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = ROWS["Run"]
+    row = METHODS["Run"]
     assert isinstance(row, Unary)
     request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
     give_back, used = service.running.give_back, list[int]()
@@ -38,13 +38,13 @@ def test_the_memory_of_a_run_is_free_before_its_place(
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
-    made = XlaService(Engine(Interpreter(), Limits(1 << 20)))
+def service() -> Iterator[Session]:
+    made = Session(SharedResources(Interpreter(), Limits(1 << 20)))
     yield made
     made.close()
 
 
-def test_handles_of_wholes_and_parts_stand_where_they_belong(service: XlaService) -> None:
+def test_handles_of_wholes_and_parts_stand_where_they_belong(service: Session) -> None:
     pair = compiled(service, PAIR)
     output = extension_pb2.RunOutput(
         keep=True,
@@ -57,7 +57,7 @@ def test_handles_of_wholes_and_parts_stand_where_they_belong(service: XlaService
             extension_pb2.RunPart(keep=True),
         ],
     )
-    row = ROWS["Run"]
+    row = METHODS["Run"]
     assert isinstance(row, Unary)
     request = run_request(*[step(pair, value(number * ONES), output=output) for number in (1, 10)])
     response = row.method(service, request, Cancellation())

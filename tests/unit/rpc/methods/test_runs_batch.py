@@ -22,15 +22,15 @@ from tests.unit.sessions.sample_runs import (
 from xla_contract.errors import DeadlineExceededError, InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred
-from xla_server.rpc.methods.runs import ROWS
+from xla_server.rpc.methods.runs import METHODS
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
+def service() -> Iterator[Session]:
     with open_service(Limits(1 << 20)) as made:
         yield made
 
@@ -38,16 +38,16 @@ def service() -> Iterator[XlaService]:
 class Call:
     """A call of RunBatch; answers that are given later wait for `gate`."""
 
-    def __init__(self, service: XlaService, *runs: extension_pb2.RunRequest) -> None:
+    def __init__(self, service: Session, *runs: extension_pb2.RunRequest) -> None:
         self.outcomes: list[Any] = []
         self.cancellation = Cancellation()
         self.gate = threading.Event()
         self._threads = ThreadPoolExecutor(1)
         self._threads.submit(self.gate.wait, 20)
-        row = ROWS["RunBatch"]
+        row = METHODS["RunBatch"]
         assert isinstance(row, Deferred)
         request = extension_pb2.RunBatchRequest(runs=runs)
-        row.method(service, request, self.cancellation, Answer(self._finish, self._threads))
+        row.method(service, request, self.cancellation, Responder(self._finish, self._threads))
 
     def outcome(self) -> Any:
         until(lambda: bool(self.outcomes))
@@ -63,7 +63,7 @@ class Call:
         return True
 
 
-def test_a_batch_that_is_stopped_ends_as_it_was_told_to(service: XlaService) -> None:
+def test_a_batch_that_is_stopped_ends_as_it_was_told_to(service: Session) -> None:
     loop = run_request(step(compiled(service, endless()), value(ONES)))
     call = Call(service, loop, loop)
     until(lambda: service.running.used == 2)
@@ -74,7 +74,7 @@ def test_a_batch_that_is_stopped_ends_as_it_was_told_to(service: XlaService) -> 
     assert isinstance(call.outcome(), DeadlineExceededError)
 
 
-def test_a_batch_begins_when_its_values_are_there(service: XlaService) -> None:
+def test_a_batch_begins_when_its_values_are_there(service: Session) -> None:
     double = compiled(service, DOUBLE)
     gate, coming = launch_endless(service)
     call = Call(
@@ -90,5 +90,5 @@ def test_a_batch_begins_when_its_values_are_there(service: XlaService) -> None:
     assert running.HasField("response")
 
 
-def test_a_batch_that_cannot_begin_is_answered(service: XlaService) -> None:
+def test_a_batch_that_cannot_begin_is_answered(service: Session) -> None:
     assert isinstance(Call(service).outcome(), InvalidArgumentError)

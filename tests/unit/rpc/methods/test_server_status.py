@@ -18,7 +18,7 @@ from xla_server.rpc.threads.pools import Pools, PoolSizes
 from xla_server.sessions.limits.caller import LOCAL, Caller
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 
 
 class Clock:
@@ -37,7 +37,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sessions(clock: Clock) -> Iterator[SessionRegistry]:
-    made = SessionRegistry(Engine(Interpreter(2), Limits(1000, max_sessions=7)), clock=clock)
+    made = SessionRegistry(
+        SharedResources(Interpreter(2), Limits(1000, max_sessions=7)), clock=clock
+    )
     yield made
     made.close_all()
 

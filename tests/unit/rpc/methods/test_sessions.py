@@ -28,37 +28,37 @@ from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import xla_extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.method_table import Row, Unary
+from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.decode.runs import read_run
 from xla_server.rpc.methods import sessions as extension_session
 from xla_server.rpc.methods.sessions import SessionRpcs
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 
 
 @pytest.fixture
 def sessions() -> Iterator[SessionRegistry]:
-    made = SessionRegistry(Engine(Interpreter(), Limits(1 << 20)))
+    made = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 20)))
     yield made
     made.close_all()
 
 
 @pytest.fixture
-def service(sessions: SessionRegistry) -> XlaService:
+def service(sessions: SessionRegistry) -> Session:
     return sessions.open().service
 
 
 @pytest.fixture
-def rows(sessions: SessionRegistry) -> Mapping[str, Row]:
+def rows(sessions: SessionRegistry) -> Mapping[str, MethodSpec]:
     return SessionRpcs(sessions, (), 1 << 20).rows
 
 
 def _describe(
-    rows: Mapping[str, Row], service: XlaService, **fields: object
+    rows: Mapping[str, MethodSpec], service: Session, **fields: object
 ) -> xla_extension_pb2.DescribeHandlesResponse:
     row = rows["DescribeHandles"]
     assert isinstance(row, Unary)
@@ -68,7 +68,9 @@ def _describe(
     return response
 
 
-def test_a_page_has_no_more_than_asked_for(rows: Mapping[str, Row], service: XlaService) -> None:
+def test_a_page_has_no_more_than_asked_for(
+    rows: Mapping[str, MethodSpec], service: Session
+) -> None:
     handles = [kept(service, np.float32(number)) for number in range(3)]
     page = _describe(rows, service, limit=2)
     assert ([each.handle for each in page.handles], page.has_more) == (handles[:2], True)
@@ -77,7 +79,7 @@ def test_a_page_has_no_more_than_asked_for(rows: Mapping[str, Row], service: Xla
 
 
 def test_a_page_takes_a_bounded_number_of_bytes(
-    rows: Mapping[str, Row], service: XlaService, monkeypatch: pytest.MonkeyPatch
+    rows: Mapping[str, MethodSpec], service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handles = [kept(service, np.float32(number)) for number in range(3)]
     size = _describe(rows, service, limit=1).handles[0].ByteSize()
@@ -87,7 +89,9 @@ def test_a_page_takes_a_bounded_number_of_bytes(
         assert ([each.handle for each in page.handles], page.has_more) == (handles[:2], True)
 
 
-def test_handles_of_every_kind_are_described(rows: Mapping[str, Row], service: XlaService) -> None:
+def test_handles_of_every_kind_are_described(
+    rows: Mapping[str, MethodSpec], service: Session
+) -> None:
     double, held = compiled(service, DOUBLE), kept(service, ONES)
     run = run_request(step(double, argument_of(held), output=keep()))
     good = service.executions.launch(read_run(run))
@@ -121,7 +125,9 @@ def test_handles_of_every_kind_are_described(rows: Mapping[str, Row], service: X
     assert not failed.value.is_pending
 
 
-def test_a_page_is_asked_for_within_limits(rows: Mapping[str, Row], service: XlaService) -> None:
+def test_a_page_is_asked_for_within_limits(
+    rows: Mapping[str, MethodSpec], service: Session
+) -> None:
     most = extension_session._MAX_DESCRIBED
     held = kept(service, ONES)
     for fields, rule in (
@@ -137,7 +143,7 @@ def test_a_page_is_asked_for_within_limits(rows: Mapping[str, Row], service: Xla
 
 
 def test_a_closed_session_is_gone(
-    rows: Mapping[str, Row], service: XlaService, sessions: SessionRegistry
+    rows: Mapping[str, MethodSpec], service: Session, sessions: SessionRegistry
 ) -> None:
     row = rows["CloseSession"]
     assert isinstance(row, Unary)

@@ -29,11 +29,11 @@ from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
-from xla_server.rpc.methods.shared_memory import ROWS
-from xla_server.rpc.threads.thread_pool import Threads
+from xla_server.rpc.methods.shared_memory import METHODS
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 
 ROWS_OF_SIX = np.arange(6, dtype=np.int32).reshape(2, 3)
@@ -46,14 +46,14 @@ class Case:
 
     def __init__(self) -> None:
         limits = Limits(20_000, shared_memory_bytes=1 << 20, session_shared_memory_bytes=1 << 20)
-        self.service = XlaService(Engine(Interpreter(2), limits))
+        self.service = Session(SharedResources(Interpreter(2), limits))
         self.arena = self.service.shared_memory.connect()
         descriptor = self.arena.duplicate()
         self.memory = mmap.mmap(descriptor, self.arena.capacity)
         os.close(descriptor)
 
     def call(self, name: str, request: Message, cancellation: Cancellation | None = None) -> Any:
-        row = ROWS[name]
+        row = METHODS[name]
         assert isinstance(row, Unary)
         return row.method(self.service, request, cancellation or Cancellation())
 
@@ -359,7 +359,7 @@ def test_pieces_that_do_not_come_leave_nothing(case: Case) -> None:
 def test_who_waits_for_pieces_keeps_no_other_call_from_running(case: Case) -> None:
     ring = case.allocate(2 * PAGE).offset
     line = case.line(ring)
-    threads, answered = Threads(1, "test"), threading.Event()
+    threads, answered = ThreadPool(1, "test"), threading.Event()
     handles: list[int] = []
     threads.submit(lambda: handles.append(case.upload_pieces(ring, f"u8[{PAGE + 1}]{{0}}")))
     line.send(b"\0")

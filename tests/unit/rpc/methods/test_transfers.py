@@ -15,10 +15,10 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Streaming, Unary
-from xla_server.rpc.methods.transfers import ROWS
+from xla_server.rpc.methods.transfers import METHODS
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 VALUE = Literal.from_numpy(np.arange(5, dtype=np.float32))
 
@@ -27,7 +27,7 @@ class Call:
     """A download of a value to come, in a thread of its own."""
 
     def __init__(self) -> None:
-        self.service = XlaService(Engine(Interpreter(), Limits(max_device_bytes=1000)))
+        self.service = Session(SharedResources(Interpreter(), Limits(max_device_bytes=1000)))
         ((self.handle, self.pending),) = self.service.data.expect([VALUE.shape])
         self.cancellation = Cancellation()
         self.sent: list[bytes] = []
@@ -46,7 +46,7 @@ class Call:
         self.sent.append(message)
 
     def _run(self) -> None:
-        row = ROWS["Download"]
+        row = METHODS["Download"]
         assert isinstance(row, Streaming)
         session = types.SimpleNamespace(service=self.service)
         try:
@@ -109,8 +109,8 @@ class Uploading:
         self.sent.append(message)
 
 
-def upload(service: XlaService, *messages: bytes) -> int:
-    row = ROWS["Upload"]
+def upload(service: Session, *messages: bytes) -> int:
+    row = METHODS["Upload"]
     assert isinstance(row, Streaming)
     stream = Uploading(*messages)
     session = types.SimpleNamespace(service=service)
@@ -125,7 +125,7 @@ def start(**fields: object) -> bytes:
 
 @pytest.fixture
 def service():
-    made = XlaService(Engine(Interpreter(), Limits(max_device_bytes=1000)))
+    made = Session(SharedResources(Interpreter(), Limits(max_device_bytes=1000)))
     yield made
     made.close()
     assert made.engine.memory.used_bytes == 0
@@ -167,7 +167,7 @@ def test_messages_of_an_upload_come_in_their_order(service, messages, rule):
 
 def test_an_upload_is_asked_for_and_abandoned(service):
     def call(name, request):
-        row = ROWS[name]
+        row = METHODS[name]
         assert isinstance(row, Unary)
         return row.method(service, request, Cancellation())
 

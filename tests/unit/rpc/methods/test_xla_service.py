@@ -16,20 +16,20 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.calls.deferred import Answer
+from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred
-from xla_server.rpc.methods.xla_service import ROWS
+from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 VECTOR = Shape.parse("f32[4]{0}")
 ONES = np.ones(4, np.float32)
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
-    made = XlaService(Engine(Interpreter(), Limits(1000)))
+def service() -> Iterator[Session]:
+    made = Session(SharedResources(Interpreter(), Limits(1000)))
     yield made
     made.close()
 
@@ -37,16 +37,16 @@ def service() -> Iterator[XlaService]:
 class Call:
     """A call of TransferFromOutfeed, whose answer is made in a thread that waits for `go_on`."""
 
-    def __init__(self, service: XlaService) -> None:
+    def __init__(self, service: Session) -> None:
         self.cancellation = Cancellation()
         self.go_on = threading.Event()
         self.outcome: Any = None
         self._threads = ThreadPoolExecutor(1)
         self._threads.submit(self.go_on.wait, 10)
-        row = ROWS["TransferFromOutfeed"]
+        row = METHODS["TransferFromOutfeed"]
         assert isinstance(row, Deferred)
         request = xla_pb2.TransferFromOutfeedRequest(shape_with_layout=shape_to_proto(VECTOR))
-        row.method(service, request, self.cancellation, Answer(self._finish, self._threads))
+        row.method(service, request, self.cancellation, Responder(self._finish, self._threads))
 
     def _finish(self, make_response: Callable[[], Any]) -> None:
         try:
@@ -60,7 +60,7 @@ class Call:
         return self.outcome
 
 
-def fed(service: XlaService) -> None:
+def fed(service: Session) -> None:
     feeds = service.devices.feeds(service.devices.resolve(None))
     feeds.used_by("a program").put_outfeed(ONES, VECTOR, Cancellation(), "outfeed")
 
@@ -72,16 +72,16 @@ def value_of(answer: bytes) -> Any:
 
 
 def test_every_rpc_of_the_contract_has_a_row() -> None:
-    assert set(ROWS) == {rpc.name for rpc in RPCS}
+    assert set(METHODS) == {rpc.name for rpc in RPCS}
 
 
-def test_a_value_is_taken_when_its_answer_is_made(service: XlaService) -> None:
+def test_a_value_is_taken_when_its_answer_is_made(service: Session) -> None:
     fed(service)
     np.testing.assert_array_equal(value_of(Call(service).end()), ONES)
     assert service.use().queued_items == 0
 
 
-def test_a_value_whose_client_has_gone_stays_for_the_next(service: XlaService) -> None:
+def test_a_value_whose_client_has_gone_stays_for_the_next(service: Session) -> None:
     fed(service)
     call = Call(service)
     call.cancellation.cancel(CancelledError("the client has gone"))
@@ -90,7 +90,7 @@ def test_a_value_whose_client_has_gone_stays_for_the_next(service: XlaService) -
     np.testing.assert_array_equal(value_of(Call(service).end()), ONES)
 
 
-def test_requests_without_what_they_need_are_refused(service: XlaService) -> None:
+def test_requests_without_what_they_need_are_refused(service: Session) -> None:
     for name, request, rule in (
         (
             "TransferFromOutfeed",
@@ -103,7 +103,7 @@ def test_requests_without_what_they_need_are_refused(service: XlaService) -> Non
             "must hold a literal, got none",
         ),
     ):
-        row = ROWS[name]
+        row = METHODS[name]
         assert isinstance(row, Deferred)
         answers: Any = None
         with pytest.raises(InvalidArgumentError, match=rule):

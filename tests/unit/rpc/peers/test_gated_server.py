@@ -20,7 +20,7 @@ from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads import request_threads
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.shared_resources import SharedResources
 
 ALL = (*RPCS, *EXTENSION_RPCS)
 TOKEN = "the-token-of-eve"
@@ -38,7 +38,7 @@ def channel(
         if request.param == "unknown":
             patch.setattr(request_threads, "known_server", lambda: None)
             patch.setattr(module, "known_server", lambda: None)
-        sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 20)))
+        sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 20)))
         options = RpcOptions(listen=("127.0.0.1:0",), authenticator=authenticator)
         server = RpcServer(sessions, options)
         server.start()

@@ -2,7 +2,7 @@ import threading
 from typing import NamedTuple
 
 from xla_server.rpc.threads.fair_queue import FairQueue
-from xla_server.rpc.threads.thread_pool import Threads
+from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.caller_shares import CallerShares
 
@@ -95,7 +95,7 @@ def test_jobs_that_are_not_to_run_are_taken_out() -> None:
 
 
 def test_a_pool_of_threads_does_all_jobs_of_one_caller_in_the_threads_it_may_have() -> None:
-    threads = Threads(4, "test", shares=SHARES)
+    threads = ThreadPool(4, "test", shares=SHARES)
     going_on, most = threading.Event(), [0]
     lock, running, is_over = threading.Lock(), [0], threading.Event()
     three, done = threading.Event(), [0]

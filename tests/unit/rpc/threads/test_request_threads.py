@@ -13,27 +13,27 @@ from xla_contract.errors import ResourceExhaustedError, UnauthenticatedError
 from xla_server.identity.identity import Identity
 from xla_server.rpc.errors import status_of
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
-from xla_server.rpc.limits.call_admission import CallPlaces
-from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, PlaceLimits
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, ConcurrencyLimits
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads import request_threads
-from xla_server.rpc.threads.request_threads import Arrivals, Begun
-from xla_server.rpc.threads.thread_pool import Job, Threads
+from xla_server.rpc.threads.request_threads import Begun, RequestThreadPool
+from xla_server.rpc.threads.thread_pool import Task, ThreadPool
 
 
 class Service:
     """A server of one thread, and a channel to it."""
 
-    def __init__(self, threads: Threads, limits: PlaceLimits = CALL_LIMITS) -> None:
+    def __init__(self, threads: ThreadPool, limits: ConcurrencyLimits = CALL_LIMITS) -> None:
         self.threads = threads
         self.counted: list[bytes] = []
         self._server = grpc.server(ThreadPoolExecutor(1), maximum_concurrent_rpcs=2)
         self.expected = ArrivingRequests()
-        self.places = CallPlaces(limits)
+        self.places = CallAdmission(limits)
         self.begun = Begun()
         self.may_end = threading.Event()
-        pool = Arrivals(threads, self.expected, self.places, begun=self.begun)
-        streamed = Arrivals(threads, self.expected, self.places, is_streamed=True)
+        pool = RequestThreadPool(threads, self.expected, self.places, begun=self.begun)
+        streamed = RequestThreadPool(threads, self.expected, self.places, is_streamed=True)
         rows = {
             "Echo": grpc.unary_unary_rpc_method_handler(_in(pool, lambda request, _: request)),
             "Abort": grpc.unary_unary_rpc_method_handler(_in(pool, _abort)),
@@ -125,7 +125,7 @@ def _all(requests: Iterator[bytes], _: object) -> Iterator[bytes]:
 
 
 class _Later:
-    def __init__(self, pool: Arrivals) -> None:
+    def __init__(self, pool: RequestThreadPool) -> None:
         self._pool = pool
 
     def __call__(self, request: bytes, context: Any, send: Callable[[bytes | None], None]) -> None:
@@ -142,7 +142,7 @@ def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """With grpc as it is known, and as if it were another."""
     if request.param == "unknown":
         monkeypatch.setattr(request_threads, "known_server", lambda: None)
-    service = Service(Threads(1, "test"))
+    service = Service(ThreadPool(1, "test"))
     yield service
     service.close()
 
@@ -150,14 +150,14 @@ def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def single() -> Iterator[Service]:
     """Where there is one place, and none beyond."""
-    service = Service(Threads(1, "test"), PlaceLimits(limit=2, each=1, reserve=0))
+    service = Service(ThreadPool(1, "test"), ConcurrencyLimits(limit=2, each=1, reserve=0))
     yield service
     service.close()
 
 
 @pytest.fixture
 def known() -> Iterator[Service]:
-    service = Service(Threads(1, "test"))
+    service = Service(ThreadPool(1, "test"))
     yield service
     service.close()
 
@@ -314,20 +314,20 @@ def test_who_has_an_answer_may_call_again(single, name):
 
 @pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Parsed"])
 def test_places_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
-    end = Job.end
+    end = Task.end
 
-    def late(job: Job) -> None:
+    def late(job: Task) -> None:
         time.sleep(0.02)
         end(job)
 
-    monkeypatch.setattr(Job, "end", late)
+    monkeypatch.setattr(Task, "end", late)
     for _ in range(3):
         assert single.outcome(name) is not grpc.StatusCode.RESOURCE_EXHAUSTED
         assert single.places.used == 0
 
 
 def test_a_stream_of_no_session_takes_a_thread_when_its_first_message_comes() -> None:
-    service = Service(Threads(1, "stream"))
+    service = Service(ThreadPool(1, "stream"))
     call = service.channel.stream_stream("/s/Streamed")
     messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     silent = call(iter(messages.get, None), timeout=20)
@@ -349,7 +349,7 @@ def test_a_stream_of_no_session_takes_a_thread_when_its_first_message_comes() ->
 
 
 def test_a_stream_of_a_session_takes_a_thread_at_once() -> None:
-    service = Service(Threads(1, "stream"))
+    service = Service(ThreadPool(1, "stream"))
     messages: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     metadata = (("xla-session", "token"),)
     call = service.channel.stream_stream("/s/Streamed")
@@ -432,7 +432,12 @@ class _Strict(Gate):
 
 
 def test_a_call_that_the_gate_refuses_takes_no_place_and_is_not_read() -> None:
-    threads, expected, places, gate = Threads(1, "t"), ArrivingRequests(), CallPlaces(), _Strict()
+    threads, expected, places, gate = (
+        ThreadPool(1, "t"),
+        ArrivingRequests(),
+        CallAdmission(),
+        _Strict(),
+    )
     never = threading.Event()
     served: list[bytes] = []
 
@@ -446,7 +451,7 @@ def test_a_call_that_the_gate_refuses_takes_no_place_and_is_not_read() -> None:
 
     server = grpc.server(ThreadPoolExecutor(1))
     handler = grpc.unary_unary_rpc_method_handler(
-        _in(Arrivals(threads, expected, places, gate=gate), serve)
+        _in(RequestThreadPool(threads, expected, places, gate=gate), serve)
     )
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("s", {"Echo": handler}),))
     port = server.add_insecure_port("127.0.0.1:0")

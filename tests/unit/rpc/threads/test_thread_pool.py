@@ -7,14 +7,14 @@ import weakref
 import pytest
 
 from tests.fault.plain import until
-from xla_server.rpc.threads.thread_pool import Threads
-from xla_server.sessions.limits.blocking import lent_place
+from xla_server.rpc.threads.thread_pool import ThreadPool
+from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.caller_shares import CallerShares
 
 
 def test_threads_start_as_they_are_needed_and_are_used_again() -> None:
-    threads, names = Threads(4, "test"), []
+    threads, names = ThreadPool(4, "test"), []
     for _ in range(20):
         over = threading.Event()
         job = threads.submit(lambda: names.append(threading.current_thread().name))
@@ -27,7 +27,7 @@ def test_threads_start_as_they_are_needed_and_are_used_again() -> None:
 
 
 def test_jobs_beyond_the_threads_wait_in_order() -> None:
-    threads, gate, done = Threads(1, "test"), threading.Event(), []
+    threads, gate, done = ThreadPool(1, "test"), threading.Event(), []
     threads.submit(gate.wait, 10)
     for number in range(5):
         threads.submit(done.append, number)
@@ -38,7 +38,7 @@ def test_jobs_beyond_the_threads_wait_in_order() -> None:
 
 
 def test_callers_whose_jobs_wait_take_turns() -> None:
-    threads, gate, done = Threads(1, "test"), threading.Event(), list[str]()
+    threads, gate, done = ThreadPool(1, "test"), threading.Event(), list[str]()
     threads.submit(gate.wait, 10)
     for number in range(3):
         threads.submit_for(Flow("greedy", "1", "a"), done.append, f"greedy {number}")
@@ -51,7 +51,7 @@ def test_callers_whose_jobs_wait_take_turns() -> None:
 
 def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves() -> None:
     """The thread that frees the share is one too many, and another one is idle."""
-    threads = Threads(3, "test", shares=CallerShares(0.5, 0.5))
+    threads = ThreadPool(3, "test", shares=CallerShares(0.5, 0.5))
     mine, others = Flow("ada", "1"), [Flow("eve", "2"), Flow("joe", "3"), Flow("kim", "4")]
     gate, lent, first = threading.Event(), threading.Event(), threading.Event()
     begun, done = threading.Semaphore(0), threading.Event()
@@ -61,7 +61,7 @@ def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves
         event.wait(100)
 
     def lend() -> None:
-        with lent_place():
+        with releasing_slot():
             wait_for(lent)
 
     threads.submit_for(others[0], lend)
@@ -83,7 +83,7 @@ def test_a_job_that_had_to_wait_for_its_caller_s_share_runs_when_a_thread_leaves
 
 
 def test_the_end_of_a_job_is_told_once_also_to_who_asks_later() -> None:
-    threads, told = Threads(1, "test"), []
+    threads, told = ThreadPool(1, "test"), []
     job = threads.submit(told.append, "run")
     job.add_done_callback(lambda each: told.append(each is job))
     threads.shutdown()
@@ -92,7 +92,7 @@ def test_the_end_of_a_job_is_told_once_also_to_who_asks_later() -> None:
 
 
 def test_a_job_that_fails_is_logged_and_its_thread_goes_on(caplog) -> None:
-    threads, done = Threads(1, "test"), threading.Event()
+    threads, done = ThreadPool(1, "test"), threading.Event()
     with caplog.at_level(logging.ERROR):
         threads.submit(lambda: 1 // 0)
         threads.submit(done.set)
@@ -106,7 +106,7 @@ def test_an_idle_thread_holds_nothing() -> None:
         def __call__(self) -> None:
             pass
 
-    threads, over, held = Threads(1, "test"), threading.Event(), Held()
+    threads, over, held = ThreadPool(1, "test"), threading.Event(), Held()
     gone = weakref.ref(held)
     threads.submit(held)
     threads.submit(lambda: None).add_done_callback(lambda _: over.set())
@@ -117,10 +117,10 @@ def test_an_idle_thread_holds_nothing() -> None:
 
 
 def test_a_thread_that_waits_lends_its_place() -> None:
-    threads, gate, done = Threads(1, "test"), threading.Event(), queue.SimpleQueue[int]()
+    threads, gate, done = ThreadPool(1, "test"), threading.Event(), queue.SimpleQueue[int]()
 
     def wait() -> None:
-        with lent_place():
+        with releasing_slot():
             gate.wait(100)
         done.put(0)
 
@@ -143,7 +143,7 @@ def test_a_thread_that_waits_lends_its_place() -> None:
 
 
 def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> None:
-    threads, gate = Threads(2, "test"), threading.Event()
+    threads, gate = ThreadPool(2, "test"), threading.Event()
     at_work, most, changing, woken = 0, 0, threading.Lock(), threading.Semaphore(0)
 
     def work() -> None:
@@ -156,7 +156,7 @@ def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> No
             at_work -= 1
 
     def wait() -> None:
-        with lent_place():
+        with releasing_slot():
             gate.wait(100)
         woken.release()
 
@@ -176,10 +176,10 @@ def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> No
 
 
 def test_only_so_many_places_are_lent() -> None:
-    threads, gate, done = Threads(1, "test", most_lent=1), threading.Event(), list[int]()
+    threads, gate, done = ThreadPool(1, "test", most_lent=1), threading.Event(), list[int]()
 
     def wait() -> None:
-        with lent_place():
+        with releasing_slot():
             gate.wait(100)
         done.append(0)
 
@@ -194,14 +194,14 @@ def test_only_so_many_places_are_lent() -> None:
 
 
 def test_closed_threads_take_nothing() -> None:
-    threads = Threads(1, "test")
+    threads = ThreadPool(1, "test")
     threads.shutdown()
     with pytest.raises(RuntimeError, match="must be open"):
         threads.submit(print)
 
 
 def test_jobs_wait_for_the_threads_there_are_where_the_system_has_no_more(monkeypatch) -> None:
-    threads, gate, done = Threads(4, "test"), threading.Event(), threading.Event()
+    threads, gate, done = ThreadPool(4, "test"), threading.Event(), threading.Event()
     threads.submit(gate.wait, 10)
 
     def fail(_: threading.Thread) -> None:
@@ -213,12 +213,12 @@ def test_jobs_wait_for_the_threads_there_are_where_the_system_has_no_more(monkey
     gate.set()
     assert done.wait(100)
     with pytest.raises(RuntimeError, match="none of the system"):
-        Threads(4, "test").submit(done.set)
+        ThreadPool(4, "test").submit(done.set)
     threads.shutdown()
 
 
 def test_a_pool_is_larger_for_a_while() -> None:
-    threads, gate, done = Threads(1, "test"), threading.Event(), threading.Event()
+    threads, gate, done = ThreadPool(1, "test"), threading.Event(), threading.Event()
     with threads.larger(1):
         threads.submit(gate.wait, 10)
         threads.submit(done.set)

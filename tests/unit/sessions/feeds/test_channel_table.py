@@ -16,8 +16,8 @@ from xla_server.evaluator.channels import NoChannels
 from xla_server.sessions.feeds.channel_table import (
     CallChannels,
     ChannelQueues,
+    ChannelTable,
     ChannelType,
-    ServerChannels,
 )
 from xla_server.sessions.values.handles import HandleFactory
 
@@ -160,8 +160,8 @@ def test_a_waiting_part_does_not_hold_the_whole_it_was_cut_from():
     assert not np.shares_memory(part, whole)
 
 
-def _server() -> ServerChannels:
-    return ServerChannels(HandleFactory(), max_items=2, max_bytes=100)
+def _server() -> ChannelTable:
+    return ChannelTable(HandleFactory(), max_items=2, max_bytes=100)
 
 
 def test_channels_of_the_server_must_be_made_and_connect_devices():

@@ -20,11 +20,11 @@ from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.feeds.device_feeds import DeviceFeeds, LentLiteral, ProgramFeeds
+from xla_server.sessions.feeds.device_feeds import BorrowedLiteral, DeviceFeeds, ProgramFeeds
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
@@ -103,9 +103,9 @@ def _put_out(
     _program(feeds).put_outfeed(value, shape, cancellation or Cancellation(), "out")
 
 
-def _lent(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> LentLiteral:
+def _lent(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> BorrowedLiteral:
     """TransferFromOutfeed as far as the loan, waited for."""
-    outcomes: queue.SimpleQueue[LentLiteral | XlaError] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[BorrowedLiteral | XlaError] = queue.SimpleQueue()
     feeds.transfer_from_outfeed(shape, cancellation, outcomes.put)
     outcome = outcomes.get()
     if isinstance(outcome, XlaError):
@@ -282,7 +282,7 @@ def test_a_queued_value_of_dynamic_shape_keeps_no_more_than_it_has():
 
 def test_values_that_wait_for_room_count_as_the_session_s():
     quotas = Quotas(device_bytes=40, queued_items=1)
-    service = XlaService(Engine(Interpreter(), Limits(1000), quotas))
+    service = Session(SharedResources(Interpreter(), Limits(1000), quotas))
     told: list[XlaError | None] = []
     cancellation = Cancellation()
 

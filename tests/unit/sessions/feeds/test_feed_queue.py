@@ -9,12 +9,12 @@ from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentErr
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import MAX_TOLD, FeedQueue
-from xla_server.sessions.feeds.queue_entries import FeedUser, Item
+from xla_server.sessions.feeds.queue_entries import FeedClient, Item
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
-TRAIN = FeedUser("train", "infeed.3")
-CALL = FeedUser("TransferToInfeed")
+TRAIN = FeedClient("train", "infeed.3")
+CALL = FeedClient("TransferToInfeed")
 
 
 def _queue(items: int = 2, size: int = 1000) -> FeedQueue:

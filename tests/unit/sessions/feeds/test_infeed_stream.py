@@ -16,8 +16,14 @@ from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds
-from xla_server.sessions.feeds.infeed_stream import Arrival, InfeedStream, Progress, Refused, Report
-from xla_server.sessions.feeds.queue_entries import FeedUser
+from xla_server.sessions.feeds.infeed_stream import (
+    InfeedStream,
+    Progress,
+    ReceivedItem,
+    RejectedItem,
+    Report,
+)
+from xla_server.sessions.feeds.queue_entries import FeedClient
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
@@ -33,22 +39,22 @@ def _attach(
     return feeds.infeed.attach(declared, cancellation or Cancellation())
 
 
-def _arrivals(first: int, *values: object) -> list[Arrival]:
+def _arrivals(first: int, *values: object) -> list[ReceivedItem]:
     arrivals = []
     for sequence, value in enumerate(values, first):
         literal = Literal.from_numpy(value)
         leaves = tuple(literal.shape.leaves())
-        arrivals.append(Arrival(sequence, literal, len(leaves), literal.shape.byte_size))
+        arrivals.append(ReceivedItem(sequence, literal, len(leaves), literal.shape.byte_size))
     return arrivals
 
 
-def _numbers(first: int, count: int) -> list[Arrival]:
+def _numbers(first: int, count: int) -> list[ReceivedItem]:
     return _arrivals(first, *(np.int32(n) for n in range(first, first + count)))
 
 
 def _take(feeds: DeviceFeeds, *shapes: Shape) -> list[Any]:
     told: list[Any] = []
-    user = FeedUser("train", "infeed.3")
+    user = FeedClient("train", "infeed.3")
     feeds.infeed.queue.take(shapes, Cancellation(), told.append, user)
     return told
 
@@ -179,10 +185,10 @@ def test_a_second_stream_takes_the_place_of_the_first():
     assert feeds.describe_infeed().is_streaming
 
 
-def _refused(stream: InfeedStream, arrivals: Sequence[Arrival]) -> XlaError:
+def _refused(stream: InfeedStream, arrivals: Sequence[ReceivedItem]) -> XlaError:
     stream.accept(arrivals)
     refused, progress = _reports(stream, 2)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedItem)
     assert isinstance(progress, Progress)
     assert refused.sequence == arrivals[-1].sequence == progress.received
     return refused.error
@@ -216,7 +222,7 @@ def test_what_no_queue_takes_is_refused():
     nested = ((np.int32(1),),)
     for number, value in enumerate(((), np.zeros(0, np.int8), nested), 1):
         _refused(stream, _arrivals(number, value))
-    broken = Arrival(4, InvalidArgumentError("data must hold 4 bytes, got 3"), 1, 3)
+    broken = ReceivedItem(4, InvalidArgumentError("data must hold 4 bytes, got 3"), 1, 3)
     assert "got 3" in _refused(stream, [broken]).message
     with pytest.raises(UnimplementedError):
         _attach(feeds, Literal.from_numpy(nested).shape)
@@ -228,7 +234,7 @@ def test_refusals_are_told_again_on_the_next_stream():
     _refused(stream, _numbers(1, 1))
     stream.end()
     refused, _ = _reports(_attach(feeds), 2)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RejectedItem)
     assert refused.sequence == 1
 
 

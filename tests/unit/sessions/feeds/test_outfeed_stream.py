@@ -13,7 +13,7 @@ from xla_server.sessions.feeds.feed_queue import MAX_FRONT
 from xla_server.sessions.feeds.infeed_stream import Credit
 from xla_server.sessions.feeds.item_conversion import items_of_value
 from xla_server.sessions.feeds.outfeed_stream import BATCH_BYTES, OutfeedStream
-from xla_server.sessions.feeds.queue_entries import FeedUser
+from xla_server.sessions.feeds.queue_entries import FeedClient
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
@@ -41,7 +41,7 @@ def _put(feeds: DeviceFeeds, value: Any, shape: Shape = SCALAR) -> list[Any]:
     told: list[Any] = []
     value = np.int32(value) if shape is SCALAR else value
     items = items_of_value(value, shape)
-    user = FeedUser("train", "outfeed.4")
+    user = FeedClient("train", "outfeed.4")
     feeds.outfeed.queue.put(items, Cancellation(), told.append, user)
     return told
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from xla_contract.shape import Shape
-from xla_server.sessions.feeds.queue_contents import Stock
+from xla_server.sessions.feeds.queue_contents import QueueContents
 from xla_server.sessions.feeds.queue_entries import Item
 
 SCALAR = Shape.parse("s32[]")
@@ -12,7 +12,7 @@ def _item(value: int, *, is_last: bool = True, sequence: int = 0) -> Item:
 
 
 def test_what_is_held_uses_room_until_it_is_let_go_or_back():
-    stock = Stock()
+    stock = QueueContents()
     items = [_item(1), _item(2), _item(3)]
     stock.append(items)
     held = stock.take(2, holds=True)
@@ -27,7 +27,7 @@ def test_what_is_held_uses_room_until_it_is_let_go_or_back():
 
 
 def test_the_first_value_ends_with_its_last_item():
-    stock = Stock()
+    stock = QueueContents()
     assert stock.value_count() is None
     stock.append([_item(1, is_last=False)])
     assert stock.value_count() is None
@@ -36,7 +36,7 @@ def test_the_first_value_ends_with_its_last_item():
 
 
 def test_numbers_are_consumed_by_taking_and_by_dropping():
-    stock = Stock()
+    stock = QueueContents()
     stock.append([_item(1, sequence=7), _item(2), _item(3, sequence=8), _item(4, sequence=9)])
     stock.take(2)
     assert (stock.consumed, stock.epoch) == (7, 0)

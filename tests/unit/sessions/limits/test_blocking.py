@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from xla_server.sessions.limits.blocking import lent_place, work_for
+from xla_server.sessions.limits.blocking import releasing_slot, worker_context
 
 
 class Pool:
@@ -33,12 +33,12 @@ def test_a_place_is_lent_for_as_long_as_the_block(can_lend: bool) -> None:
     pool, seen = Pool(can_lend=can_lend), list[int]()
 
     def fail() -> None:
-        with lent_place():
+        with releasing_slot():
             seen.append(pool.lent)
             raise OSError
 
     def wait() -> None:
-        work_for(pool)
+        worker_context(pool)
         with pytest.raises(OSError):  # noqa: PT011 - it is ours
             fail()
 
@@ -48,6 +48,6 @@ def test_a_place_is_lent_for_as_long_as_the_block(can_lend: bool) -> None:
 
 def test_a_thread_of_no_pool_has_nothing_to_lend() -> None:
     pool = Pool()
-    in_a_thread(lambda: work_for(pool))
-    with lent_place():
+    in_a_thread(lambda: worker_context(pool))
+    with releasing_slot():
         assert pool.most == 0

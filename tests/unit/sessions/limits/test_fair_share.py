@@ -3,13 +3,13 @@ import pytest
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.caller_shares import CallerShares
-from xla_server.sessions.limits.fair_share import Shares
-from xla_server.sessions.limits.quotas import SharedSlots, Slots
+from xla_server.sessions.limits.fair_share import FairShare
+from xla_server.sessions.limits.quotas import FairSemaphore, SharedSemaphore
 
 NOUN = "executions at the same time"
 
 
-def _fill(shares: Shares, users: list[int]) -> None:
+def _fill(shares: FairShare, users: list[int]) -> None:
     """Let all take, in turn, as long as any may."""
     is_taking = True
     while is_taking:
@@ -23,25 +23,25 @@ def _fill(shares: Shares, users: list[int]) -> None:
 
 @pytest.mark.parametrize(("users", "each"), [(1, 50), (3, 25), (9, 10)])
 def test_users_who_want_all_have_a_part_each_and_leave_one(users: int, each: int) -> None:
-    shares, taken = Shares(100), [0] * users
+    shares, taken = FairShare(100), [0] * users
     _fill(shares, taken)
     assert taken == [each] * users
     assert shares.has_room(0)
 
 
 def test_who_has_none_gets_one_beyond_the_limit() -> None:
-    shares, taken = Shares(4, reserve=3), [0] * 10
+    shares, taken = FairShare(4, reserve=3), [0] * 10
     _fill(shares, taken)
     assert taken == [1] * 7 + [0] * 3
     assert not shares.has_room(1)
 
 
-def _slots(shared: SharedSlots, limit: int = 100) -> Slots:
-    return Slots(limit, NOUN, "Wait.", shared)
+def _slots(shared: SharedSemaphore, limit: int = 100) -> FairSemaphore:
+    return FairSemaphore(limit, NOUN, "Wait.", shared)
 
 
 def test_a_session_cannot_take_the_places_of_all() -> None:
-    shared = SharedSlots(8, reserve=1)
+    shared = SharedSemaphore(8, reserve=1)
     greedy, modest = _slots(shared), _slots(shared)
     for _ in range(4):
         greedy.take()
@@ -57,7 +57,7 @@ def test_a_session_cannot_take_the_places_of_all() -> None:
 
 
 def test_who_stands_in_line_has_places_that_others_leave() -> None:
-    shared = SharedSlots(4)
+    shared = SharedSemaphore(4)
     first, second = _slots(shared), _slots(shared)
     first.take()
     first.take()
@@ -76,7 +76,7 @@ def test_who_stands_in_line_has_places_that_others_leave() -> None:
 
 
 def test_a_session_s_own_limit_holds_in_line_too() -> None:
-    shared = SharedSlots(100)
+    shared = SharedSemaphore(100)
     slots, turns = _slots(shared, limit=1), list[int]()
     for number in range(2):
         slots.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
@@ -86,9 +86,9 @@ def test_a_session_s_own_limit_holds_in_line_too() -> None:
 
 
 def test_a_caller_cannot_take_the_places_of_all_by_sessions() -> None:
-    shared = SharedSlots(8, reserve=8, caller_shares=CallerShares(0.875, 0.75))
+    shared = SharedSemaphore(8, reserve=8, caller_shares=CallerShares(0.875, 0.75))
     mine, other = Caller("ada", "1"), Caller("eve", "2")
-    greedy = [Slots(100, NOUN, "Wait.", shared, mine) for _ in range(8)]
+    greedy = [FairSemaphore(100, NOUN, "Wait.", shared, mine) for _ in range(8)]
     for slots in greedy[:6]:
         slots.take()
     told = "a connection may have 0.75 of the 8 executions at .* got 1 more with 6 in use"
@@ -97,7 +97,7 @@ def test_a_caller_cannot_take_the_places_of_all_by_sessions() -> None:
     assert caught.value.hint == "Wait."
     turns: list[str] = []
     greedy[7].take_in_turn(lambda: turns.append("greedy"))
-    modest = Slots(100, NOUN, "Wait.", shared, other)
+    modest = FairSemaphore(100, NOUN, "Wait.", shared, other)
     modest.take_in_turn(lambda: turns.append("modest"))
     assert turns == ["modest"]
     modest.give_back()

@@ -3,10 +3,15 @@ import pytest
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, compiled
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.limits.quotas import COMPILE_WINDOW_SECONDS, CompileBudget, Quotas, Slots
+from xla_server.sessions.limits.quotas import (
+    COMPILE_WINDOW_SECONDS,
+    CompileBudget,
+    FairSemaphore,
+    Quotas,
+)
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 
 class Clock:
@@ -17,7 +22,7 @@ class Clock:
 
 
 def test_slots_are_as_many_as_the_limit_says() -> None:
-    slots = Slots(2, "executions at the same time", "Wait.")
+    slots = FairSemaphore(2, "executions at the same time", "Wait.")
     with slots.taken(), slots.taken():
         with pytest.raises(
             ResourceExhaustedError, match=r"2 executions at.*with 2 there"
@@ -44,8 +49,10 @@ def test_compiling_is_counted_for_an_hour() -> None:
 def test_a_session_without_budget_begins_nothing_that_others_could_wait_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = Engine(Interpreter(), Limits(1000), Quotas(device_bytes=1000, compile_seconds=1))
-    poor, rich = XlaService(engine), XlaService(engine)
+    engine = SharedResources(
+        Interpreter(), Limits(1000), Quotas(device_bytes=1000, compile_seconds=1)
+    )
+    poor, rich = Session(engine), Session(engine)
     clock = Clock()
     monkeypatch.setattr(poor.compiling, "_clock", clock)
     with poor.compiling.spending():
@@ -71,7 +78,7 @@ def test_compiling_that_fails_counts_too() -> None:
 
 
 def test_who_stands_in_line_gets_the_place_that_is_left() -> None:
-    slots = Slots(1, "executions at the same time", "Wait.")
+    slots = FairSemaphore(1, "executions at the same time", "Wait.")
     turns: list[int] = []
     for number in range(3):
         slots.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]

@@ -5,24 +5,28 @@ import pytest
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.caller_shares import CallerShares
-from xla_server.sessions.limits.response_memory import AnswerMemory, AnswerRoom, SessionAnswers
+from xla_server.sessions.limits.response_memory import (
+    ResponseMemory,
+    ResponseReservation,
+    SessionResponseMemory,
+)
 
 LIMIT = 100
 MESSAGE = 300
 
 
 @pytest.fixture
-def memory() -> AnswerMemory:
-    return AnswerMemory(1000)
+def memory() -> ResponseMemory:
+    return ResponseMemory(1000)
 
 
 @pytest.fixture
-def answers(memory: AnswerMemory) -> SessionAnswers:
-    return SessionAnswers(memory, max_bytes=LIMIT, max_answer_bytes=MESSAGE)
+def answers(memory: ResponseMemory) -> SessionResponseMemory:
+    return SessionResponseMemory(memory, max_bytes=LIMIT, max_answer_bytes=MESSAGE)
 
 
 def test_what_was_not_read_is_counted_until_it_is(
-    memory: AnswerMemory, answers: SessionAnswers
+    memory: ResponseMemory, answers: SessionResponseMemory
 ) -> None:
     rooms = [answers.take(40), answers.take(60)]
     assert (answers.used_bytes, memory.used_bytes) == (100, 100)
@@ -38,7 +42,7 @@ def test_what_was_not_read_is_counted_until_it_is(
     answers.take(100)
 
 
-def test_one_answer_has_room_however_large(answers: SessionAnswers) -> None:
+def test_one_answer_has_room_however_large(answers: SessionResponseMemory) -> None:
     # More than a message may take is known to be too much.
     room = answers.take(10 * MESSAGE)
     assert answers.used_bytes == MESSAGE
@@ -47,8 +51,8 @@ def test_one_answer_has_room_however_large(answers: SessionAnswers) -> None:
     room.release()
 
 
-def test_an_answer_grows_as_one(memory: AnswerMemory, answers: SessionAnswers) -> None:
-    room = AnswerRoom(answers)
+def test_an_answer_grows_as_one(memory: ResponseMemory, answers: SessionResponseMemory) -> None:
+    room = ResponseReservation(answers)
     for _ in range(3):
         room.grow(LIMIT)
     with pytest.raises(ResourceExhaustedError):
@@ -65,7 +69,7 @@ def test_an_answer_grows_as_one(memory: AnswerMemory, answers: SessionAnswers) -
     assert (answers.used_bytes, memory.used_bytes) == (0, 0)
 
 
-def test_what_describes_values_is_counted_without_a_limit(answers: SessionAnswers) -> None:
+def test_what_describes_values_is_counted_without_a_limit(answers: SessionResponseMemory) -> None:
     room = answers.take(LIMIT)
     room.resize(LIMIT + 3)
     assert answers.used_bytes == LIMIT + 3
@@ -74,7 +78,7 @@ def test_what_describes_values_is_counted_without_a_limit(answers: SessionAnswer
 
 
 def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
-    memory: AnswerMemory, answers: SessionAnswers
+    memory: ResponseMemory, answers: SessionResponseMemory
 ) -> None:
     rooms = [answers.take(LIMIT), answers.take(LIMIT - 20, is_made=True)]
     rooms[0].grow(20, is_made=True)
@@ -83,7 +87,9 @@ def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
             refused(1, is_made=True)
     for room in rooms:
         room.release()
-    sessions = [SessionAnswers(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(2)]
+    sessions = [
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(2)
+    ]
     sessions[0].take(500)
     with pytest.raises(ResourceExhaustedError, match="of all sessions"):
         sessions[0].take(10)
@@ -96,7 +102,7 @@ def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
     assert memory.used_bytes == 1800
 
 
-def test_room_lasts_as_long_as_a_block(answers: SessionAnswers) -> None:
+def test_room_lasts_as_long_as_a_block(answers: SessionResponseMemory) -> None:
     with answers.taking(50):
         assert answers.used_bytes == 50
     assert answers.used_bytes == 0
@@ -110,13 +116,15 @@ def test_room_lasts_as_long_as_a_block(answers: SessionAnswers) -> None:
     assert answers.used_bytes == 0
 
 
-def take_all(session: SessionAnswers) -> None:
+def take_all(session: SessionResponseMemory) -> None:
     while True:
         session.take(10)
 
 
-def test_one_session_leaves_room_for_others(memory: AnswerMemory) -> None:
-    sessions = [SessionAnswers(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(4)]
+def test_one_session_leaves_room_for_others(memory: ResponseMemory) -> None:
+    sessions = [
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(4)
+    ]
     taken = []
     for session in sessions:
         with pytest.raises(ResourceExhaustedError, match=r"of all sessions .* may take 1000 bytes"):
@@ -126,8 +134,10 @@ def test_one_session_leaves_room_for_others(memory: AnswerMemory) -> None:
     assert memory.used_bytes == sum(taken)
 
 
-def test_the_only_answer_of_all_has_room(memory: AnswerMemory) -> None:
-    sessions = [SessionAnswers(memory, max_bytes=10_000, max_answer_bytes=2000) for _ in range(2)]
+def test_the_only_answer_of_all_has_room(memory: ResponseMemory) -> None:
+    sessions = [
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000) for _ in range(2)
+    ]
     room = sessions[0].take(1500)
     told = "got 1 bytes more with 1500 there, 0 of them this session's"
     with pytest.raises(ResourceExhaustedError, match=told):
@@ -138,7 +148,7 @@ def test_the_only_answer_of_all_has_room(memory: AnswerMemory) -> None:
 
 
 def test_one_caller_leaves_room_for_another() -> None:
-    memory = AnswerMemory(1000, CallerShares(identity=0.75, connection=0.5))
+    memory = ResponseMemory(1000, CallerShares(identity=0.75, connection=0.5))
     callers = [
         Caller("greedy", "0"),
         Caller("greedy", "0"),
@@ -146,7 +156,7 @@ def test_one_caller_leaves_room_for_another() -> None:
         Caller("other", "2"),
     ]
     sessions = [
-        SessionAnswers(memory, max_bytes=10_000, max_answer_bytes=2000, caller=caller)
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000, caller=caller)
         for caller in callers
     ]
     rooms = [sessions[0].take(300)]
@@ -169,8 +179,8 @@ def test_one_caller_leaves_room_for_another() -> None:
 
 
 def test_the_only_answer_of_a_caller_has_room() -> None:
-    memory = AnswerMemory(1000, CallerShares(identity=0.75, connection=0.5))
-    session = SessionAnswers(
+    memory = ResponseMemory(1000, CallerShares(identity=0.75, connection=0.5))
+    session = SessionResponseMemory(
         memory, max_bytes=10_000, max_answer_bytes=2000, caller=Caller("one", "0")
     )
     room = session.take(600)

@@ -21,9 +21,9 @@ from xla_server.sessions.limits.caller import LOCAL, Caller
 from xla_server.sessions.limits.caller_shares import CallerShares
 from xla_server.sessions.programs.compile_request import Program
 from xla_server.sessions.programs.executable_table import (
-    Compiled,
+    ExecutableCache,
     ExecutableTable,
-    SharedExecutables,
+    LoadedExecutable,
 )
 from xla_server.sessions.values.handles import HandleFactory
 
@@ -32,8 +32,8 @@ SIGNATURE = ProgramShape((), Shape.parse("f32[4]{0}"))
 
 def _shared(
     max_executables: int = 10, max_idle: int = 10, max_idle_bytes: int = 100, **limits: Any
-) -> SharedExecutables:
-    return SharedExecutables(
+) -> ExecutableCache:
+    return ExecutableCache(
         max_executables=max_executables, max_idle=max_idle, max_idle_bytes=max_idle_bytes, **limits
     )
 
@@ -54,7 +54,7 @@ def _program(key: bytes, data: bytes = b"") -> Program:
     return Program(data, SIGNATURE, 0, DEFAULTS, key)
 
 
-def _table(shared: SharedExecutables) -> ExecutableTable:
+def _table(shared: ExecutableCache) -> ExecutableTable:
     return ExecutableTable(HandleFactory(), shared, max_handles=100)
 
 
@@ -62,15 +62,15 @@ _SMALL = _of(1)
 
 
 def _acquire(
-    table: SharedExecutables,
+    table: ExecutableCache,
     key: bytes,
     compile_program: Callable[[], Any] = _SMALL,
     caller: Caller = LOCAL,
-) -> Compiled:
+) -> LoadedExecutable:
     return table.acquire(_program(key), compile_program, Cancellation(), caller)
 
 
-def _used(table: SharedExecutables, compiled: Compiled) -> int:
+def _used(table: ExecutableCache, compiled: LoadedExecutable) -> int:
     """How often the program is compiled when it is called."""
     compilations: list[int] = []
 
@@ -180,7 +180,7 @@ def test_code_in_use_stays_and_so_does_what_has_a_state() -> None:
 def test_the_limit_counts_the_bytes_of_modules() -> None:
     table = _shared(max_program_bytes=10_200)
 
-    def acquire(key: bytes) -> Compiled:
+    def acquire(key: bytes) -> LoadedExecutable:
         return table.acquire(_program(key, bytes(1000)), _SMALL, Cancellation())
 
     held = acquire(b"a")
@@ -266,7 +266,7 @@ def test_a_caller_cannot_take_the_room_that_others_are_to_have() -> None:
     shared = _shared(max_program_bytes=9 * 4096, max_idle=0, shares=CallerShares(0.875, 0.75))
     mine, same, other = Caller("ada", "1"), Caller("ada", "2"), Caller("eve", "3")
 
-    def acquire(number: int, caller: Caller) -> Compiled:
+    def acquire(number: int, caller: Caller) -> LoadedExecutable:
         return _acquire(shared, bytes([number]), caller=caller)
 
     held = [acquire(number, mine) for number in range(6)]

@@ -4,13 +4,13 @@ import pytest
 
 from xla_contract.errors import UnavailableError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.runs.active_executions import Launched
+from xla_server.sessions.runs.active_executions import ActiveExecutions
 
 STOP = UnavailableError("the server is shutting down")
 
 
 def test_executions_are_counted_until_they_end() -> None:
-    launched, first, second = Launched(), Cancellation(), Cancellation()
+    launched, first, second = ActiveExecutions(), Cancellation(), Cancellation()
     assert launched.wait(0)
     for each in (first, second):
         launched.begin(each)
@@ -24,7 +24,12 @@ def test_executions_are_counted_until_they_end() -> None:
 
 
 def test_all_are_stopped_those_to_come_too() -> None:
-    launched, there, late, ended = Launched(), Cancellation(), Cancellation(), Cancellation()
+    launched, there, late, ended = (
+        ActiveExecutions(),
+        Cancellation(),
+        Cancellation(),
+        Cancellation(),
+    )
     for each in (there, ended):
         launched.begin(each)
     launched.end(ended)
@@ -39,7 +44,7 @@ def test_all_are_stopped_those_to_come_too() -> None:
 
 
 def test_an_execution_may_end_in_the_thread_that_stops_it() -> None:
-    launched, there = Launched(), Cancellation()
+    launched, there = ActiveExecutions(), Cancellation()
     launched.begin(there)
     there.add_callback(lambda: launched.end(there))
     launched.cancel_all(STOP)

@@ -34,12 +34,12 @@ from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import (
     LaunchedExecution,
-    Waited,
+    WaitResult,
     as_told,
 )
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
-from xla_server.sessions.values.futures import Awaitable, NotYetError
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.values.futures import Awaitable, ValuePendingError
 
 ONES = np.ones(4, np.float32)
 
@@ -47,11 +47,11 @@ LAUNCHED = 130
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
+def service() -> Iterator[Session]:
     quotas = Quotas(
         device_bytes=1 << 20, handles=2000, concurrent_executions=2, launched_executions=LAUNCHED
     )
-    made = XlaService(Engine(Interpreter(), Limits(1 << 20), quotas))
+    made = Session(SharedResources(Interpreter(), Limits(1 << 20), quotas))
     yield made
     made.close()
     until(lambda: made.engine.launched.value == 0 and made.engine.memory.used_bytes == 0)
@@ -63,7 +63,7 @@ def there(awaited: Awaitable) -> None:
     assert done.wait(100)
 
 
-def launch(service: XlaService, executable: int, *arguments: object) -> LaunchedExecution:
+def launch(service: Session, executable: int, *arguments: object) -> LaunchedExecution:
     request = run_request(step(executable, *arguments, output=keep()))  # type: ignore[arg-type]
     return service.executions.launch(read_run(request))
 
@@ -72,22 +72,22 @@ def output(execution: LaunchedExecution) -> int:
     return execution.outputs[0][0]
 
 
-def waited(service: XlaService, execution: LaunchedExecution) -> Waited:
+def waited(service: Session, execution: LaunchedExecution) -> WaitResult:
     there(execution)
     return service.executions.wait(execution.handle)
 
 
-def fetched(service: XlaService, handle: int) -> object:
+def fetched(service: Session, handle: int) -> object:
     return service.data.get(handle).to_literal().to_numpy()
 
 
-def test_outputs_are_there_before_they_have_values(service: XlaService) -> None:
+def test_outputs_are_there_before_they_have_values(service: Session) -> None:
     loop, double = compiled(service, endless()), compiled(service, DOUBLE)
     running = launch(service, loop, value(ONES))
     assert service.get_shape(output(running)).dimensions == (4,)
-    with pytest.raises(NotYetError):
+    with pytest.raises(ValuePendingError):
         service.data.get(output(running))
-    with pytest.raises(NotYetError):
+    with pytest.raises(ValuePendingError):
         service.executions.wait(running.handle)
     assert service.use().launched_executions == 1
     waiting = launch(service, double, argument_of(output(running)))
@@ -103,7 +103,7 @@ def test_outputs_are_there_before_they_have_values(service: XlaService) -> None:
     service.unregister([output(running), output(waiting)])
 
 
-def test_a_long_chain_runs_in_order_and_frees_what_it_donates(service: XlaService) -> None:
+def test_a_long_chain_runs_in_order_and_frees_what_it_donates(service: Session) -> None:
     add = compiled(service, ADD)
     held = one = kept(service, ONES)
     executions = []
@@ -121,7 +121,7 @@ def test_a_long_chain_runs_in_order_and_frees_what_it_donates(service: XlaServic
         service.executions.wait(executions[-1].handle)
 
 
-def test_the_failure_of_a_long_chain_reaches_its_end(service: XlaService) -> None:
+def test_the_failure_of_a_long_chain_reaches_its_end(service: Session) -> None:
     loop, double = compiled(service, endless()), compiled(service, DOUBLE)
     first = last = launch(service, loop, value(ONES))
     for _ in range(LAUNCHED - 1):
@@ -131,7 +131,7 @@ def test_the_failure_of_a_long_chain_reaches_its_end(service: XlaService) -> Non
         waited(service, last)
 
 
-def test_a_value_in_use_is_not_written_over(service: XlaService) -> None:
+def test_a_value_in_use_is_not_written_over(service: Session) -> None:
     loop, double = compiled(service, endless()), compiled(service, DOUBLE)
     held = kept(service, ONES)
     gate = launch(service, loop, argument_of(held))
@@ -147,7 +147,7 @@ def test_a_value_in_use_is_not_written_over(service: XlaService) -> None:
     until(lambda: service.data.used_bytes == 16)
 
 
-def test_an_output_freed_before_it_comes_is_freed_when_it_comes(service: XlaService) -> None:
+def test_an_output_freed_before_it_comes_is_freed_when_it_comes(service: Session) -> None:
     double = compiled(service, DOUBLE)
     loop = compiled(service, endless())
     gates = [launch(service, loop, value(ONES)) for _ in range(2)]
@@ -162,7 +162,7 @@ def test_an_output_freed_before_it_comes_is_freed_when_it_comes(service: XlaServ
     until(lambda: service.data.used_bytes == 16)
 
 
-def test_executions_beyond_the_quota_stand_in_line(service: XlaService) -> None:
+def test_executions_beyond_the_quota_stand_in_line(service: Session) -> None:
     loop, double = compiled(service, endless()), compiled(service, DOUBLE)
     gates = [launch(service, loop, value(ONES)) for _ in range(2)]
     until(lambda: service.running.used == 2)
@@ -182,7 +182,7 @@ def test_executions_beyond_the_quota_stand_in_line(service: XlaService) -> None:
         waited(service, waiting)
 
 
-def test_the_place_is_free_when_the_end_is_told(service: XlaService) -> None:
+def test_the_place_is_free_when_the_end_is_told(service: Session) -> None:
     double, loop = compiled(service, DOUBLE), compiled(service, endless())
     seen: list[tuple[int, int]] = []
 
@@ -200,7 +200,7 @@ def test_the_place_is_free_when_the_end_is_told(service: XlaService) -> None:
     assert seen == [(0, 0), (0, 0)]
 
 
-def test_too_many_are_refused(service: XlaService) -> None:
+def test_too_many_are_refused(service: Session) -> None:
     loop = compiled(service, endless())
     request = run_request(step(loop, value(ONES)))
     for _ in range(LAUNCHED):
@@ -211,7 +211,7 @@ def test_too_many_are_refused(service: XlaService) -> None:
     assert (len(service.data), service.data.reserved_bytes) == before
 
 
-def test_what_is_wrong_leaves_nothing_behind(service: XlaService) -> None:
+def test_what_is_wrong_leaves_nothing_behind(service: Session) -> None:
     double = compiled(service, DOUBLE)
     held = kept(service, ONES)
     for bad in (
@@ -229,7 +229,7 @@ def test_what_is_wrong_leaves_nothing_behind(service: XlaService) -> None:
                 call(handle)
 
 
-def test_an_execution_can_be_forgotten(service: XlaService) -> None:
+def test_an_execution_can_be_forgotten(service: Session) -> None:
     execution = launch(service, compiled(service, DOUBLE), value(ONES))
     service.unregister([execution.handle])
     with pytest.raises(NotFoundError):
@@ -239,7 +239,7 @@ def test_an_execution_can_be_forgotten(service: XlaService) -> None:
 
 
 def test_an_execution_is_described_with_its_outputs_from_the_first_moment(
-    service: XlaService, monkeypatch: pytest.MonkeyPatch
+    service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double = compiled(service, DOUBLE)
     table = service.executions.handles
@@ -257,7 +257,7 @@ def test_an_execution_is_described_with_its_outputs_from_the_first_moment(
     waited(service, launched)
 
 
-def test_what_has_ended_keeps_no_argument_alive(service: XlaService) -> None:
+def test_what_has_ended_keeps_no_argument_alive(service: Session) -> None:
     double = compiled(service, DOUBLE)
     held = kept(service, ONES)
     memory = weakref.ref(service.data.get(held).to_literal().value)
@@ -268,7 +268,7 @@ def test_what_has_ended_keeps_no_argument_alive(service: XlaService) -> None:
     assert waited(service, execution).output == output(execution)
 
 
-def test_the_end_of_the_session_stops_all(service: XlaService) -> None:
+def test_the_end_of_the_session_stops_all(service: Session) -> None:
     loop = compiled(service, endless())
     executions = [launch(service, loop, value(ONES)) for _ in range(5)]
     until(lambda: service.running.used == 2)
@@ -281,7 +281,7 @@ def test_the_end_of_the_session_stops_all(service: XlaService) -> None:
 
 
 def test_a_fault_is_told_with_its_incident(
-    service: XlaService, monkeypatch: pytest.MonkeyPatch
+    service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double = compiled(service, DOUBLE)
 
@@ -294,7 +294,7 @@ def test_a_fault_is_told_with_its_incident(
     assert caught.value.incident
 
 
-def test_a_handle_of_no_execution_is_not_found(service: XlaService) -> None:
+def test_a_handle_of_no_execution_is_not_found(service: Session) -> None:
     executions = service.executions
     loop = launch(service, compiled(service, endless()), value(ONES))
     executions.forget(loop.handle)
@@ -311,7 +311,7 @@ def test_a_handle_of_no_execution_is_not_found(service: XlaService) -> None:
     loop.cancellation.cancel(CancelledError("enough"))
 
 
-def test_the_profile_of_several_steps_is_their_sum(service: XlaService) -> None:
+def test_the_profile_of_several_steps_is_their_sum(service: Session) -> None:
     double, add = compiled(service, DOUBLE), compiled(service, ADD)
     once = run_request(step(double, value(ONES), output=keep()))
     single = waited(service, service.executions.launch(read_run(once))).profile

@@ -23,22 +23,22 @@ from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import value_from_proto
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.methods.runs import run_in_place
+from xla_server.rpc.methods.runs import run_with_slot
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.values.futures import NotYetError
+from xla_server.sessions.session import Session
+from xla_server.sessions.values.futures import ValuePendingError
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
+def service() -> Iterator[Session]:
     quotas = Quotas(device_bytes=1 << 20, concurrent_executions=2)
     with open_service(Limits(1 << 20), quotas) as made:
         yield made
 
 
 def outcomes(
-    service: XlaService,
+    service: Session,
     runs: Sequence[extension_pb2.RunRequest],
     cancellation: Cancellation | None = None,
 ) -> Any:
@@ -54,7 +54,7 @@ def outcomes(
     return found
 
 
-def test_every_run_has_an_outcome_of_its_own(service: XlaService) -> None:
+def test_every_run_has_an_outcome_of_its_own(service: Session) -> None:
     double = compiled(service, DOUBLE)
     runs = [run_request(step(double, value(number * ONES), fetch=16)) for number in range(50)]
     runs[7] = run_request(step(double))
@@ -69,7 +69,7 @@ def test_every_run_has_an_outcome_of_its_own(service: XlaService) -> None:
     assert service.running.used == 0
 
 
-def _told_with(service: XlaService, runs: int, run: Callable[..., Any]) -> int:
+def _told_with(service: Session, runs: int, run: Callable[..., Any]) -> int:
     """The places that are taken when the outcomes of a batch are told."""
     request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
     used: list[int] = []
@@ -86,7 +86,7 @@ def _told_with(service: XlaService, runs: int, run: Callable[..., Any]) -> int:
 
 
 def test_places_are_free_when_the_outcomes_are_told(
-    service: XlaService, monkeypatch: pytest.MonkeyPatch
+    service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give_back, leaving = service.running.give_back, threading.Event()
 
@@ -97,7 +97,7 @@ def test_places_are_free_when_the_outcomes_are_told(
         give_back()
 
     def run(*arguments: Any) -> extension_pb2.RunResponse:
-        response = run_in_place(*arguments)
+        response = run_with_slot(*arguments)
         with begun:
             is_first = not counted
             counted.append(1)
@@ -111,7 +111,7 @@ def test_places_are_free_when_the_outcomes_are_told(
 
 
 def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
-    service: XlaService, monkeypatch: pytest.MonkeyPatch
+    service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads, late = service.engine.execution_threads, list[Callable[[], object]]()
     submit = threads.submit_for
@@ -121,20 +121,20 @@ def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
         lambda flow, do: late.append(do) if submitted.pop() else submit(flow, do),
     )
     submitted = [True, False]
-    assert _told_with(service, 3, run_in_place) == 0
+    assert _told_with(service, 3, run_with_slot) == 0
     (begin,) = late
     # It finds that there is nothing to do, and has no place to leave.
     begin()
     assert service.running.used == 0
 
 
-def test_a_batch_has_a_size(service: XlaService) -> None:
+def test_a_batch_has_a_size(service: Session) -> None:
     for count in (0, 1025):
         with pytest.raises(InvalidArgumentError, match=f"between 1 and 1024 runs, got {count}"):
             outcomes(service, [extension_pb2.RunRequest()] * count)
 
 
-def test_all_runs_are_stopped_those_in_line_too(service: XlaService) -> None:
+def test_all_runs_are_stopped_those_in_line_too(service: Session) -> None:
     loop = compiled(service, endless())
     cancellation = Cancellation()
     threading.Timer(0.1, cancellation.cancel).start()
@@ -144,11 +144,11 @@ def test_all_runs_are_stopped_those_in_line_too(service: XlaService) -> None:
     assert service.data.reserved_bytes == 0
 
 
-def test_a_batch_waits_for_values_before_it_takes_a_place(service: XlaService) -> None:
+def test_a_batch_waits_for_values_before_it_takes_a_place(service: Session) -> None:
     double = compiled(service, DOUBLE)
     gate, coming = launch_endless(service)
     batch = [run_request(step(double, coming, fetch=16))]
-    with pytest.raises(NotYetError):
+    with pytest.raises(ValuePendingError):
         outcomes(service, batch)
     service.executions.cancel(gate.handle)
     done = threading.Event()

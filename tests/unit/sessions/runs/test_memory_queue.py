@@ -14,10 +14,10 @@ from xla_contract.errors import (
 )
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.limits.memory_budget import DeviceMemory
-from xla_server.sessions.limits.quotas import Slots
-from xla_server.sessions.runs.memory_queue import MemoryQueue, Waiter
+from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.values.handles import HandleFactory
-from xla_server.sessions.values.value_table import DataTable, Reservation
+from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 LIMIT = 100
 
@@ -28,28 +28,28 @@ class Case:
     def __init__(self, wait_seconds: float = 60.0, spared: int = 0) -> None:
         self.memory = DeviceMemory(LIMIT)
         self.queue = MemoryQueue(self.memory, wait_seconds=wait_seconds, spared_bytes=spared)
-        self.left: queue.SimpleQueue[Waiter] = queue.SimpleQueue()
+        self.left: queue.SimpleQueue[MemoryWaiter] = queue.SimpleQueue()
         self.mine = self.table()
 
-    def table(self, max_bytes: int = LIMIT) -> DataTable:
-        return DataTable(HandleFactory(), self.memory, max_bytes=max_bytes, max_handles=10)
+    def table(self, max_bytes: int = LIMIT) -> ValueTable:
+        return ValueTable(HandleFactory(), self.memory, max_bytes=max_bytes, max_handles=10)
 
-    def run(self, byte_size: int, table: DataTable | None = None) -> Reservation:
+    def run(self, byte_size: int, table: ValueTable | None = None) -> Reservation:
         entered = self.enter(byte_size, table)
         assert isinstance(entered, Reservation)
         return entered
 
-    def wait(self, byte_size: int, table: DataTable | None = None) -> Waiter:
+    def wait(self, byte_size: int, table: ValueTable | None = None) -> MemoryWaiter:
         entered = self.enter(byte_size, table)
-        assert isinstance(entered, Waiter)
+        assert isinstance(entered, MemoryWaiter)
         return entered
 
-    def enter(self, byte_size: int, table: DataTable | None = None) -> Reservation | Waiter:
+    def enter(self, byte_size: int, table: ValueTable | None = None) -> Reservation | MemoryWaiter:
         return self.queue.enter(
             self.mine if table is None else table, byte_size, "an execution", self.left.put
         )
 
-    def next(self) -> Waiter:
+    def next(self) -> MemoryWaiter:
         return self.left.get(timeout=20)
 
     def end(self) -> None:
@@ -230,7 +230,7 @@ def test_a_thread_waits_until_there_is_memory(case: Case) -> None:
 @pytest.mark.parametrize("error", [CancelledError("enough"), DeadlineExceededError("too late")])
 def test_a_thread_that_waits_sees_that_its_call_was_cancelled(case: Case, error) -> None:  # type: ignore[no-untyped-def]
     running, cancellation = case.run(60), Cancellation()
-    slots = Slots(1, "slots", "Wait.")
+    slots = FairSemaphore(1, "slots", "Wait.")
     slots.take()
     seen: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
 

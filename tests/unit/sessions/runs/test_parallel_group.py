@@ -4,7 +4,7 @@ import pytest
 
 from xla_contract.errors import AbortedError, UnavailableError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.runs.parallel_group import run_together
+from xla_server.sessions.runs.parallel_group import run_all_or_none
 
 
 def _wait(cancellation: Cancellation) -> None:
@@ -24,7 +24,7 @@ def test_jobs_run_at_the_same_time_and_results_keep_their_order():
 
         return run
 
-    assert run_together([job(n) for n in range(3)], Cancellation()) == [0, 1, 2]
+    assert run_all_or_none([job(n) for n in range(3)], Cancellation()) == [0, 1, 2]
 
 
 def test_the_first_failure_stops_the_others_and_is_the_one_raised():
@@ -32,11 +32,11 @@ def test_the_first_failure_stops_the_others_and_is_the_one_raised():
         raise AbortedError("mine")
 
     with pytest.raises(AbortedError, match="mine"):
-        run_together([_wait, fail, _wait], Cancellation())
+        run_all_or_none([_wait, fail, _wait], Cancellation())
 
 
 def test_cancelling_the_call_cancels_every_job_with_its_error():
     cancellation = Cancellation()
     threading.Timer(0.1, cancellation.cancel, [UnavailableError("closing")]).start()
     with pytest.raises(UnavailableError, match="closing"):
-        run_together([_wait, _wait], cancellation)
+        run_all_or_none([_wait, _wait], cancellation)

@@ -37,33 +37,33 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
-from xla_server.sessions.limits.blocking import this_worker, work_for
+from xla_server.sessions.limits.blocking import current_worker, worker_context
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.runs.requests import Executed, GraphRequest
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 VECTOR = Shape.parse("f32[4]{0}")
 Options = xla_pb2.ExecutionOptions
 
 
-def session(device_count: int = 3, **quotas: Any) -> XlaService:
+def session(device_count: int = 3, **quotas: Any) -> Session:
     limits = Limits(max_device_bytes=1000)
     quotas = {"device_bytes": 1000, "handles": 20, "concurrent_executions": 2} | quotas
-    return XlaService(Engine(Interpreter(device_count), limits, Quotas(**quotas)))
+    return Session(SharedResources(Interpreter(device_count), limits, Quotas(**quotas)))
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
+def service() -> Iterator[Session]:
     made = session()
     yield made
     made.close()
     assert made.engine.memory.used_bytes == 0
 
 
-def read(service: XlaService, executed: Executed) -> Any:
+def read(service: Session, executed: ExecutionResult) -> Any:
     return service.transfer_to_client(executed.output, None).to_numpy()
 
 
@@ -72,16 +72,16 @@ def request(
     *arguments: int | None,
     device: int = 0,
     devices: Sequence[DeviceHandle] | None = None,
-) -> GraphRequest:
+) -> GraphProgram:
     computation = program(what) if isinstance(what, str) else what
     proto = None if computation is None else computation.proto
     own = [DeviceHandle(device, device + 1)] if devices is None else devices
     read = functools.partial(read_compile_request, proto, Options(), InternalError)
-    return GraphRequest(read, arguments, own)
+    return GraphProgram(read, arguments, own)
 
 
 def refused(
-    service: XlaService, requests: Sequence[GraphRequest], error: type[XlaError], rule: str
+    service: Session, requests: Sequence[GraphProgram], error: type[XlaError], rule: str
 ) -> None:
     """The requests are refused, and leave nothing behind."""
     before = service.data.used_bytes, len(service.data)
@@ -95,7 +95,7 @@ def refused(
 # Compile and Execute ------------------------------------------------------------------------
 
 
-def test_a_program_is_compiled_once_and_run(service: XlaService) -> None:
+def test_a_program_is_compiled_once_and_run(service: Session) -> None:
     first, again = compiled(service, DOUBLE), compiled(service, DOUBLE)
     argument = kept(service, ONES)
     for handle, was_there in ((first, False), (again, True)):
@@ -125,7 +125,7 @@ def test_a_thread_for_executions_lends_its_place_while_it_compiles(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     # With room for the code of one program.
-    service = XlaService(Engine(Interpreter(), Limits(1000, max_executables=1)))
+    service = Session(SharedResources(Interpreter(), Limits(1000, max_executables=1)))
     pool, lent, backend = Pool(), list[int](), service.engine.backend
     compile_program = backend.compile
 
@@ -134,8 +134,8 @@ def test_a_thread_for_executions_lends_its_place_while_it_compiles(
         return compile_program(*arguments, **named)
 
     monkeypatch.setattr(backend, "compile", compile_and_count)
-    argument, before = kept(service, ONES), this_worker().pool
-    work_for(pool)
+    argument, before = kept(service, ONES), current_worker().pool
+    worker_context(pool)
     try:
         if how == "together":
             service.runner.execute_together([request(DOUBLE, argument)], Cancellation())
@@ -146,12 +146,12 @@ def test_a_thread_for_executions_lends_its_place_while_it_compiles(
             service.runner.execute(handle, [argument], Cancellation())
             assert lent == [0, 0, 1]
     finally:
-        work_for(before)  # type: ignore[arg-type]
+        worker_context(before)  # type: ignore[arg-type]
         service.close()
     assert pool.lent == 0
 
 
-def test_a_program_is_compiled_for_one_device(service: XlaService) -> None:
+def test_a_program_is_compiled_for_one_device(service: Session) -> None:
     options = Options()
     for _ in range(2):
         options.device_handles.add(handle=0, device_count=1)
@@ -160,7 +160,7 @@ def test_a_program_is_compiled_for_one_device(service: XlaService) -> None:
         service.runner.compile(wanted, [VECTOR], Cancellation())
 
 
-def test_an_executable_is_needed(service: XlaService) -> None:
+def test_an_executable_is_needed(service: Session) -> None:
     with pytest.raises(InvalidArgumentError, match=r"must hold an executable's handle, got none$"):
         service.runner.execute(None, [], Cancellation())
     argument = kept(service, ONES)
@@ -173,7 +173,7 @@ def test_an_executable_is_needed(service: XlaService) -> None:
         service.runner.execute(gone, [argument], Cancellation())
 
 
-def test_arguments_are_what_the_program_was_compiled_for(service: XlaService) -> None:
+def test_arguments_are_what_the_program_was_compiled_for(service: Session) -> None:
     add, matrix = compiled(service, ADD), compiled(service, MATRIX)
     one = kept(service, ONES)
     columns = Literal.from_numpy(np.eye(2, dtype=np.float32), Shape.parse("f32[2,2]{0,1}"))
@@ -196,7 +196,7 @@ def test_arguments_are_what_the_program_was_compiled_for(service: XlaService) ->
     bad(add, [one, one], InvalidArgumentError, "^argument 0: .*unregistered")
 
 
-def test_room_for_the_result_is_set_aside_before_it_runs(service: XlaService) -> None:
+def test_room_for_the_result_is_set_aside_before_it_runs(service: Session) -> None:
     big = compiled(service, "big")
     argument = kept(service, ONES)
     with pytest.raises(ResourceExhaustedError, match=r"1000 bytes.*got 1600 .*with 16 in use"):
@@ -204,7 +204,7 @@ def test_room_for_the_result_is_set_aside_before_it_runs(service: XlaService) ->
     assert service.data.reserved_bytes == service.running.used == 0
 
 
-def test_only_so_many_run_at_the_same_time(service: XlaService) -> None:
+def test_only_so_many_run_at_the_same_time(service: Session) -> None:
     loop, argument = compiled(service, endless()), kept(service, ONES)
     cancellation = Cancellation()
     errors: list[XlaError] = []
@@ -231,7 +231,7 @@ def test_only_so_many_run_at_the_same_time(service: XlaService) -> None:
 
 @pytest.mark.parametrize("what", [DOUBLE, "fails"])
 def test_the_memory_of_an_execution_is_free_before_its_place(
-    service: XlaService, monkeypatch: pytest.MonkeyPatch, what: str
+    service: Session, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     handle, argument = compiled(service, DOUBLE), kept(service, ONES)
     if what == "fails":
@@ -261,7 +261,7 @@ def test_who_has_spent_the_time_for_compiling_still_has_what_is_compiled() -> No
 # ExecuteGraphParallel -----------------------------------------------------------------------
 
 
-def test_programs_run_each_on_its_device(service: XlaService) -> None:
+def test_programs_run_each_on_its_device(service: Session) -> None:
     one = kept(service, ONES)
     requests = [request(DOUBLE, one, device=2), request(PAIR, one, device=1)]
     double, pair = service.runner.execute_together(requests, Cancellation())
@@ -276,7 +276,7 @@ def test_programs_run_each_on_its_device(service: XlaService) -> None:
     assert len(service.executables) == 0
 
 
-def test_requests_name_devices_that_there_are(service: XlaService) -> None:
+def test_requests_name_devices_that_there_are(service: Session) -> None:
     first, second = DeviceHandle(0, 1), DeviceHandle(1, 2)
     both = request(DOUBLE, devices=[first, second])
     none = request(DOUBLE, devices=[])
@@ -306,11 +306,11 @@ def test_requests_name_devices_that_there_are(service: XlaService) -> None:
     refused(service, [wrong], InternalError, "below its device_count, got handle 2 of 2")
 
 
-def test_an_error_names_the_request_and_leaves_nothing(service: XlaService) -> None:
+def test_an_error_names_the_request_and_leaves_nothing(service: Session) -> None:
     one = kept(service, ONES)
     good = request(DOUBLE, one)
 
-    def bad(second: GraphRequest, error: type[XlaError], rule: str) -> None:
+    def bad(second: GraphProgram, error: type[XlaError], rule: str) -> None:
         refused(service, [good, second], error, f"^request 1: {rule}")
 
     bad(request(None, device=1), InternalError, "the request must hold a computation, got none$")
@@ -321,7 +321,7 @@ def test_an_error_names_the_request_and_leaves_nothing(service: XlaService) -> N
     bad(request("big", one, device=1), ResourceExhaustedError, "values of a session may take 1000")
 
 
-def test_the_error_of_the_first_to_fail_is_told_and_the_others_stop(service: XlaService) -> None:
+def test_the_error_of_the_first_to_fail_is_told_and_the_others_stop(service: Session) -> None:
     one = kept(service, ONES)
     # One waits for what is never fed, until the other has failed.
     builder = Builder("waits")
@@ -352,7 +352,7 @@ def test_results_are_kept_all_or_none() -> None:
     assert service.engine.memory.used_bytes == 0
 
 
-def test_each_of_them_takes_a_place(service: XlaService) -> None:
+def test_each_of_them_takes_a_place(service: Session) -> None:
     one = kept(service, ONES)
     requests = [request(endless(), one, device=number) for number in range(3)]
     refused(service, requests, ResourceExhaustedError, r"^request \d: .*2 executions at the same")

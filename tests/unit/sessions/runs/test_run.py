@@ -40,23 +40,23 @@ from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.planner import MAX_STEPS
-from xla_server.sessions.runs.run import Outcome
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.runs.run import StepOutcome
+from xla_server.sessions.session import Session
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
+def service() -> Iterator[Session]:
     quotas = Quotas(device_bytes=1000, handles=20)
     with open_service(Limits(1000, max_message_bytes=100), quotas) as made:
         yield made
 
 
-def fetched(outcome: Outcome) -> object:
+def fetched(outcome: StepOutcome) -> object:
     assert outcome.value is not None
     return outcome.value.to_numpy()
 
 
-def test_results_are_arguments_of_later_steps(service: XlaService) -> None:
+def test_results_are_arguments_of_later_steps(service: Session) -> None:
     double, add = compiled(service, DOUBLE), compiled(service, ADD)
     outcomes = execute(
         service,
@@ -69,7 +69,7 @@ def test_results_are_arguments_of_later_steps(service: XlaService) -> None:
     assert service.data.used_bytes == service.data.reserved_bytes == 0
 
 
-def test_what_is_larger_than_asked_for_is_kept_instead(service: XlaService) -> None:
+def test_what_is_larger_than_asked_for_is_kept_instead(service: Session) -> None:
     double = compiled(service, DOUBLE)
     (outcome,) = execute(service, step(double, value(ONES), fetch=15))
     assert outcome.value is None
@@ -77,19 +77,19 @@ def test_what_is_larger_than_asked_for_is_kept_instead(service: XlaService) -> N
 
 
 @pytest.mark.parametrize("flatten", [False, True])
-def test_a_tuple_is_kept_whole_or_as_its_elements(service: XlaService, flatten: bool) -> None:
+def test_a_tuple_is_kept_whole_or_as_its_elements(service: Session, flatten: bool) -> None:
     pair = compiled(service, PAIR)
     (outcome,) = execute(service, step(pair, value(ONES), output=keep(flatten)))
     assert [one.shape.is_tuple for one in outcome.kept] == ([False, False] if flatten else [True])
 
 
-def test_an_element_of_a_tuple_is_an_argument(service: XlaService) -> None:
+def test_an_element_of_a_tuple_is_an_argument(service: Session) -> None:
     pair, double = compiled(service, PAIR), compiled(service, DOUBLE)
     outcomes = execute(service, step(pair, value(ONES)), step(double, result_of(0, 1), fetch=16))
     np.testing.assert_array_equal(fetched(outcomes[1]), 4 * ONES)
 
 
-def test_results_are_sent_back_in_the_layout_asked_for(service: XlaService) -> None:
+def test_results_are_sent_back_in_the_layout_asked_for(service: Session) -> None:
     matrix = compiled(service, MATRIX)
     layout = extension_pb2.RunOutput(
         fetch_bytes=100, shape_with_layout=shape_to_proto(Shape.parse("f32[2,2]{0,1}"))
@@ -99,7 +99,7 @@ def test_results_are_sent_back_in_the_layout_asked_for(service: XlaService) -> N
     np.testing.assert_array_equal(outcome.value.linear_memory(), np.float32([2, 6, 4, 8]))
 
 
-def test_the_layout_of_a_value_sent_along_is_only_how_it_was_sent(service: XlaService) -> None:
+def test_the_layout_of_a_value_sent_along_is_only_how_it_was_sent(service: Session) -> None:
     matrix = compiled(service, MATRIX)
     array = np.float32([[1, 2], [3, 4]])
     columns = Literal.from_numpy(array, Shape.parse("f32[2,2]{0,1}"))
@@ -108,7 +108,7 @@ def test_the_layout_of_a_value_sent_along_is_only_how_it_was_sent(service: XlaSe
     np.testing.assert_array_equal(fetched(outcome), 2 * array)
 
 
-def test_padding_that_a_client_asks_for_counts_as_sent_back(service: XlaService) -> None:
+def test_padding_that_a_client_asks_for_counts_as_sent_back(service: Session) -> None:
     double = compiled(service, DOUBLE)
     for width, fetch in ((5, 19), (2**40, 100)):
         padded = shape_to_proto(Shape.parse("f32[4]{0}").with_layout(Layout((0,), (width,))))
@@ -126,7 +126,7 @@ def test_padding_that_a_client_asks_for_counts_as_sent_back(service: XlaService)
 
 
 def _bad(
-    service: XlaService, *steps: extension_pb2.RunStep, error: type[XlaError], match: str
+    service: Session, *steps: extension_pb2.RunStep, error: type[XlaError], match: str
 ) -> None:
     before = service.data.used_bytes, len(service.data)
     with pytest.raises(error, match=match):
@@ -135,7 +135,7 @@ def _bad(
     assert service.data.reserved_bytes == 0
 
 
-def test_all_is_checked_before_anything_runs(service: XlaService) -> None:
+def test_all_is_checked_before_anything_runs(service: Session) -> None:
     double, pair = compiled(service, DOUBLE), compiled(service, "pair")
     held = kept(service, ONES)
     good = step(double, value(ONES), output=keep())
@@ -164,7 +164,7 @@ def test_all_is_checked_before_anything_runs(service: XlaService) -> None:
     assert service.data.get(held)
 
 
-def test_unknown_values_are_told_by_their_place(service: XlaService) -> None:
+def test_unknown_values_are_told_by_their_place(service: Session) -> None:
     add = compiled(service, ADD)
     held = kept(service, ONES)
     _bad(
@@ -175,7 +175,7 @@ def test_unknown_values_are_told_by_their_place(service: XlaService) -> None:
     )
 
 
-def test_donated_values_are_gone(service: XlaService) -> None:
+def test_donated_values_are_gone(service: Session) -> None:
     double = compiled(service, DOUBLE)
     held = kept(service, ONES)
     outcomes = execute(service, step(double, argument_of(held, donate=True), fetch=16))
@@ -184,7 +184,7 @@ def test_donated_values_are_gone(service: XlaService) -> None:
         service.data.get(held)
 
 
-def test_what_was_donated_must_not_be_used_again(service: XlaService) -> None:
+def test_what_was_donated_must_not_be_used_again(service: Session) -> None:
     double, add, pair = (compiled(service, name) for name in (DOUBLE, ADD, "pair"))
     held = kept(service, ONES)
     first = step(double, argument_of(held, donate=True))
@@ -208,7 +208,7 @@ def test_what_was_donated_must_not_be_used_again(service: XlaService) -> None:
     execute(service, step(double, argument_of(held)), first)
 
 
-def test_a_run_whose_later_step_has_no_room_does_not_begin(service: XlaService) -> None:
+def test_a_run_whose_later_step_has_no_room_does_not_begin(service: Session) -> None:
     double, big = compiled(service, DOUBLE), compiled(service, "big")
     held = kept(service, ONES)
     with pytest.raises(ResourceExhaustedError, match=r"step 1: .*1000 bytes.*in use"):
@@ -220,7 +220,7 @@ def test_a_run_whose_later_step_has_no_room_does_not_begin(service: XlaService) 
     np.testing.assert_array_equal(service.data.get(held).to_literal().to_numpy(), ONES)
 
 
-def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: XlaService) -> None:
+def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: Session) -> None:
     double, held = compiled(service, DOUBLE), kept(service, ONES)
     cancellation = Cancellation()
     original = service.runner.run
@@ -242,7 +242,7 @@ def test_an_error_of_a_later_step_leaves_nothing_but_donations(service: XlaServi
     assert service.data.reserved_bytes == 0
 
 
-def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: XlaService) -> None:
+def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: Session) -> None:
     double, pair = compiled(service, DOUBLE), compiled(service, "pair")
     room = ONES.nbytes
     request = run_request(
@@ -266,7 +266,7 @@ def test_memory_is_reserved_for_all_steps_and_given_back_as_they_end(service: Xl
     assert reserved == [3 * room, 3 * room, 2 * room]
 
 
-def test_values_sent_along_and_back_have_limits(service: XlaService) -> None:
+def test_values_sent_along_and_back_have_limits(service: Session) -> None:
     double, big = compiled(service, DOUBLE), compiled(service, "big")
     over = value(ONES)
     over.value.shape.dimensions[0] = 1000
@@ -284,7 +284,7 @@ def test_values_sent_along_and_back_have_limits(service: XlaService) -> None:
     )
 
 
-def test_a_run_stops_between_steps(service: XlaService) -> None:
+def test_a_run_stops_between_steps(service: Session) -> None:
     double = compiled(service, DOUBLE)
     cancellation = Cancellation()
     cancellation.cancel()
@@ -293,7 +293,7 @@ def test_a_run_stops_between_steps(service: XlaService) -> None:
 
 
 def test_a_donated_value_that_another_handle_shares_is_not_written_over(
-    service: XlaService,
+    service: Session,
 ) -> None:
     pair, double = compiled(service, PAIR), compiled(service, DOUBLE)
     (outcome,) = execute(service, step(pair, value(ONES), output=keep()))

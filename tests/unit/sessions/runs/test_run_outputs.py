@@ -26,11 +26,11 @@ from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs import run_outputs
-from xla_server.sessions.session import XlaService
+from xla_server.sessions.session import Session
 
 
 @pytest.fixture
-def service() -> Iterator[XlaService]:
+def service() -> Iterator[Session]:
     quotas = Quotas(device_bytes=1000, handles=20)
     with open_service(Limits(1000, max_message_bytes=100), quotas) as made:
         yield made
@@ -44,7 +44,7 @@ def _parts(*parts: xla_extension_pb2.RunPart, keep: bool = False) -> xla_extensi
     return xla_extension_pb2.RunOutput(parts=parts, keep=keep)
 
 
-def test_parts_are_kept_or_sent_back_each_by_itself(service: XlaService) -> None:
+def test_parts_are_kept_or_sent_back_each_by_itself(service: Session) -> None:
     pair = compiled(service, PAIR)
     output = _parts(_part(1, fetch=16), _part(0, keep=True), _part(1, keep=True, fetch=16))
     [outcome] = execute(service, step(pair, value(ONES), output=output))
@@ -57,21 +57,21 @@ def test_parts_are_kept_or_sent_back_each_by_itself(service: XlaService) -> None
     assert outcome.value is None
 
 
-def test_those_of_parts_come_behind_the_whole(service: XlaService) -> None:
+def test_those_of_parts_come_behind_the_whole(service: Session) -> None:
     pair = compiled(service, PAIR)
     output = _parts(_part(0, keep=True), keep=True)
     [outcome] = execute(service, step(pair, value(ONES), output=output))
     assert [str(kept.shape) for kept in outcome.kept] == ["(f32[4]{0}, f32[4]{0})", "f32[4]{0}"]
 
 
-def test_a_part_that_is_larger_than_asked_for_is_kept_instead(service: XlaService) -> None:
+def test_a_part_that_is_larger_than_asked_for_is_kept_instead(service: Session) -> None:
     pair = compiled(service, PAIR)
     [outcome] = execute(service, step(pair, value(ONES), output=_parts(_part(1, fetch=15))))
     [part] = outcome.parts
     assert (part.is_kept, part.value, len(outcome.kept)) == (True, None, 1)
 
 
-def test_a_part_keeps_its_result_until_it_is_seen(service: XlaService) -> None:
+def test_a_part_keeps_its_result_until_it_is_seen(service: Session) -> None:
     """A step behind it, which reads the result too, must not take its room away."""
     pair, double = compiled(service, PAIR), compiled(service, DOUBLE)
     outcomes = execute(
@@ -104,14 +104,14 @@ def test_a_part_keeps_its_result_until_it_is_seen(service: XlaService) -> None:
     ],
 )
 def test_parts_that_do_not_fit_are_refused_before_anything_runs(
-    service: XlaService, part: xla_extension_pb2.RunPart, error: type[XlaError], words: str
+    service: Session, part: xla_extension_pb2.RunPart, error: type[XlaError], words: str
 ) -> None:
     pair = compiled(service, PAIR)
     with pytest.raises(error, match=f"step 0: .*{words}"):
         execute(service, step(pair, value(ONES), output=_parts(part)))
 
 
-def test_parts_are_bounded(service: XlaService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_bounded(service: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = compiled(service, PAIR)
     with pytest.raises(ResourceExhaustedError, match="100 bytes, got results of 112"):
         execute(service, step(pair, value(ONES), output=_parts(*[_part(0, fetch=16)] * 7)))
@@ -120,7 +120,7 @@ def test_parts_are_bounded(service: XlaService, monkeypatch: pytest.MonkeyPatch)
         execute(service, step(pair, value(ONES), output=_parts(*[_part(0)] * 3)))
 
 
-def test_a_part_that_was_donated_must_not_be_seen(service: XlaService) -> None:
+def test_a_part_that_was_donated_must_not_be_seen(service: Session) -> None:
     pair, double = compiled(service, PAIR), compiled(service, DOUBLE)
     giving = step(double, result_of(0, 0, donate=True))
     for seen in (_part(0, keep=True), _part(keep=True)):
@@ -130,7 +130,7 @@ def test_a_part_that_was_donated_must_not_be_seen(service: XlaService) -> None:
     np.testing.assert_array_equal(outcomes[0].parts[0].value.to_numpy(), 2 * ONES)  # type: ignore[union-attr]
 
 
-def test_a_launched_run_keeps_parts_and_sends_none(service: XlaService) -> None:
+def test_a_launched_run_keeps_parts_and_sends_none(service: Session) -> None:
     pair = compiled(service, PAIR)
     launch = service.executions.launch
     request = run_request(step(pair, value(ONES), output=_parts(_part(1, keep=True))))

@@ -7,7 +7,7 @@ import pytest
 from tests.fault.plain import until
 from xla_contract.errors import CancelledError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.limits.blocking import lent_place, this_worker, work_for
+from xla_server.sessions.limits.blocking import current_worker, releasing_slot, worker_context
 from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.runs import time_slicing
 from xla_server.sessions.runs.time_slicing import (
@@ -15,8 +15,8 @@ from xla_server.sessions.runs.time_slicing import (
     PERIOD,
     SWITCH_SECONDS,
     YOUNG_SECONDS,
-    Turn,
-    Turns,
+    TimeSlice,
+    TimeSlicer,
 )
 
 OLD = YOUNG_SECONDS + 1
@@ -48,17 +48,17 @@ def _switching() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
-def _running(turns: list[Turn]) -> set[int]:
+def _running(turns: list[TimeSlice]) -> set[int]:
     return {number for number, turn in enumerate(turns) if not turn.is_paused}
 
 
-def _turns(count: int) -> list[Turn]:
-    return [Turn(Cancellation()) for _ in range(count)]
+def _turns(count: int) -> list[TimeSlice]:
+    return [TimeSlice(Cancellation()) for _ in range(count)]
 
 
 def test_what_has_just_begun_runs_however_much_does() -> None:
     turns = _turns(20)
-    scheduler = Turns(2)
+    scheduler = TimeSlicer(2)
     for now in (5.0, 5.0 + NEW_SECONDS / 2):
         scheduler.look(turns, now)
         assert _running(turns) == set(range(20))
@@ -66,7 +66,7 @@ def test_what_has_just_begun_runs_however_much_does() -> None:
 
 def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
     turns, seen = _turns(5), set[int]()
-    scheduler = Turns(2)
+    scheduler = TimeSlicer(2)
     scheduler.look(turns, 5.0)
     for number in range(5):
         scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
@@ -81,7 +81,7 @@ def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
 
 def test_the_next_begins_when_one_ends_and_no_other_is_interrupted() -> None:
     turns = _turns(4)
-    scheduler = Turns(2)
+    scheduler = TimeSlicer(2)
     scheduler.look(turns, 5.0)
     scheduler.look(turns, 5.0 + OLD)
     first, second = (turns[number] for number in _running(turns))
@@ -92,7 +92,7 @@ def test_the_next_begins_when_one_ends_and_no_other_is_interrupted() -> None:
 
 
 def test_the_youngest_run_beside_those_that_take_turns() -> None:
-    old, scheduler = _turns(6), Turns(2)
+    old, scheduler = _turns(6), TimeSlicer(2)
     scheduler.look(old, 5.0)
     scheduler.look(old, 5.0 + OLD)
     young = _turns(3)
@@ -105,13 +105,13 @@ def test_the_youngest_run_beside_those_that_take_turns() -> None:
     assert len(_running([*old, *young])) == 2
 
 
-def _of(flow: Flow, count: int) -> list[Turn]:
-    return [Turn(Cancellation(), flow) for _ in range(count)]
+def _of(flow: Flow, count: int) -> list[TimeSlice]:
+    return [TimeSlice(Cancellation(), flow) for _ in range(count)]
 
 
 def test_callers_take_turns_whatever_number_of_programs_they_run() -> None:
     greedy, modest = _of(Flow("greedy", "1", "a"), 9), _of(Flow("modest", "2", "b"), 1)
-    turns, scheduler, counts = [*greedy, *modest], Turns(1), [0] * 10
+    turns, scheduler, counts = [*greedy, *modest], TimeSlicer(1), [0] * 10
     scheduler.look(turns, 5.0)
     for number in range(20):
         scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
@@ -124,7 +124,7 @@ def test_callers_take_turns_whatever_number_of_programs_they_run() -> None:
 
 def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> None:
     flows = [Flow("ada", "1", "a"), Flow("ada", "1", "b"), Flow("ada", "2", "c"), Flow("eve")]
-    turns, scheduler = [turn for flow in flows for turn in _of(flow, 2)], Turns(1)
+    turns, scheduler = [turn for flow in flows for turn in _of(flow, 2)], TimeSlicer(1)
     counts = dict.fromkeys(flows, 0)
     scheduler.look(turns, 5.0)
     for number in range(16):
@@ -135,7 +135,7 @@ def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> Non
 
 
 def test_a_caller_that_begins_young_programs_for_ever_leaves_such_places_to_others() -> None:
-    scheduler = Turns(2)
+    scheduler = TimeSlicer(2)
     first = _of(Flow("modest", "2", "b"), 1)
     scheduler.look(first, 5.0)
     for number in range(1, 9):
@@ -148,7 +148,7 @@ def test_a_caller_that_begins_young_programs_for_ever_leaves_such_places_to_othe
 
 
 def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> None:
-    turns, scheduler = _turns(4), Turns(1)
+    turns, scheduler = _turns(4), TimeSlicer(1)
     for turn in turns[1:]:
         turn.worker = type(turn.worker)(None)
     scheduler.look(turns, 5.0)
@@ -165,14 +165,14 @@ def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> Non
 
 def test_what_runs_for_long_lends_its_place_once_until_it_ends() -> None:
     pool, lent, go_on = Pool(), [], [threading.Event() for _ in range(2)]
-    scheduler, begun, over = Turns(1), threading.Event(), threading.Event()
+    scheduler, begun, over = TimeSlicer(1), threading.Event(), threading.Event()
 
     def work() -> None:
-        work_for(pool)
+        worker_context(pool)
         with scheduler.taken(Cancellation()):
             begun.set()
             go_on[0].wait(100)
-            with lent_place():
+            with releasing_slot():
                 lent.append(pool.lent)
             lent.append(pool.lent)
             go_on[1].wait(100)
@@ -190,20 +190,20 @@ def test_what_runs_for_long_lends_its_place_once_until_it_ends() -> None:
 
 
 def test_short_executions_are_never_lent() -> None:
-    pool, scheduler = Pool(), Turns(1)
-    before = this_worker().pool
-    work_for(pool)
+    pool, scheduler = Pool(), TimeSlicer(1)
+    before = current_worker().pool
+    worker_context(pool)
     try:
         for _ in range(1000):
             scheduler.end(scheduler.begin(Cancellation()))
         assert pool.lent == 0
-        assert this_worker().turn is None
+        assert current_worker().turn is None
     finally:
-        work_for(before)  # type: ignore[arg-type]
+        worker_context(before)  # type: ignore[arg-type]
 
 
 def test_python_s_lock_is_passed_on_sooner_while_something_runs_for_long() -> None:
-    usual, turns, schedulers = sys.getswitchinterval(), _turns(1), [Turns(1), Turns(1)]
+    usual, turns, schedulers = sys.getswitchinterval(), _turns(1), [TimeSlicer(1), TimeSlicer(1)]
     assert usual > SWITCH_SECONDS
     for scheduler in schedulers:
         scheduler.look(turns, 5.0)
@@ -220,7 +220,7 @@ def test_python_s_lock_is_passed_on_sooner_while_something_runs_for_long() -> No
 
 def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
     """The loops of 30 threads: a clock that stands in line with few of them goes on."""
-    scheduler, cancellations = Turns(1), [Cancellation() for _ in range(30)]
+    scheduler, cancellations = TimeSlicer(1), [Cancellation() for _ in range(30)]
 
     def loop(cancellation: Cancellation) -> None:
         with scheduler.taken(cancellation):

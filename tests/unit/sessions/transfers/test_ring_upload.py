@@ -14,7 +14,7 @@ from xla_contract.errors import (
 )
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.transfers import ring_upload
-from xla_server.sessions.transfers.ring_upload import MAX_LINES, PieceLines, receive_pieces
+from xla_server.sessions.transfers.ring_upload import MAX_LINES, RingTransfers, receive_ring
 
 PIECE = 64
 
@@ -53,13 +53,13 @@ def test_a_value_passes_whatever_its_size(pair, places, size):
     ring, target = np.zeros(places * PIECE, np.uint8), np.zeros(size, np.uint8)
     reserved: list[int] = []
     with writing(pair[1], ring, data):
-        receive_pieces(pair[0], ring, target, PIECE, Cancellation(), reserved.append)
+        receive_ring(pair[0], ring, target, PIECE, Cancellation(), reserved.append)
     assert np.array_equal(target, data)
     assert reserved == [*range(PIECE, size, PIECE), size]
 
 
 def test_a_value_of_no_bytes_waits_for_none(pair):
-    receive_pieces(
+    receive_ring(
         pair[0],
         np.zeros(2 * PIECE, np.uint8),
         np.zeros(0, np.uint8),
@@ -76,13 +76,13 @@ def test_a_piece_without_room_is_not_copied(pair):
     ring, target = np.ones(2 * PIECE, np.uint8), np.zeros(PIECE, np.uint8)
     pair[1].send(b"\0")
     with pytest.raises(ResourceExhaustedError, match=f"no room for {PIECE} bytes"):
-        receive_pieces(pair[0], ring, target, PIECE, Cancellation(), refuse)
+        receive_ring(pair[0], ring, target, PIECE, Cancellation(), refuse)
     assert not target.any()
 
 
 def received(line, cancellation=None):
     ring, target = np.zeros(2 * PIECE, np.uint8), np.zeros(9 * PIECE, np.uint8)
-    receive_pieces(line, ring, target, PIECE, cancellation or Cancellation(), lambda _: None)
+    receive_ring(line, ring, target, PIECE, cancellation or Cancellation(), lambda _: None)
 
 
 def test_a_place_must_be_there(pair):
@@ -118,7 +118,7 @@ def test_who_gives_up_is_not_waited_for(pair, is_early):
 
 
 def test_a_line_serves_one_call_at_a_time(pair):
-    lines = PieceLines()
+    lines = RingTransfers()
     lines.add(8, pair[0])
     for _ in range(2):
         with lines.using(8) as line:
@@ -130,7 +130,7 @@ def test_a_line_serves_one_call_at_a_time(pair):
 
 
 def test_a_call_that_fails_ends_its_line(pair):
-    lines = PieceLines()
+    lines = RingTransfers()
     lines.add(8, pair[0])
     with pytest.raises(KeyError), lines.using(8):
         raise KeyError
@@ -139,9 +139,9 @@ def test_a_call_that_fails_ends_its_line(pair):
     assert pair[1].recv(1) == b""
 
 
-@pytest.mark.parametrize("end", [lambda lines: lines.end(8), PieceLines.close])
+@pytest.mark.parametrize("end", [lambda lines: lines.end(8), RingTransfers.close])
 def test_a_line_that_ends_is_closed_when_its_call_has_left(pair, end):
-    lines = PieceLines()
+    lines = RingTransfers()
     lines.add(8, pair[0])
     with lines.using(8) as line:
         end(lines)
@@ -152,9 +152,9 @@ def test_a_line_that_ends_is_closed_when_its_call_has_left(pair, end):
     lines.end(8)
 
 
-@pytest.mark.parametrize("end", [lambda lines: lines.end(8), PieceLines.close])
+@pytest.mark.parametrize("end", [lambda lines: lines.end(8), RingTransfers.close])
 def test_a_line_that_nobody_uses_ends_at_once(pair, end):
-    lines = PieceLines()
+    lines = RingTransfers()
     lines.add(8, pair[0])
     end(lines)
     assert pair[1].recv(1) == b""
@@ -163,7 +163,7 @@ def test_a_line_that_nobody_uses_ends_at_once(pair, end):
 
 
 def test_a_new_line_takes_the_place_of_the_one_before(pair):
-    lines = PieceLines()
+    lines = RingTransfers()
     lines.add(8, pair[0])
     ours, theirs = socket.socketpair()
     lines.add(8, ours)
@@ -177,7 +177,7 @@ def test_a_new_line_takes_the_place_of_the_one_before(pair):
 
 
 def test_there_are_only_so_many_lines(pair):
-    lines = PieceLines()
+    lines = RingTransfers()
     made = [socket.socketpair() for _ in range(MAX_LINES)]
     for offset, (ours, _) in enumerate(made):
         lines.add(offset, ours)

@@ -22,8 +22,8 @@ from xla_contract.linear_chunks import LinearWriter
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.upload import Upload
 
 VALUE = np.arange(6, dtype=np.int32).reshape(2, 3)
@@ -36,7 +36,7 @@ class Case:
     """An upload of a session, begun by `owner`."""
 
     def __init__(self, shape: Shape = ROWS) -> None:
-        self.service = XlaService(Engine(Interpreter(2), Limits(max_device_bytes=1000)))
+        self.service = Session(SharedResources(Interpreter(2), Limits(max_device_bytes=1000)))
         self.device = self.service.engine.backend.devices[1]
         memory = np.empty(SIZE, np.uint8)
         self.now = 5.0

@@ -21,14 +21,14 @@ from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.session import XlaService
-from xla_server.sessions.shared_resources import Engine
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers import upload_table as uploads
 from xla_server.sessions.transfers.upload_table import (
     MAX_FINISHED,
     MAX_UPLOADS,
-    IncomingUpload,
-    Uploads,
+    UploadStream,
+    UploadTable,
 )
 
 GRACE = 60.0
@@ -55,10 +55,10 @@ class Case:
             upload_silence_seconds=SILENCE,
             spared_device_bytes=spared,
         )
-        engine = Engine(Interpreter(2), limits)
-        self.service = service = XlaService(engine)
+        engine = SharedResources(Interpreter(2), limits)
+        self.service = service = Session(engine)
         self.clock = Clock()
-        self.uploads = service.uploads = Uploads(
+        self.uploads = service.uploads = UploadTable(
             service.data, service.devices, engine.backend, engine.blocks, limits, self.clock
         )
         self.told: list[XlaError] = []
@@ -80,7 +80,7 @@ def case() -> Case:
 
 
 def _write(
-    upload: IncomingUpload, start: int = 0, stop: int = len(BYTES), checksum: int | None = None
+    upload: UploadStream, start: int = 0, stop: int = len(BYTES), checksum: int | None = None
 ) -> None:
     upload.write(ChunkView(start, memoryview(BYTES)[start:stop], checksum))
 

@@ -4,7 +4,7 @@ from xla_contract.errors import AbortedError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.values.futures import Completion, NotYetError, PendingValue
+from xla_server.sessions.values.futures import Completion, ValueFuture, ValuePendingError
 
 SHAPE = Shape.parse("f32[]").with_default_layout()
 
@@ -21,8 +21,8 @@ def test_a_completion_calls_everybody_once() -> None:
 
 def test_a_value_is_awaited_until_it_is_set() -> None:
     platform = Interpreter()
-    value, called = PendingValue(SHAPE), list[int]()
-    with pytest.raises(NotYetError) as caught:
+    value, called = ValueFuture(SHAPE), list[int]()
+    with pytest.raises(ValuePendingError) as caught:
         value.result()
     caught.value.awaited.when_done(lambda: called.append(1))
     buffer = platform.to_device(Literal.from_numpy(1.0), platform.devices[0])
@@ -34,7 +34,7 @@ def test_a_value_is_awaited_until_it_is_set() -> None:
 
 
 def test_each_user_gets_an_error_of_its_own() -> None:
-    value = PendingValue(SHAPE)
+    value = ValueFuture(SHAPE)
     value.fail(AbortedError("it did not go well", op="add", hint="Try."))
     raised = []
     for _ in range(2):

@@ -13,7 +13,7 @@ from xla_server.backends.backend import Buffer
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.limits.memory_budget import DeviceMemory
 from xla_server.sessions.values.handles import HandleFactory
-from xla_server.sessions.values.value_table import DataTable
+from xla_server.sessions.values.value_table import ValueTable
 
 PLATFORM = Interpreter()
 
@@ -22,12 +22,12 @@ def _buffer(value: object) -> Buffer:
     return PLATFORM.to_device(Literal.from_numpy(value), PLATFORM.devices[0])
 
 
-def _table(memory: DeviceMemory | None = None, **limits: int) -> DataTable:
+def _table(memory: DeviceMemory | None = None, **limits: int) -> ValueTable:
     memory = memory or DeviceMemory(100)
-    return DataTable(HandleFactory(), memory, **({"max_bytes": 100, "max_handles": 10} | limits))
+    return ValueTable(HandleFactory(), memory, **({"max_bytes": 100, "max_handles": 10} | limits))
 
 
-def _keep(table: DataTable, buffer: Buffer) -> int:
+def _keep(table: ValueTable, buffer: Buffer) -> int:
     with table.reserve(buffer.byte_size, "a test") as reservation:
         return reservation.keep(buffer)
 
