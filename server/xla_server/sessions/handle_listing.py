@@ -1,4 +1,4 @@
-"""What the handles of a session name, for a client that comes back to take them up."""
+"""Descriptions of the handles of a session, for a client that resumes it."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ class HandleListing:
         self._executions = executions
 
     def describe(self, handle: int) -> Description:
-        """What a handle names.
+        """Return the description of a handle.
 
         Raises InvalidArgumentError for one that was freed and NotFoundError for one that never was;
         an execution that somebody has waited for is NotFoundError too.

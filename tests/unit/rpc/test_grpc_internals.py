@@ -1,4 +1,4 @@
-"""Whether the private interfaces of grpc are the known ones."""
+"""Recognition of a grpc whose private interfaces are not the known ones."""
 
 import importlib
 from typing import Any

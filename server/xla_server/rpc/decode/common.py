@@ -1,4 +1,4 @@
-"""Messages that several rpcs answer with."""
+"""Decoding and encoding of messages that several rpcs share."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -50,7 +50,7 @@ def device_in(message: Any) -> DeviceHandle | None:
 
 
 def checked_device(message: Any) -> DeviceHandle | None:
-    """As `device_in`, for messages that are not of XlaService.
+    """Return the device handle of a message of the extension service.
 
     Raises InvalidArgumentError for a handle that is not below its count; `Devices.resolve` raises
     InternalError then, as the reference does.

@@ -7,7 +7,7 @@ from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """What one server keeps at most, for all sessions together."""
+    """The limits of one server."""
 
     max_device_bytes: int
     max_message_bytes: int = 2**31 - 1
@@ -19,12 +19,12 @@ class Limits:
     """Bytes of the modules of all programs that handles name."""
     max_idle_executables: int = 32
     max_idle_executable_bytes: int = 2**28
-    """Of constants and code."""
+    """Bytes of the constants and code of idle executables."""
     max_answer_bytes: int = 2**32
-    """Of answers that clients have not read yet."""
+    """Bytes of responses that clients have not read yet."""
     max_sessions: int = 4096
     max_executions: int = 1024
-    """At the same time, of all sessions; one that has none may begin one even so."""
+    """Concurrent executions of all sessions; a session without any may always begin one."""
     max_launches: int = 16_384
     """Executions that were launched and have not ended, of all sessions."""
     max_compile_seconds: float = 4 * 3600.0

@@ -122,7 +122,7 @@ class _Plan:
         )
 
     def _hold(self, places: dict[int, tuple[int, int]]) -> None:
-        """Hold the values of these handles, the first wrong one told by its place."""
+        """Hold the values of these handles; an error names the argument of the first wrong one."""
         handles = list(places)
         try:
             entries = self._values.hold(handles)
@@ -219,7 +219,7 @@ class _Plan:
                     self._donations.check(*root, f"argument {place} of step {number}")
 
     def _finish(self) -> None:
-        """Find who needs what how long, and that nobody sees what was donated."""
+        """Find the last use of each result, and check that no output is a donated value."""
         steps = self._steps
         for number, step in enumerate(steps):
             steps[self._last_use.get(number, number)].done_with.append(number)

@@ -59,7 +59,7 @@ Argument: TypeAlias = HandleArgument | ResultArgument | InlineArgument | None
 
 
 class PartRequest(NamedTuple):
-    """What to do with the part of a result at `path`; see OutputRequest."""
+    """The fate of the part of a result at `path`; see OutputRequest."""
 
     path: Path
     keep: bool
@@ -68,7 +68,7 @@ class PartRequest(NamedTuple):
 
 
 class OutputRequest(NamedTuple):
-    """What to do with a result: keep it, and send it back if it has at most `fetch_bytes`.
+    """The fate of a result: keep it, and send it back if it has at most `fetch_bytes`.
 
     `fetch_as` is the shape, with layout, in which it is sent back; None for row-major. If
     `flatten`, the elements of a kept tuple get handles instead of the tuple.

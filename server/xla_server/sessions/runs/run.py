@@ -28,7 +28,7 @@ from xla_server.sessions.values.futures import ValueFuture
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 MAX_RUNS = 1024
-"""Of one batch, as the contract says."""
+"""Largest number of runs of one batch, as the contract says."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PlannedStep:
     donated: list[int]
     output: StepOutput
     done_with: list[int] = dataclasses.field(default_factory=list)
-    """The steps whose results nobody needs after this one."""
+    """The steps whose results are not used after this one."""
 
     @property
     def result(self) -> Shape:
@@ -61,7 +61,7 @@ class PlannedStep:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """What a step gave. Of the kept values those of parts come last."""
+    """The results of a step. Kept values of parts come after the others."""
 
     kept: tuple[Buffer, ...]
     value: Literal | None
@@ -215,7 +215,7 @@ class PlannedRun:
             self._parts.values.let_go(list(held.values()))
         if self._room is not None:
             self._room.release()
-        # What is remembered of a launched run that has ended must not keep their memory.
+        # A launched run is remembered after its end, and must not keep the memory of arguments.
         for step in self.steps:
             step.arguments = []
 
@@ -246,7 +246,7 @@ class PlannedRun:
         return StepOutcome(output.buffers(result), value, profile, parts)
 
     def _may_overwrite(self, step: PlannedStep, place: int, arguments: Sequence[Buffer]) -> bool:
-        """Whether a donated argument is nobody else's."""
+        """Return whether a donated argument has no other user."""
         source = step.arguments[place]
         return isinstance(source, FromStep) or self._parts.values.is_held_once(arguments[place])
 

@@ -69,7 +69,7 @@ class SessionArena:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is an arena."""
+        """True if there is an arena."""
         return self._arena is not None
 
     def connect(self) -> Arena:

@@ -298,7 +298,7 @@ class ValueTable:
                 self._discount(buffer)
 
     def store(self, buffer: Buffer, reserved: int, is_running: bool) -> int:
-        """Keep a value in place of reserved bytes; returns its handle."""
+        """Keep a value for which bytes were reserved; returns its handle."""
         with self._lock:
             taken = -reserved
             try:
