@@ -1,9 +1,28 @@
-"""The part of a request that an error is about."""
+"""Errors as clients get them, and the part of a request that an error is about."""
 
 import contextlib
 from collections.abc import Iterator
 
-from xla_contract.errors import XlaError
+from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
+from xla_server.backends.incidents import new_incident
+
+
+def client_error(error: BaseException, subject: str, op: str = "") -> XlaError:
+    """Return the error that a client gets for any exception, the only place that decides it.
+
+    A fault of the server is an incident, whose id is in the message; the caller logs the cause
+    under it. `subject` says what the memory was needed for: "call" or "execution".
+    """
+    if isinstance(error, XlaError):
+        return error
+    if isinstance(error, MemoryError):
+        return ResourceExhaustedError(
+            f"the server ran out of memory in this {subject}",
+            op=op,
+            hint="Unregister values that are no longer needed, or use smaller ones.",
+        )
+    incident = new_incident()
+    return InternalError(f"the server failed, incident {incident}", op=op, incident=incident)
 
 
 def with_context(part: str, error: XlaError) -> XlaError:

@@ -26,7 +26,7 @@ def test_every_quota_is_read() -> None:
 def test_descriptions_are_told_apart_and_keep_their_order() -> None:
     shape = shape_to_proto(Shape.parse("f32[2]{0}"))
     description = extension_pb2.HandleDescription
-    failed = status_proto_of(InvalidArgumentError("that did not go", op="add"), incident="ab12")
+    failed = status_proto_of(InvalidArgumentError("that did not go", op="add", incident="ab12"))
     messages = [
         description(handle=1, value={"shape": shape, "is_pending": True}),
         description(handle=2, executable={"name": "f", "program_shape": {"result": shape}}),

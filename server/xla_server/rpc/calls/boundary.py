@@ -29,9 +29,10 @@ from xla_server.rpc.calls.response_memory import (
     release_at_end,
     reservation_of,
 )
-from xla_server.rpc.errors import as_xla_error, status_of, status_proto_of
+from xla_server.rpc.errors import status_of, status_proto_of
 from xla_server.rpc.metadata import session_token
 from xla_server.rpc.peers.callers import Callers
+from xla_server.sessions.error_context import client_error
 from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
@@ -97,25 +98,20 @@ class Boundary:
 
     def status(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> grpc.Status:
         """The status that tells of an error; the log has the cause of faults."""
-        told, incident = self._told(rpc, error, peer, seconds)
-        return status_of(told, incident=incident)
+        return status_of(self._told(rpc, error, peer, seconds))
 
     def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> bytes:
         """As `status`, as a serialized google.rpc.Status."""
-        told, incident = self._told(rpc, error, peer, seconds)
-        data: bytes = status_proto_of(told, incident=incident).SerializeToString()
+        status = status_proto_of(self._told(rpc, error, peer, seconds))
+        data: bytes = status.SerializeToString()
         return data
 
-    def _told(
-        self, rpc: Rpc, error: BaseException, peer: str, seconds: float
-    ) -> tuple[XlaError, str]:
-        """What a client is told of an error, and the incident id when it is a fault of ours."""
-        told, incident = as_xla_error(error, rpc.name)
-        if not told.op:
-            told = told.at(rpc.name)
+    def _told(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> XlaError:
+        """Return the error that the client gets, after logging it."""
+        told = client_error(error, "call", rpc.name).at(rpc.name)
         facts = {"rpc": rpc.name, "code": told.code.name, "peer": peer, "seconds": seconds}
-        if incident:
-            _LOG.error("incident %s", incident, exc_info=error, extra=facts)
+        if told.incident:
+            _LOG.error("incident %s", told.incident, exc_info=error, extra=facts)
         elif isinstance(told, CancelledError | DeadlineExceededError):
             _LOG.debug("%s", told.message, extra=facts)
         else:
@@ -123,7 +119,7 @@ class Boundary:
         # Its frames have the call and the request, and some of them the error: a cycle, which would
         # keep all that until Python looks for cycles.
         error.__traceback__ = None
-        return told, incident
+        return told
 
 
 class Handler:

@@ -150,8 +150,7 @@ def _run_batch(
 
 def _outcome(outcome: "extension_pb2.RunResponse | XlaError") -> extension_pb2.RunOutcome:
     if isinstance(outcome, XlaError):
-        told = outcome if outcome.op else outcome.at("RunBatch")
-        status = status_proto_of(told, incident=outcome.incident)
+        status = status_proto_of(outcome.at("RunBatch"))
         return extension_pb2.RunOutcome(status=status.SerializeToString())
     return extension_pb2.RunOutcome(response=outcome)
 

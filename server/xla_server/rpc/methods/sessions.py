@@ -140,7 +140,7 @@ def _description(handle: int, description: Description) -> extension_pb2.HandleD
         proto.value.is_pending = description.is_pending
         if description.error is not None:
             error = description.error
-            status = status_proto_of(error, incident=error.incident)
+            status = status_proto_of(error)
             proto.value.status = status.SerializeToString()
     elif isinstance(description, ExecutableDescription):
         proto.executable.name = description.name

@@ -14,16 +14,13 @@ from typing import Any
 
 from xla_contract.errors import (
     CancelledError,
-    InternalError,
     InvalidArgumentError,
     NotFoundError,
-    ResourceExhaustedError,
     XlaError,
 )
 from xla_server.backends.backend import Profile
-from xla_server.backends.incidents import new_incident
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import with_context
+from xla_server.sessions.error_context import client_error, with_context
 from xla_server.sessions.limits.quotas import FairSemaphore
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.memory_queue import MemoryWaiter
@@ -308,21 +305,15 @@ class BackgroundExecutions:
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
         """The error, saying which execution failed."""
-        return with_context(f"execution {execution.handle} of {execution.name}", as_told(error))
+        return with_context(f"execution {execution.handle} of {execution.name}", reported(error))
 
 
-def as_told(error: BaseException) -> XlaError:
-    """What a client may know of an error outside of a call; the log has the cause of faults."""
-    if isinstance(error, XlaError):
-        return error
-    if isinstance(error, MemoryError):
-        return ResourceExhaustedError(
-            "the server ran out of memory in this execution",
-            hint="Unregister values that are no longer needed, or use smaller ones.",
-        )
-    incident = new_incident()
-    _LOG.error("incident %s", incident, exc_info=error)
-    return InternalError(f"the server failed, incident {incident}", incident=incident)
+def reported(error: BaseException) -> XlaError:
+    """Return the error of an execution that clients get, after logging the cause of a fault."""
+    told = client_error(error, "execution")
+    if told is not error and told.incident:
+        _LOG.error("incident %s", told.incident, exc_info=error)
+    return told
 
 
 def _no_execution(handle: int) -> NotFoundError:

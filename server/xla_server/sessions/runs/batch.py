@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.limits.quotas import FairSemaphore
-from xla_server.sessions.runs.background_executions import as_told
+from xla_server.sessions.runs.background_executions import reported
 from xla_server.sessions.runs.run import MAX_RUNS
 from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
 from xla_server.sessions.values.value_table import ValueTable
@@ -141,4 +141,4 @@ class Batch(Generic[Q, R]):
             # It was there before, so the handle was freed and another run donated it.
             return InvalidArgumentError("a value of the run was freed before the run began")
         except BaseException as error:
-            return as_told(error)
+            return reported(error)

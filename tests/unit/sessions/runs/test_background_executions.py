@@ -35,7 +35,7 @@ from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import (
     LaunchedExecution,
     WaitResult,
-    as_told,
+    reported,
 )
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
@@ -328,12 +328,12 @@ def test_the_profile_of_several_steps_is_their_sum(service: Session) -> None:
 
 def test_what_a_client_may_know_of_an_error() -> None:
     told = CancelledError("enough")
-    assert as_told(told) is told
-    room = as_told(MemoryError())
+    assert reported(told) is told
+    room = reported(MemoryError())
     assert type(room) is ResourceExhaustedError
     assert "ran out of memory in this execution" in room.message
     assert "Unregister" in room.hint
-    fault = as_told(ZeroDivisionError("a secret"))
+    fault = reported(ZeroDivisionError("a secret"))
     assert type(fault) is InternalError
     assert "a secret" not in fault.message
     assert fault.incident
