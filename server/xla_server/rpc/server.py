@@ -56,7 +56,7 @@ _PENDING_CALLS = 16_384
 _PENDING_SECONDS = 3600
 
 _ENDING_CALLS = 1024
-"""Those that grpc still counts after their places were left."""
+"""Calls that grpc still counts after their slots were released."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -287,9 +287,9 @@ def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServe
 
 
 def _most_calls(options: RpcOptions) -> int:
-    """How many calls grpc lets in: more than have places, so that who is refused is told why.
+    """Return how many calls grpc admits: more than have slots, so that refusals state a reason.
 
-    grpc refuses whoever comes next. Where calls have no places, that is all there is.
+    grpc refuses further calls. Without slots for calls, this is the only limit.
     """
     if known_server() is None:
         return options.calls.limit

@@ -238,7 +238,7 @@ class SharedMemorySocket:
         self._selector.unregister(line)
         self._connections.discard(client)
         self._lines.add(line)
-        memory.add_line(offset, line)
+        memory.add_channel(offset, line)
         line.send(_ATTACHED)
 
     def _end_overdue(self) -> None:

@@ -8,7 +8,7 @@ from xla_server.backends.incidents import new_incident
 
 
 def client_error(error: BaseException, subject: str, op: str = "") -> XlaError:
-    """Return the error that a client gets for any exception, the only place that decides it.
+    """Return the error that a client gets for any exception; no other function decides it.
 
     A fault of the server is an incident, whose id is in the message; the caller logs the cause
     under it. `subject` says what the memory was needed for: "call" or "execution".

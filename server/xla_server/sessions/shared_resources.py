@@ -11,8 +11,9 @@ from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.caller_shares import CallerUse
 from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.memory_budget import DeviceMemory
-from xla_server.sessions.limits.quotas import Quotas, SharedSemaphore
+from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import ResponseMemory
+from xla_server.sessions.limits.semaphores import SharedSemaphore
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.programs.executable_table import ExecutableCache
 from xla_server.sessions.runs.active_executions import ActiveExecutions
@@ -80,7 +81,7 @@ class SharedResources:
             _EXECUTIONS, thread_name_prefix="xla-execution"
         )
         self.executing = SharedSemaphore(limits.max_executions, limits.max_sessions, limits.shares)
-        """The places of the executions of all sessions."""
+        """The slots of the executions of all sessions."""
         self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)
         """The slots of executions that were launched and have not ended."""
         self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)

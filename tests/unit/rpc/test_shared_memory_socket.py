@@ -214,7 +214,7 @@ def test_a_token_with_an_offset_makes_a_line_of_its_allocation(make, sessions):
     assert len(listening) == 1
     # It is the session's now, whatever it sends.
     line.send(b"1234")
-    with memory._lines.using(offset) as ours:
+    with memory._channels.using(offset) as ours:
         assert ours.recv(8) == b"1234"
     connection.close()
     assert is_cut_off(line)

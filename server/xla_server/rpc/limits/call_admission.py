@@ -1,9 +1,9 @@
-"""How many calls there may be, counted from their headers on.
+"""The admission of calls, which are counted from their headers on.
 
-A call has a place while its request arrives, while it stands in line for a thread, and until it is
-answered, whether it waits with a thread or without. What names no live session is counted by its
-connection, so that nobody has more places by inventing names. Streams have one while they stand in
-line; then they are counted among streams.
+A call has a slot while its request arrives, while it waits in the queue for a thread, and until it
+is answered, with a thread or without. A call that names no live session is counted by its
+connection, so that no client has more slots by inventing names. Streams have a slot while they
+wait in the queue; then they are counted among streams.
 """
 
 import functools
@@ -54,9 +54,9 @@ class CallAdmission(ConcurrencyLimit):
         self._told_at = -_LOG_SECONDS
 
     def admit(self, state: Any, event: Any, identity: str = "") -> grpc.Status | None:
-        """Take a place for a call that came with an event of grpc's; without one, what it is told.
+        """Take a slot for a call, by grpc's event of its arrival; return the status of a refusal.
 
-        `identity` is the name of its caller, empty for one whom nobody asked for credentials.
+        `identity` is the name of its caller, empty where no credentials are needed.
         Called by the one thread in which calls come.
         """
         try:

@@ -50,7 +50,7 @@ class ConcurrencyLimit:
 
     @property
     def used(self) -> int:
-        """Places that are taken."""
+        """Slots that are taken."""
         return self._shares.used
 
     @property
@@ -91,7 +91,7 @@ class ConcurrencyLimit:
             )
 
     def leave(self, key: Hashable) -> None:
-        """Give the place back that `key` has; harmless when it has none, or was here before."""
+        """Give the slot back that `key` has; harmless when it has none, or was here before."""
         # One step, so that only one of those who tell of an end goes on.
         found = self._owners.pop(key, None)
         if found is None:
@@ -115,7 +115,7 @@ class ConcurrencyLimit:
 
     @contextlib.contextmanager
     def taken(self, owner: str, caller: Caller | None = None) -> Iterator[None]:
-        """A place as long as the block; raises as `enter` does."""
+        """A slot as long as the block; raises as `enter` does."""
         key = object()
         self.enter(key, owner, caller)
         try:

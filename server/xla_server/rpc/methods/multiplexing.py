@@ -445,7 +445,7 @@ class MultiplexedStream:
         return None
 
     def _place_refusal(self, call: _Call) -> XlaError | None:
-        """Take a place among the session's calls; gives why there is none."""
+        """Take a slot of the session's calls; return the reason if there is none."""
         try:
             self._shared.calls.enter(call, self._owner, self._session.service.caller)
         except ResourceExhaustedError as error:

@@ -56,7 +56,7 @@ def run_with_slot(
     cancellation: Cancellation,
     room: ResponseReservation | None = None,
 ) -> extension_pb2.RunResponse:
-    """A run in a place of `service.running` that the caller has taken; `room` is its answer's.
+    """A run in a slot of `service.running` that the caller has taken; `room` is its answer's.
 
     Raises ResourceExhaustedError, before anything runs, when the answer can have no more.
     """
@@ -143,7 +143,7 @@ def _run_batch(
         cancellation.check()
         return extension_pb2.RunBatchResponse()
 
-    # Runs that are still in line see it only when they get a place.
+    # Runs that are still in the queue see it only when they get a slot.
     forget = cancellation.add_callback(lambda: answer.later(cancelled))
     begin()
 

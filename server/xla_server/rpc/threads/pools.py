@@ -24,7 +24,7 @@ from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
 _numbers = itertools.count(1)
 
 _THREADS_OF_A_STREAM = 3
-"""At most: one reads, one sends, one waits for the end. Calls that take long lend their places."""
+"""One reads, one sends, one waits for the end. Calls that take long lend their slots."""
 
 _REFUSAL_THREADS = 2
 

@@ -70,16 +70,16 @@ class RequestThreadPool(ThreadPoolExecutor):
     they keep it. That is for handlers that take and give bytes; calls of others begin as grpc
     begins them. grpc takes nothing for a pool but that class; nothing of the class's own is used.
 
-    A call that the gate refuses ends at once, before its request is asked for. Any other has a
-    place among `places` until it is answered. One that is answered later, by a behaviour that does
-    not block, has it until its handler says `leave`.
+    A call that the gate refuses ends at once, before its request is read. Any other has a slot of
+    `admission` until it is answered. One that is answered later, by a behaviour that does not
+    block, has it until its handler calls `leave`.
     """
 
     def __init__(
         self,
         threads: ThreadPool,
         expected: ArrivingRequests,
-        places: CallAdmission,
+        admission: CallAdmission,
         *,
         is_streamed: bool = False,
         gate: Gate | None = None,
@@ -88,7 +88,7 @@ class RequestThreadPool(ThreadPoolExecutor):
         self._taken_from = threads
         self._expected = expected.events
         self._begun = (begun or Begun()).events
-        self._places = places
+        self._admission = admission
         self._gate = gate
         self._is_streamed = is_streamed
         self._server = known_server()
@@ -120,12 +120,12 @@ class RequestThreadPool(ThreadPoolExecutor):
     def _refusal(self, server: Any, state: Any, event: Any) -> grpc.Status | None:
         """Admit a call and take a slot for it; return the status of one that is refused."""
         if self._gate is None:
-            return self._places.admit(state, event)
+            return self._admission.admit(state, event)
         context = server._Context(event, state, None)
         found = self._gate.examine(context, event.call_details.method.decode())
         if not isinstance(found, Identity):
             return found
-        return self._places.admit(state, event, found.name if found.is_authenticated else "")
+        return self._admission.admit(state, event, found.name if found.is_authenticated else "")
 
     def _begin_parsed(
         self, do: Callable[..., Any], is_unary: bool, arguments: tuple[Any, ...]
@@ -133,15 +133,15 @@ class RequestThreadPool(ThreadPoolExecutor):
         """Let a thread serve a call as grpc does."""
         serve, event, state, behavior, *rest = arguments
         if is_unary:
-            behavior = _leaving(behavior, functools.partial(self._places.leave, state))
-        job = Task(do, (serve, event, state, behavior, *rest), self._places.flow_of(state))
-        job.add_done_callback(lambda _: self._places.leave(state))
+            behavior = _leaving(behavior, functools.partial(self._admission.leave, state))
+        job = Task(do, (serve, event, state, behavior, *rest), self._admission.flow_of(state))
+        job.add_done_callback(lambda _: self._admission.leave(state))
         self._taken_from.begin(job)
         return job
 
     def leave(self, context: grpc.ServicerContext) -> None:
-        """Give back the place of a call that is about to be answered; harmless when done before."""
-        self._places.leave(getattr(context, "_state", None))
+        """Release the slot of a call that is about to be answered; harmless when done before."""
+        self._admission.leave(getattr(context, "_state", None))
 
     def _expect(
         self,
@@ -158,9 +158,9 @@ class RequestThreadPool(ThreadPoolExecutor):
             serve: Callable[..., Any] = functools.partial(_answer, self._begun)
         else:
             serve = _stream_of_requests if is_streamed else _stream
-        job = Task(do, (), self._places.flow_of(state))
+        job = Task(do, (), self._admission.flow_of(state))
         call = event.call
-        expected, leave = self._expected, self._places.leave
+        expected, leave = self._expected, self._admission.leave
 
         def arrived(received: Any) -> Any:
             request = received.batch_operations[0].message()
@@ -195,7 +195,7 @@ class RequestThreadPool(ThreadPoolExecutor):
         except RuntimeError:
             # The server ends, and with it the call. What is raised here would end grpc's thread.
             _LOG.debug("a call came after the threads were closed")
-            self._places.leave(state)
+            self._admission.leave(state)
             job.end()
 
 
@@ -204,7 +204,7 @@ _NO_PARSING = [None, None]
 
 
 def _leaving(behavior: Callable[..., Any], leave: Callable[[], object]) -> Callable[..., Any]:
-    """A behaviour whose call has left its place before it is answered."""
+    """A behaviour whose call has left its slot before it is answered."""
 
     def behave(request: Any, context: grpc.ServicerContext) -> Any:
         try:
@@ -233,9 +233,9 @@ def _answer(
     """As `_unary_response_in_pool` of grpc, without what only its plugins need."""
     if not server._is_rpc_state_active(state):
         leave(state)
-        return  # Given up while it stood in line.
+        return  # Given up while it stood in the queue.
     begun[state] = event
-    # The place is left before the answer: who has it may call again.
+    # The slot is released before the response: its client may call again at once.
     try:
         response = behavior(request, server._Context(event, state, None))
     except Exception as error:

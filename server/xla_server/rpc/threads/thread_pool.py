@@ -60,11 +60,11 @@ class Task:
 class ThreadPool(ThreadPoolExecutor):
     """A pool of up to so many threads, which start when they are needed. Any thread may use it.
 
-    Those that wait for others can lend their places (`sessions.lending`), `most_lent` at the same
-    time. Where the system has no more threads, jobs wait for those there are.
+    Those that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at the
+    same time. Where the system has no more threads, jobs wait for those there are.
 
     Jobs that wait for a thread take turns (`FairQueue`). With `shares` no caller has more than its
-    share of the threads, lent places not counted as threads.
+    share of the threads, lent slots not counted as threads.
 
     The futures of Python's own pool, with a condition variable each, and its count of idle
     threads cost a small call a few percent. grpc takes nothing for a pool but that class, though

@@ -1,7 +1,7 @@
 """The feeds of a device: its two queues, as programs see them and as clients do.
 
 Programs run in threads of pools, which may wait here (`Feeds` of the evaluator) and lend their
-places meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream` and
+slots meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream` and
 `outfeed_stream` say.
 """
 

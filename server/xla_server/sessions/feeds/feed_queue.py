@@ -123,7 +123,7 @@ class FeedQueue:
         )
         with self._lock:
             facts = self._facts()
-            # Who holds a loan stands in line and waits for nothing.
+            # The holder of a loan is in the queue and waits for nothing.
             places = [
                 (why, QueuePosition(each, number))
                 for line, why in lines

@@ -1,4 +1,4 @@
-"""Places in pools of threads, lent while the threads that have them are no use to others.
+"""Slots of thread pools, lent while the threads that have them are blocked.
 
 A program that waits for a feed or a channel does so in its thread, which may be long, and one that
 runs for long keeps its thread as well (`sessions.turns`). Meanwhile the pool may have one thread
@@ -22,7 +22,7 @@ class SlotPool(Protocol):
 
 
 class Passing:
-    """The pool of threads that end with their work, and so have no places to lend."""
+    """The pool of threads that end with their work, and so have no slots to lend."""
 
     def lend(self) -> bool:
         """False: nobody waits for such a thread."""
@@ -42,7 +42,7 @@ class Worker:
         self.turn: Any = None
         """What it runs, if `sessions.turns` has it."""
         self.is_waiting = False
-        """Whether it waits for others, in a place that it has lent."""
+        """True if it waits for others, and has lent its slot."""
 
 
 class _Here(threading.local):
@@ -67,7 +67,7 @@ def current_worker() -> Worker:
 
 @contextlib.contextmanager
 def releasing_slot() -> Iterator[None]:
-    """Lend the place of the calling thread, if it is one of a pool's, as long as the block."""
+    """Lend the slot of the calling thread, if it is one of a pool's, as long as the block."""
     worker = current_worker()
     turn, pool = worker.turn, worker.pool
     worker.is_waiting = True

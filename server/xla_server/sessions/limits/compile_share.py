@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.caller_shares import CallerShares, Level, levels
-from xla_server.sessions.limits.quotas import CompileBudget
+from xla_server.sessions.limits.compile_budget import CompileBudget
 
 _MANY = 4096
 """Number of levels beyond which those are dropped that compiled nothing within the hour."""

@@ -21,7 +21,7 @@ from xla_contract.errors import (
 from xla_server.backends.backend import Profile
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.error_context import client_error, with_context
-from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.planner import RunPlanner
@@ -292,7 +292,7 @@ class BackgroundExecutions:
             self._values.fulfil(handle, pending, buffer)
 
     def _end(self, execution: LaunchedExecution, error: XlaError | None) -> None:
-        """Give back what an execution had, all but its place; `finish` tells who waits."""
+        """Release all that an execution has but its slot; `finish` wakes its waiters."""
         execution.run.close()
         execution.error = error
         if error is not None:

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.runs.background_executions import reported
 from xla_server.sessions.runs.run import MAX_RUNS
 from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
@@ -48,16 +48,16 @@ class Batch(Generic[Q, R]):
         self._left = len(requests)
         self._threads = 0
         self._starting = 0
-        """Threads that have a place and have not begun."""
+        """Threads that have a slot and have not begun."""
         self._working = 0
-        """Threads that have begun and have not left their places."""
+        """Threads that have begun and have not left their slots."""
         self._is_told = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Begin; `done` is called with the outcomes, in order, in one of the threads.
 
-        The places that the runs had are free then.
+        The slots that the runs had are free then.
 
         Raises InvalidArgumentError for none or too many, ValuePendingError while a value that a run
         names is not there.
@@ -95,7 +95,7 @@ class Batch(Generic[Q, R]):
 
     def _work(self) -> None:
         with self._lock:
-            if not self._starting:  # Another thread has left its place for it.
+            if not self._starting:  # Another thread has left its slot for it.
                 return
             self._starting -= 1
             self._working += 1
@@ -119,11 +119,11 @@ class Batch(Generic[Q, R]):
         return True
 
     def _leave(self) -> None:
-        """Give places back; who is the last to do so tells the outcomes."""
+        """Release slots; the last thread to do so reports the outcomes."""
         with self._lock:
             # Nothing is left to begin, so those are not waited for that would only see it.
-            places, self._starting = 1 + self._starting, 0
-        for _ in range(places):
+            slots, self._starting = 1 + self._starting, 0
+        for _ in range(slots):
             self._running.give_back()
         with self._lock:
             self._working -= 1

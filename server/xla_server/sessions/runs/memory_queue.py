@@ -21,7 +21,7 @@ from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.memory_budget import DeviceMemory
-from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
 

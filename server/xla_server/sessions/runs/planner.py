@@ -94,15 +94,15 @@ class _Plan:
         """Return the run of these steps."""
         # Bytes of the values sent along: as many as arrived, for they must be as their shapes say.
         room = 0
-        places: dict[int, tuple[int, int]] = {}
+        uses: dict[int, tuple[int, int]] = {}
         for number, step in enumerate(steps):
-            for place, argument in enumerate(step.arguments):
+            for index, argument in enumerate(step.arguments):
                 if isinstance(argument, HandleArgument):
-                    places.setdefault(argument.handle, (number, place))
+                    uses.setdefault(argument.handle, (number, index))
                 elif isinstance(argument, InlineArgument):
                     room += argument.byte_size
-        if places:
-            self._hold(places)
+        if uses:
+            self._hold(uses)
         if room:
             self._room = self._values.reserve(room, "values sent along")
         for number, step in enumerate(steps):
@@ -121,17 +121,17 @@ class _Plan:
             self._outputs.sent_back,
         )
 
-    def _hold(self, places: dict[int, tuple[int, int]]) -> None:
+    def _hold(self, uses: dict[int, tuple[int, int]]) -> None:
         """Hold the values of these handles; an error names the argument of the first wrong one."""
-        handles = list(places)
+        handles = list(uses)
         try:
             entries = self._values.hold(handles)
         except XlaError:
-            for handle, (number, place) in places.items():
+            for handle, (number, index) in uses.items():
                 try:
                     self._values.entry(handle)
                 except XlaError as error:
-                    raise with_context(f"step {number}: argument {place}", error) from None
+                    raise with_context(f"step {number}: argument {index}", error) from None
             raise
         self._held = dict(zip(handles, entries, strict=True))
 
@@ -145,18 +145,18 @@ class _Plan:
             )
         sources: list[Source] = []
         donated: list[int] = []
-        for place, argument in enumerate(step.arguments):
+        for index, argument in enumerate(step.arguments):
             try:
                 if isinstance(argument, InlineArgument):
                     # A value sent along is the run's own, whether it is donated or not.
-                    sources.append(self._inline(argument, parameters[place]))
+                    sources.append(self._inline(argument, parameters[index]))
                     continue
-                source = self._source(argument, parameters[place])
+                source = self._source(argument, parameters[index])
             except XlaError as error:
-                raise with_context(f"argument {place}", error) from error.__cause__
+                raise with_context(f"argument {index}", error) from error.__cause__
             sources.append(source)
             if argument is not None and argument.donate:
-                donated.append(place)
+                donated.append(index)
             if isinstance(source, FromStep):
                 self._last_use[source.step] = number
         if donated or self._donations:
@@ -205,18 +205,18 @@ class _Plan:
 
     def _check_donations(self, number: int, step: RunStep, donated: Sequence[int]) -> None:
         """Note what the step donates; it must not be used beside that, or later."""
-        for place in donated:
-            root = _root(step.arguments[place])
+        for index in donated:
+            root = _root(step.arguments[index])
             if root is not None:
-                self._donations.add(*root, f"argument {place} of step {number}")
+                self._donations.add(*root, f"argument {index} of step {number}")
                 kind, handle = root[0]
                 if kind == "handle":
                     self._donated.append(handle)
         if self._donations:
-            for place, argument in enumerate(step.arguments):
+            for index, argument in enumerate(step.arguments):
                 root = _root(argument)
-                if root is not None and place not in donated:
-                    self._donations.check(*root, f"argument {place} of step {number}")
+                if root is not None and index not in donated:
+                    self._donations.check(*root, f"argument {index} of step {number}")
 
     def _finish(self) -> None:
         """Find the last use of each result, and check that no output is a donated value."""
@@ -228,8 +228,8 @@ class _Plan:
             if step.output.sees_whole:
                 self._donations.check(("step", number), (), f"the output of step {number}")
             for part in step.output.parts:
-                place = f"part {list(part.path)} of the output of step {number}"
-                self._donations.check(("step", number), part.path, place)
+                where = f"part {list(part.path)} of the output of step {number}"
+                self._donations.check(("step", number), part.path, where)
 
 
 def _root(argument: Argument) -> "tuple[Root, Path] | None":

@@ -23,8 +23,10 @@ from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.feeds.device_table import REPLICA_COUNT, DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.caller import Caller, Flow
+from xla_server.sessions.limits.compile_budget import CompileBudget
 from xla_server.sessions.limits.compile_share import CompileShare
-from xla_server.sessions.limits.quotas import CompileBudget, FairSemaphore, Quotas
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.programs.compile_request import CompileRequest, Program, prepare_program
 from xla_server.sessions.programs.executable_table import (
@@ -303,11 +305,11 @@ class ProgramRunner:
         label: int = 0,
         channels: Channels | None = None,
     ) -> Execution:
-        """Run in a place of `running` that the caller has taken; raises as `Executable.execute`.
+        """Run in a slot of `running` that the caller has taken; raises as `Executable.execute`.
 
         A program whose code is gone is compiled again, which takes no leave: time of it counts as
         the session's compiling, and may exceed what it has. `donated` are numbers of arguments
-        that nobody else uses; `label` is the handle of the execution, where it was launched, for
+        without other users; `label` is the handle of the execution, where it was launched, for
         who asks what waits; `channels` are the session's unless others are given.
         """
         code, executable = self._programs.begin_use(

@@ -12,7 +12,7 @@ from xla_server.backends.backend import Buffer, Device, Profile
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.error_context import with_context
 from xla_server.sessions.limits.caller import Flow
-from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
 from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of
@@ -245,10 +245,10 @@ class PlannedRun:
         profile = profile_of(execution, step.compiled)
         return StepOutcome(output.buffers(result), value, profile, parts)
 
-    def _may_overwrite(self, step: PlannedStep, place: int, arguments: Sequence[Buffer]) -> bool:
+    def _may_overwrite(self, step: PlannedStep, index: int, arguments: Sequence[Buffer]) -> bool:
         """Return whether a donated argument has no other user."""
-        source = step.arguments[place]
-        return isinstance(source, FromStep) or self._parts.values.is_held_once(arguments[place])
+        source = step.arguments[index]
+        return isinstance(source, FromStep) or self._parts.values.is_held_once(arguments[index])
 
 
 def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:

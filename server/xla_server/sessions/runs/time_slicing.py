@@ -1,7 +1,7 @@
 """Programs that run for long stand behind those that have just begun, and take turns.
 
 A program may never end, and clients may run any number of those. One thread looks at what runs,
-some hundred times a second. A program that it has seen for a while lends its place in its pool, so
+some hundred times a second. A program that it has seen for a while lends its slot in its pool, so
 that another call finds a thread. Where more such programs run than there are cores, they run in
 turn, as many as cores at a time, beside as many of the youngest: the others wait where they would
 see that they are cancelled, between two instructions or in native code. So neither the cores nor
@@ -38,7 +38,7 @@ Callers take turns for this, too.
 """
 
 LENDING_SECONDS = 0.05
-"""How long a program runs before it lends its place."""
+"""How long a program runs before it lends its slot."""
 
 SWITCH_SECONDS = 0.0005
 """How long one thread may keep Python's lock from another while programs run for long.

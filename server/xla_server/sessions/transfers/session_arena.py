@@ -33,8 +33,8 @@ from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_rin
 from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import ValueTable
 
-MIN_PLACES, MAX_PLACES = 2, 64
-"""Places of a ring that a value passes through in pieces."""
+MIN_SLOTS, MAX_SLOTS = 2, 64
+"""Slots of a ring that a value passes through in pieces."""
 
 
 class SessionArena:
@@ -63,7 +63,7 @@ class SessionArena:
         self._caller = caller
         self._spared_bytes = spared_bytes
         self._arena: Arena | None = None
-        self._lines = RingTransfers()
+        self._channels = RingTransfers()
         self._is_closed = False
         self._lock = threading.Lock()
 
@@ -82,8 +82,8 @@ class SessionArena:
         with self._lock:
             refused = self._is_closed
             before, self._arena = (arena, self._arena) if refused else (self._arena, arena)
-            lines, self._lines = self._lines, RingTransfers()
-        lines.close()
+            channels, self._channels = self._channels, RingTransfers()
+        channels.close()
         if before is not None:
             self._arenas.release(before)
         if refused:
@@ -95,7 +95,7 @@ class SessionArena:
         with self._lock:
             if self._arena is arena:
                 self._arena = None
-                self._lines.close()
+                self._channels.close()
         self._arenas.release(arena)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class SessionArena:
         with self._lock:
             self._is_closed = True
             arena, self._arena = self._arena, None
-            self._lines.close()
+            self._channels.close()
         if arena is not None:
             self._arenas.release(arena)
 
@@ -121,32 +121,32 @@ class SessionArena:
                 f"shared memory has at most {MAX_PARTS} allocations, got {len(offsets)} offsets"
             )
         arena = self._connected()
-        lines = self._lines
+        channels = self._channels
         first: XlaError | None = None
         for offset in offsets:
             try:
                 arena.free(offset)
             except XlaError as error:
                 first = first or error
-            lines.end(offset)
+            channels.end(offset)
         if first is not None:
             raise first
 
-    def add_line(self, offset: int, connection: socket.socket) -> None:
-        """Make a connection the line of an allocation, closed in the end and when this raises.
+    def add_channel(self, offset: int, connection: socket.socket) -> None:
+        """Make a connection the channel of an allocation, closed in the end and when this raises.
 
         Raises NotFoundError if no allocation begins at `offset`, and as `RingTransfers.add` does.
         """
         with contextlib.ExitStack() as undo:
             undo.callback(connection.close)
-            arena, lines = self._connected(), self._lines
-            lines.add(offset, connection)
+            arena, channels = self._connected(), self._channels
+            channels.add(offset, connection)
             undo.pop_all()
         try:
             with arena.using(offset, 1):  # After it was added: who frees it ends it.
                 pass
         except XlaError:
-            lines.end(offset)
+            channels.end(offset)
             raise
 
     def upload(self, offset: int, shape: Shape | None, device: DeviceHandle | None) -> int:
@@ -162,12 +162,12 @@ class SessionArena:
         checked = _checked(shape)
         with (
             arena.using(offset, checked.byte_size) as memory,
-            self._values.reserve(checked.byte_size, f"an upload of {checked}") as place,
+            self._values.reserve(checked.byte_size, f"an upload of {checked}") as reservation,
         ):
             # Padding counts as the value's, so the block is never too small for its elements.
             block = self._blocks.take(block_size(checked.byte_size))
             literal = read_linear_memory(checked, memory, out=block.array(checked))
-            return place.keep(self._backend.to_device(literal, target))
+            return reservation.keep(self._backend.to_device(literal, target))
 
     def upload_pieces(
         self,
@@ -180,11 +180,11 @@ class SessionArena:
         """Keep an array that comes through an allocation in pieces, under a new handle.
 
         Raises as `upload` does, InvalidArgumentError for a shape that is not row-major and pieces
-        that are no pages or too many or too few places, FailedPreconditionError without a line, and
-        as `receive_ring` does. An error ends the line.
+        that are no pages or too many or too few slots, FailedPreconditionError without a channel,
+        and as `receive_ring` does. An error ends the channel.
         """
         arena = self._connected()
-        with self._lines.using(offset) as line:
+        with self._channels.using(offset) as channel:
             target = self._devices.resolve(device)
             checked = _checked(shape)
             if not is_row_major(checked):
@@ -196,21 +196,23 @@ class SessionArena:
             purpose = f"an upload of {checked}"
             with (
                 arena.using(offset, ring_bytes) as ring,
-                self._values.reserve_later(checked.byte_size, purpose, spared=spared) as place,
+                self._values.reserve_later(
+                    checked.byte_size, purpose, spared=spared
+                ) as reservation,
             ):
                 block = self._blocks.take(block_size(checked.byte_size))
                 memory = np.asarray(block)[: checked.byte_size]
                 with releasing_slot():  # The client may take its time.
                     receive_ring(
-                        line,
+                        channel,
                         ring,
                         memory,
                         piece_bytes,
                         cancellation,
-                        lambda byte_size: place.grow(byte_size, purpose, spared=spared),
+                        lambda byte_size: reservation.grow(byte_size, purpose, spared=spared),
                     )
                 literal = literal_in_memory(checked, memory)
-                return place.keep(self._backend.to_device(literal, target))
+                return reservation.keep(self._backend.to_device(literal, target))
 
     def download(
         self, handle: int | None, offset: int, shape: Shape | None
@@ -264,11 +266,11 @@ def _checked(shape: Shape | None) -> Shape:
 
 
 def _ring_bytes(size: int, piece_bytes: int) -> int:
-    """Bytes of the places in an allocation of `size` bytes."""
-    places = size // piece_bytes if piece_bytes > 0 else 0
-    if piece_bytes % PAGE or not MIN_PLACES <= places <= MAX_PLACES:
+    """Bytes of the slots in an allocation of `size` bytes."""
+    slots = size // piece_bytes if piece_bytes > 0 else 0
+    if piece_bytes % PAGE or not MIN_SLOTS <= slots <= MAX_SLOTS:
         raise InvalidArgumentError(
-            f"an allocation must have {MIN_PLACES} to {MAX_PLACES} places for pieces of a multiple "
-            f"of {PAGE} bytes, got {places} places of {piece_bytes} bytes in {size}"
+            f"an allocation must have {MIN_SLOTS} to {MAX_SLOTS} places for pieces of a multiple "
+            f"of {PAGE} bytes, got {slots} places of {piece_bytes} bytes in {size}"
         )
-    return places * piece_bytes
+    return slots * piece_bytes

@@ -22,14 +22,14 @@ class Donations:
     def __bool__(self) -> bool:
         return bool(self._donors)
 
-    def add(self, root: Root, path: Path, place: str) -> None:
-        """Note that `place`, such as `argument 0 of step 1`, donates a value; raises as `check`."""
-        self.check(root, path, place)
-        self._donors[root, path] = place
+    def add(self, root: Root, path: Path, where: str) -> None:
+        """Note that `where`, such as `argument 0 of step 1`, donates a value; raises as `check`."""
+        self.check(root, path, where)
+        self._donors[root, path] = where
         for length in range(len(path) + 1):
-            self._around.setdefault((root, path[:length]), place)
+            self._around.setdefault((root, path[:length]), where)
 
-    def check(self, root: Root, path: Path, place: str) -> None:
+    def check(self, root: Root, path: Path, where: str) -> None:
         """Raise InvalidArgumentError if the value, or a part of it or around it, was donated."""
         donor = self._around.get((root, path))
         for length in range(len(path)):
@@ -38,7 +38,7 @@ class Donations:
             kind, number = root
             value = f"the result of step {number}" if kind == "step" else f"value {number}"
             raise InvalidArgumentError(
-                f"a value that was donated must not be used again, got {place}, which names "
+                f"a value that was donated must not be used again, got {where}, which names "
                 f"{value}, and {donor}, which donates it",
                 hint="Donate a value where it is used last, and neither keep nor fetch it.",
             )

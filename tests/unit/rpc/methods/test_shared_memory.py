@@ -93,7 +93,7 @@ class Case:
         """The client's end of a line of the allocation at `offset`."""
         ours, theirs = socket.socketpair()
         theirs.settimeout(10)
-        self.service.shared_memory.add_line(offset, ours)
+        self.service.shared_memory.add_channel(offset, ours)
         return theirs
 
     def upload_pieces(self, offset: int, shape: str | None, **fields: Any) -> int:
@@ -379,7 +379,7 @@ def test_a_line_belongs_to_an_allocation(case: Case) -> None:
     ring = case.allocate(2 * PAGE).offset
     ours, theirs = socket.socketpair()
     with pytest.raises(NotFoundError, match=str(ring + PAGE)):
-        memory.add_line(ring + PAGE, ours)
+        memory.add_channel(ring + PAGE, ours)
     assert theirs.recv(1) == b""
     theirs.close()
     line = case.line(ring)
@@ -396,7 +396,7 @@ def test_a_line_belongs_to_an_allocation(case: Case) -> None:
     line.close()
     ours, theirs = socket.socketpair()
     with pytest.raises(FailedPreconditionError, match="connected"):
-        memory.add_line(0, ours)
+        memory.add_channel(0, ours)
     assert theirs.recv(1) == b""
     theirs.close()
 

@@ -4,7 +4,7 @@ from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.caller_shares import CallerShares
 from xla_server.sessions.limits.fair_share import FairShare
-from xla_server.sessions.limits.quotas import FairSemaphore, SharedSemaphore
+from xla_server.sessions.limits.semaphores import FairSemaphore, SharedSemaphore
 
 NOUN = "executions at the same time"
 

@@ -14,7 +14,7 @@ from xla_contract.errors import (
 )
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.limits.memory_budget import DeviceMemory
-from xla_server.sessions.limits.quotas import FairSemaphore
+from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.values.handles import HandleFactory
 from xla_server.sessions.values.value_table import Reservation, ValueTable

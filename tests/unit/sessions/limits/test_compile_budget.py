@@ -3,12 +3,8 @@ import pytest
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, compiled
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.limits.quotas import (
-    COMPILE_WINDOW_SECONDS,
-    CompileBudget,
-    FairSemaphore,
-    Quotas,
-)
+from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS, CompileBudget
+from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
@@ -19,17 +15,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def test_slots_are_as_many_as_the_limit_says() -> None:
-    slots = FairSemaphore(2, "executions at the same time", "Wait.")
-    with slots.taken(), slots.taken():
-        with pytest.raises(
-            ResourceExhaustedError, match=r"2 executions at.*with 2 there"
-        ) as caught:
-            slots.take()
-        assert caught.value.hint == "Wait."
-    assert slots.used == 0
 
 
 def test_compiling_is_counted_for_an_hour() -> None:
@@ -75,19 +60,3 @@ def test_compiling_that_fails_counts_too() -> None:
     with pytest.raises(ZeroDivisionError), budget.spending():
         fail()
     assert budget.used == 3
-
-
-def test_who_stands_in_line_gets_the_place_that_is_left() -> None:
-    slots = FairSemaphore(1, "executions at the same time", "Wait.")
-    turns: list[int] = []
-    for number in range(3):
-        slots.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
-    assert turns == [0]
-    with pytest.raises(ResourceExhaustedError):
-        slots.take()
-    slots.give_back()
-    assert turns == [0, 1]
-    slots.give_back()
-    slots.give_back()
-    assert turns == [0, 1, 2]
-    assert slots.used == 0
