@@ -25,15 +25,23 @@ def client_error(error: BaseException, subject: str, op: str = "") -> XlaError:
     return InternalError(f"the server failed, incident {incident}", op=op, incident=incident)
 
 
-def with_context(part: str, error: XlaError) -> XlaError:
-    """The error with the part of the request it is about, such as `argument 3`, in front."""
+def copy_of(error: XlaError, context: str = "") -> XlaError:
+    """Return an error to raise once more, with `context` in front of its message.
+
+    Each raise writes a traceback of its own.
+    """
     return type(error)(
-        f"{part}: {error.message}",
+        context + error.message,
         op=error.op,
         instruction=error.instruction,
         hint=error.hint,
         incident=error.incident,
     )
+
+
+def with_context(part: str, error: XlaError) -> XlaError:
+    """Return the error with the part of the request in front, such as `argument 3`."""
+    return copy_of(error, f"{part}: ")
 
 
 @contextlib.contextmanager

@@ -51,20 +51,14 @@ class ExecutionDescription:
 Description: TypeAlias = ValueDescription | ExecutableDescription | ExecutionDescription
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HandleListing:
     """The descriptions of a session's handles."""
 
-    def __init__(
-        self,
-        handles: HandleFactory,
-        values: ValueTable,
-        executables: ExecutableTable,
-        executions: BackgroundExecutions,
-    ) -> None:
-        self._handles = handles
-        self._values = values
-        self._executables = executables
-        self._executions = executions
+    handles: HandleFactory
+    values: ValueTable
+    executables: ExecutableTable
+    executions: BackgroundExecutions
 
     def describe(self, handle: int) -> Description:
         """Return the description of a handle.
@@ -72,12 +66,12 @@ class HandleListing:
         Raises InvalidArgumentError for one that was freed and NotFoundError for one that never was;
         an execution that somebody has waited for is NotFoundError too.
         """
-        if self._executables.handles.has_issued(handle):
-            compiled = self._executables.get(handle)
+        if self.executables.handles.has_issued(handle):
+            compiled = self.executables.get(handle)
             return ExecutableDescription(compiled.name, compiled.program_shape)
-        if self._handles.was_issued(handle, HandleKind.EXECUTION):
-            return _execution(self._executions.get(handle))
-        entry = self._values.entry(handle)
+        if self.handles.was_issued(handle, HandleKind.EXECUTION):
+            return _execution(self.executions.get(handle))
+        entry = self.values.entry(handle)
         if not isinstance(entry, ValueFuture):
             return ValueDescription(entry.shape)
         error = None
@@ -93,7 +87,7 @@ class HandleListing:
         They begin behind the handle `after`, live or freed, or with the first for 0. Raises
         NotFoundError for a handle that the session never gave to any of them.
         """
-        tables = [part.handles for part in (self._values, self._executables, self._executions)]
+        tables = [part.handles for part in (self.values, self.executables, self.executions)]
         first = 0
         if after:
             issuers = [number for number, table in enumerate(tables) if table.has_issued(after)]

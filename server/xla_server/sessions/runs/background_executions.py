@@ -20,14 +20,14 @@ from xla_contract.errors import (
 )
 from xla_server.backends.backend import Profile
 from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.error_context import client_error, with_context
+from xla_server.sessions.error_context import client_error, copy_of, with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.runs.memory_queue import MemoryWaiter
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.requests import RunRequest
 from xla_server.sessions.runs.run import PlannedRun, StepOutcome
-from xla_server.sessions.values.futures import Completion, ValueFuture, ValuePendingError, copy_of
+from xla_server.sessions.values.futures import Completion, ValueFuture, ValuePendingError
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 

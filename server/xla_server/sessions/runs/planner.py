@@ -3,6 +3,7 @@
 Checked are handles, counts, shapes, layouts, references to earlier steps and donations.
 """
 
+import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, XlaError
@@ -31,22 +32,15 @@ MAX_STEPS = 1024
 """Largest number of steps of one run, as the contract says."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RunPlanner:
     """Plans the runs of one session. Any thread may call `plan`."""
 
-    def __init__(
-        self,
-        parts: RunParts,
-        devices: DeviceTable,
-        backend: Backend,
-        limits: Limits,
-        quotas: Quotas,
-    ) -> None:
-        self.parts = parts
-        self.devices = devices
-        self.backend = backend
-        self.limits = limits
-        self.quotas = quotas
+    parts: RunParts
+    devices: DeviceTable
+    backend: Backend
+    limits: Limits
+    quotas: Quotas
 
     def plan(self, request: RunRequest) -> PlannedRun:
         """Check a run and hold its arguments until it is closed.

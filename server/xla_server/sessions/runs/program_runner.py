@@ -52,43 +52,25 @@ class _Launch:
     device: Device
 
 
+@dataclasses.dataclass(eq=False)
 class ProgramRunner:
     """Runs programs on the values of one session. Any thread may call any method."""
 
-    def __init__(
-        self,
-        *,
-        backend: Backend,
-        programs: ExecutableCache,
-        turns: TimeSlicer,
-        queue: MemoryQueue,
-        limits: Limits,
-        quotas: Quotas,
-        devices: DeviceTable,
-        data: ValueTable,
-        executables: ExecutableTable,
-        channels: Channels,
-        running: FairSemaphore,
-        compiling: CompileBudget,
-        shared_compiling: CompileShare,
-        caller: Caller,
-        flow: Flow,
-    ) -> None:
-        self._backend = backend
-        self._programs = programs
-        self._turns = turns
-        self._queue = queue
-        self._limits = limits
-        self._quotas = quotas
-        self._devices = devices
-        self._data = data
-        self._executables = executables
-        self._channels = channels
-        self._running = running
-        self._compiling = compiling
-        self._shared_compiling = shared_compiling
-        self._caller = caller
-        self._flow = flow
+    backend: Backend
+    programs: ExecutableCache
+    turns: TimeSlicer
+    queue: MemoryQueue
+    limits: Limits
+    quotas: Quotas
+    devices: DeviceTable
+    data: ValueTable
+    executables: ExecutableTable
+    channels: Channels
+    running: FairSemaphore
+    compiling: CompileBudget
+    shared_compiling: CompileShare
+    caller: Caller
+    flow: Flow
 
     def compile(
         self,
@@ -108,10 +90,10 @@ class ProgramRunner:
             raise InvalidArgumentError(
                 f"a program is compiled for at most one device handle, got {request.device_count}"
             )
-        default = self._devices.resolve(None)
+        default = self.devices.resolve(None)
         prepared = prepare_program(request, argument_shapes or None, default)
         compiled = self._compiled(prepared, cancellation)
-        return self._executables.keep(dataclasses.replace(compiled, name=request.source.name))
+        return self.executables.keep(dataclasses.replace(compiled, name=request.source.name))
 
     def execute(
         self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
@@ -126,21 +108,21 @@ class ProgramRunner:
         # Before a slot is taken: who waits for memory holds none.
         reservation = self.reserve(compiled, cancellation)
         try:
-            self._running.take()
+            self.running.take()
             try:
-                turn = self._turns.begin(cancellation, self._flow)
+                turn = self.turns.begin(cancellation, self.flow)
                 try:
-                    device = self._devices.default
+                    device = self.devices.default
                     execution = self.run(compiled, buffers, device, cancellation)
                 finally:
-                    self._turns.end(turn)
+                    self.turns.end(turn)
                 return ExecutionResult(
                     reservation.keep(execution.output), profile_of(execution, compiled)
                 )
             finally:
                 # Who sees that it runs no more sees its memory free.
                 reservation.release()
-                self._running.give_back()
+                self.running.give_back()
         finally:
             reservation.release()
 
@@ -162,9 +144,9 @@ class ProgramRunner:
             reservations = self._reserve_all(launches, cancellation, stack)
             channels = CallChannels(
                 [launch.compiled.channel_ends for launch in launches],
-                self._channels,
-                max_items=self._quotas.queued_items,
-                max_bytes=self._quotas.queued_bytes,
+                self.channels,
+                max_items=self.quotas.queued_items,
+                max_bytes=self.quotas.queued_bytes,
             )
             jobs = [self._job(launch, channels) for launch in launches]
             executions = run_all_or_none(jobs, cancellation)
@@ -187,7 +169,7 @@ class ProgramRunner:
             # A thread that compiles is not there for programs that run.
             with releasing_slot():
                 compiled = self._compiled(program, cancellation)
-            stack.callback(self._programs.release, compiled)
+            stack.callback(self.programs.release, compiled)
             return _Launch(number, compiled, arguments, device)
 
     def _reserve_all(
@@ -201,7 +183,7 @@ class ProgramRunner:
         largest = launches[sizes.index(max(sizes))]
         with part_of_request(f"request {largest.number}"):
             room = stack.enter_context(
-                self._queue.reserve(self._data, sum(sizes), largest.compiled.room, cancellation)
+                self.queue.reserve(self.data, sum(sizes), largest.compiled.room, cancellation)
             )
         return [stack.enter_context(room.split(size)) for size in sizes]
 
@@ -209,8 +191,8 @@ class ProgramRunner:
         def run(cancellation: Cancellation) -> Execution:
             with (
                 part_of_request(f"request {launch.number}"),
-                self._running.taken(),
-                self._turns.taken(cancellation, self._flow),
+                self.running.taken(),
+                self.turns.taken(cancellation, self.flow),
             ):
                 execution = self.run(
                     launch.compiled,
@@ -238,26 +220,26 @@ class ProgramRunner:
                 kept.append(ExecutionResult(room.keep(execution.output), profile))
         except XlaError:
             for executed in kept:
-                self._data.remove(executed.output)
+                self.data.remove(executed.output)
             raise
         return kept
 
     def _compiled(self, program: Program, cancellation: Cancellation) -> LoadedExecutable:
-        if not self._programs.has(program.key):
+        if not self.programs.has(program.key):
             # Before others can wait for it: they are not to get an error of this session's own.
             self._require_compiling()
 
         compile_program = functools.partial(self._compile, program)
-        return self._programs.acquire(program, compile_program, cancellation, self._caller)
+        return self.programs.acquire(program, compile_program, cancellation, self.caller)
 
     def _require_compiling(self) -> None:
         """Raise ResourceExhaustedError if the session may compile no more."""
-        self._compiling.require()
-        self._shared_compiling.require(self._caller)
+        self.compiling.require()
+        self.shared_compiling.require(self.caller)
 
     @contextlib.contextmanager
     def _spending(self) -> Iterator[None]:
-        with self._compiling.spending(), self._shared_compiling.spending(self._caller):
+        with self.compiling.spending(), self.shared_compiling.spending(self.caller):
             yield
 
     @contextlib.contextmanager
@@ -278,15 +260,15 @@ class ProgramRunner:
         Raises as `Backend.compile`, and ResourceExhaustedError if the session may compile no more.
         """
         with self.counted_as_compiling():
-            module = program.import_module(self._limits.max_device_bytes)
-            return self._backend.compile(
+            module = program.import_module(self.limits.max_device_bytes)
+            return self.backend.compile(
                 module, program.entry, seed=program.seed, options=options, files=files
             )
 
     def _compile(self, program: Program) -> Executable:
         with self._spending():
-            module = program.import_module(self._limits.max_device_bytes)
-            return self._backend.compile(
+            module = program.import_module(self.limits.max_device_bytes)
+            return self.backend.compile(
                 module, program.entry, seed=program.seed, options=program.options
             )
 
@@ -312,7 +294,7 @@ class ProgramRunner:
         without other users; `label` is the handle of the execution, where it was launched, for
         who asks what waits; `channels` are the session's unless others are given.
         """
-        code, executable = self._programs.begin_use(
+        code, executable = self.programs.begin_use(
             compiled, functools.partial(self._compile_again, compiled.program), cancellation
         )
         try:
@@ -320,7 +302,7 @@ class ProgramRunner:
                 executable, arguments, device, cancellation, donated, label, channels
             )
         finally:
-            self._programs.end_use(code)
+            self.programs.end_use(code)
 
     def run_executable(
         self,
@@ -336,8 +318,8 @@ class ProgramRunner:
         return executable.execute(
             self._all_on(device, arguments) if arguments else (),
             device=device,
-            feeds=self._devices.feeds(device).used_by(executable.name, label),
-            channels=self._channels if channels is None else channels,
+            feeds=self.devices.feeds(device).used_by(executable.name, label),
+            channels=self.channels if channels is None else channels,
             cancellation=cancellation,
             donated=donated,
         )
@@ -352,18 +334,18 @@ class ProgramRunner:
         """Run code of a program on the default device, in memory and a slot of its own."""
         with (
             self.reserve(compiled, cancellation),
-            self._running.taken(),
-            self._turns.taken(cancellation, self._flow),
+            self.running.taken(),
+            self.turns.taken(cancellation, self.flow),
         ):
-            self.run_executable(executable, arguments, self._devices.default, cancellation)
+            self.run_executable(executable, arguments, self.devices.default, cancellation)
 
     def module_of(self, compiled: LoadedExecutable) -> HloModule:
         """Return the module of a program, as it was given."""
-        return compiled.program.import_module(self._limits.max_device_bytes)
+        return compiled.program.import_module(self.limits.max_device_bytes)
 
     def _all_on(self, device: Device, buffers: Sequence[Buffer]) -> list[Buffer]:
         """The values on `device`; those kept on another one are copied there."""
-        to_device = self._backend.to_device
+        to_device = self.backend.to_device
         return [
             buffer
             if buffer.device is device or buffer.device == device
@@ -385,9 +367,9 @@ class ProgramRunner:
                 "each request must have a device handle in execution_options, got none in "
                 f"request {counts.index(0)}"
             )
-        if sum(counts) * REPLICA_COUNT > len(self._devices):
+        if sum(counts) * REPLICA_COUNT > len(self.devices):
             raise FailedPreconditionError(
-                f"the server has {len(self._devices)} devices, got requests for {sum(counts)} "
+                f"the server has {len(self.devices)} devices, got requests for {sum(counts)} "
                 f"with {REPLICA_COUNT} replicas each"
             )
         if max(counts) > 1:
@@ -395,13 +377,13 @@ class ProgramRunner:
                 "programs run as one partition on this server, got one request with "
                 f"{max(counts)} device handles"
             )
-        return [self._devices.resolve(request.devices[0]) for request in requests]
+        return [self.devices.resolve(request.devices[0]) for request in requests]
 
     def _arguments(self, handles: Sequence[int | None]) -> list[Buffer]:
         buffers = []
         for number, handle in enumerate(handles):
             try:
-                buffers.append(self._data.get(require_handle(handle)))
+                buffers.append(self.data.get(require_handle(handle)))
             except XlaError as error:
                 raise with_context(f"argument {number}", error) from error.__cause__
         return buffers
@@ -420,7 +402,7 @@ class ProgramRunner:
         Waits and raises as `MemoryQueue.reserve`.
         """
         room = compiled.room
-        return self._queue.reserve(self._data, room.byte_size, room, cancellation)
+        return self.queue.reserve(self.data, room.byte_size, room, cancellation)
 
     def compiled_under(self, handle: int | None) -> LoadedExecutable:
         """Return the executable of a handle.
@@ -430,7 +412,7 @@ class ProgramRunner:
         """
         if handle is None:
             raise InvalidArgumentError("the request must hold an executable's handle, got none")
-        return self._executables.get(handle)
+        return self.executables.get(handle)
 
 
 def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:

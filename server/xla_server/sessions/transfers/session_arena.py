@@ -19,7 +19,7 @@ from xla_contract.linear_memory import (
     read_linear_memory,
     write_linear_memory,
 )
-from xla_contract.shape import UNBOUNDED, Shape
+from xla_contract.shape import Shape
 from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.runtime.blocks import BlockPool, block_size
@@ -30,6 +30,7 @@ from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.arena_pool import ArenaPool
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_ring
+from xla_server.sessions.transfers.upload import require_layout
 from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import ValueTable
 
@@ -258,11 +259,7 @@ def _checked(shape: Shape | None) -> Shape:
         raise InvalidArgumentError(
             f"shape must be that of an array, got {'none' if shape is None else shape}"
         )
-    if shape.layout is None:
-        raise InvalidArgumentError(f"shape must say its layout, got {shape} without")
-    if not shape.is_static or UNBOUNDED in shape.dimensions:
-        raise InvalidArgumentError(f"shape must have static sizes, got {shape}")
-    return shape
+    return require_layout(shape)
 
 
 def _ring_bytes(size: int, piece_bytes: int) -> int:

@@ -13,7 +13,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.linear_chunks import LinearWriter
-from xla_contract.shape import Shape
+from xla_contract.shape import UNBOUNDED, Shape
 from xla_server.backends.backend import Backend, Device
 from xla_server.sessions.values.value_table import Reservation
 
@@ -169,3 +169,15 @@ class Upload:
 
 def _taken_over() -> AbortedError:
     return AbortedError("the upload goes on over another stream, which took the place of this one")
+
+
+def require_layout(shape: Shape) -> Shape:
+    """Return the shape of an array to upload, if it has a layout and static sizes.
+
+    Raises InvalidArgumentError otherwise.
+    """
+    if shape.layout is None:
+        raise InvalidArgumentError(f"shape must say its layout, got {shape} without")
+    if not shape.is_static or UNBOUNDED in shape.dimensions:
+        raise InvalidArgumentError(f"shape must have static sizes, got {shape}")
+    return shape

@@ -32,7 +32,7 @@ from xla_server.evaluator.memory import LARGE, require_bytes
 from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.transfers.upload import Upload
+from xla_server.sessions.transfers.upload import Upload, require_layout
 from xla_server.sessions.values.value_table import ValueTable
 
 MAX_UPLOADS = 64
@@ -333,11 +333,7 @@ def _checked(shape: Shape | None) -> Shape:
             f"only an array is uploaded in chunks, got {shape}",
             hint="Upload the elements of a tuple and make it with a program.",
         )
-    if shape.layout is None:
-        raise InvalidArgumentError(f"shape must say its layout, got {shape} without")
-    if not shape.is_static:
-        raise InvalidArgumentError(f"shape must have static sizes, got {shape}")
-    return shape
+    return require_layout(shape)
 
 
 def _unknown(upload_id: bytes) -> NotFoundError:

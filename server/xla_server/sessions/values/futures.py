@@ -7,6 +7,7 @@ from typing import Protocol
 from xla_contract.errors import XlaError
 from xla_contract.shape import Shape
 from xla_server.backends.backend import Buffer
+from xla_server.sessions.error_context import copy_of
 
 
 class Awaitable(Protocol):
@@ -122,14 +123,3 @@ class ValueFuture:
         """Raise why there will be no value, if that is known."""
         if self._error is not None:
             raise copy_of(self._error)
-
-
-def copy_of(error: XlaError) -> XlaError:
-    """An error to be raised once more: each raise writes a traceback of its own."""
-    return type(error)(
-        error.message,
-        op=error.op,
-        instruction=error.instruction,
-        hint=error.hint,
-        incident=error.incident,
-    )
