@@ -112,7 +112,7 @@ class Caller:
         stream = feeds.infeed.attach(SHAPE, cancellation)
         literal = Literal.from_numpy(VALUE)
         stream.accept([ReceivedItem(stream.next_sequence, literal, 1, VALUE.nbytes)])
-        feeds.used_by("test").take_infeed(SHAPE, cancellation, "infeed")
+        feeds.bound_to("test").take_infeed(SHAPE, cancellation, "infeed")
         stream.end()
 
     def _transfers(self, cancellation: Cancellation) -> None:
@@ -126,7 +126,7 @@ class Caller:
 
     def _outfeed(self, cancellation: Cancellation) -> None:
         feeds = self._service.devices.feeds_of_replica(None, 0)
-        feeds.used_by("test").put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
+        feeds.bound_to("test").put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
         stream = feeds.outfeed.attach(None, 0, Credit(5, 100), cancellation)
         cancellation.add_callback(stream.end)
         for number, _ in stream.next_batch() or ():

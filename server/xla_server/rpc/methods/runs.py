@@ -47,7 +47,7 @@ def _run(
                 # A client that sees the run ended also sees its memory free.
                 run.close()
                 memory.release()
-                service.running.give_back()
+                service.running.release()
 
 
 def run_with_slot(

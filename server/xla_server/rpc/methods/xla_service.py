@@ -125,7 +125,7 @@ def _transfer_from_outfeed(
             cancellation.check()
         except BaseException:
             discard(response)
-            lent.give_back()
+            lent.release()
             raise
         lent.keep()
         return response

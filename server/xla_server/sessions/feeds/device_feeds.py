@@ -50,7 +50,7 @@ class DeviceFeeds:
         self.infeed = InfeedSide(FeedQueue("infeed", max_items=max_items, max_bytes=max_bytes))
         self.outfeed = OutfeedSide(FeedQueue("outfeed", max_items=max_items, max_bytes=max_bytes))
 
-    def used_by(self, name: str, execution: int = 0) -> "ProgramFeeds":
+    def bound_to(self, name: str, execution: int = 0) -> "ProgramFeeds":
         """The queues for a program, whose instructions are told of by its name.
 
         `execution` is the handle of the execution, where it was launched.
@@ -140,7 +140,7 @@ class DeviceFeeds:
 
 
 class BorrowedLiteral:
-    """A value of outfeed on its way to a client, until `keep` or `give_back`."""
+    """A value of outfeed on its way to a client, until `keep` or `release`."""
 
     def __init__(self, loan: BorrowedItems, shape: Shape) -> None:
         self._loan = loan
@@ -154,9 +154,9 @@ class BorrowedLiteral:
         """Take the value."""
         self._loan.keep()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Leave it in the queue."""
-        self._loan.give_back()
+        self._loan.release()
 
 
 class ProgramFeeds:

@@ -145,7 +145,7 @@ class QueueConsumer(QueueWaiter):
 
 
 class BorrowedItems:
-    """Items lent to who takes them, until `keep` or `give_back`; others wait behind."""
+    """Items lent to who takes them, until `keep` or `release`; others wait behind."""
 
     def __init__(self, items: tuple[Item, ...], end: Callable[[bool], None]) -> None:
         self.items = items
@@ -155,7 +155,7 @@ class BorrowedItems:
         """Take the items."""
         self._end(True)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Leave them in the queue."""
         self._end(False)
 

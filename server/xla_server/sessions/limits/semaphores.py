@@ -57,7 +57,7 @@ class FairSemaphore:
             hint=self._hint,
         )
 
-    def take_in_turn(self, callback: Callable[[], None]) -> None:
+    def acquire_async(self, callback: Callable[[], None]) -> None:
         """Take a slot as soon as there is one, and then call back.
 
         The callback may run in the thread that releases a slot: it must not raise or wait.
@@ -68,7 +68,7 @@ class FairSemaphore:
         for each in ready:
             each()
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Release a slot, to the first in the queue that may have it."""
         shares = self._shares
         with shares.lock:
@@ -91,7 +91,7 @@ class FairSemaphore:
         try:
             yield
         finally:
-            self.give_back()
+            self.release()
 
     def _admitted(self) -> list[Callable[[], None]]:
         """Return the callbacks of the queue that have a slot now. Under the lock."""
@@ -107,7 +107,7 @@ class FairSemaphore:
             ready.append(queue.popleft())
         held_up.pop(self, None)
         if queue and self.used < self.limit:
-            # At the end: who was here first is asked first.
+            # Behind the others: sessions get slots in the order in which they came.
             held_up[self] = None
         return ready
 

@@ -141,7 +141,7 @@ class BackgroundExecutions:
             run = self._planner.plan(request)
             undo.callback(run.close)
             self._launched.take()
-            undo.callback(self._launched.give_back)
+            undo.callback(self._launched.release)
             execution = LaunchedExecution(run)
             # First, for who asks what there is sees the execution with its outputs.
             self._expect_outputs(execution)
@@ -214,7 +214,7 @@ class BackgroundExecutions:
 
     def _line_up(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
         run = functools.partial(self._run, waiter=waiter)
-        self._running.take_in_turn(lambda: self._submit(run, execution))
+        self._running.acquire_async(lambda: self._submit(run, execution))
 
     def _on_cancel(self, execution: LaunchedExecution) -> None:
         # One that runs sees it by itself.
@@ -259,7 +259,7 @@ class BackgroundExecutions:
         finally:
             if room is not None:
                 room.release()
-            self._running.give_back()
+            self._running.release()
         execution.finish()
 
     def _enter(self, execution: LaunchedExecution) -> Reservation | None:
@@ -300,7 +300,7 @@ class BackgroundExecutions:
                 pending.fail(error)
         # The values belong to their handles and to those who wait for them.
         execution.expected = []
-        self._launched.give_back()
+        self._launched.release()
         self._active.end(execution.cancellation)
 
     def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:

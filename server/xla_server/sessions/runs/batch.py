@@ -86,7 +86,7 @@ class Batch(Generic[Q, R]):
             wanted = self._next < len(self._requests) and self._threads < self._running.limit
             self._threads += wanted
         if wanted:
-            self._running.take_in_turn(self._start_thread)
+            self._running.acquire_async(self._start_thread)
 
     def _start_thread(self) -> None:
         with self._lock:
@@ -124,7 +124,7 @@ class Batch(Generic[Q, R]):
             # Nothing is left to begin, so those are not waited for that would only see it.
             slots, self._starting = 1 + self._starting, 0
         for _ in range(slots):
-            self._running.give_back()
+            self._running.release()
         with self._lock:
             self._working -= 1
             if self._left or self._working or self._is_told:

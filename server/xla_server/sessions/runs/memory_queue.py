@@ -285,10 +285,10 @@ def _given_back(slots: FairSemaphore | None) -> Iterator[None]:
     if slots is None:
         yield
         return
-    slots.give_back()
+    slots.release()
     try:
         yield
     finally:
         taken = threading.Event()
-        slots.take_in_turn(taken.set)
+        slots.acquire_async(taken.set)
         taken.wait()

@@ -80,7 +80,7 @@ class _Plan:
     def undo(self) -> None:
         """Release what was held and reserved."""
         if self._held:
-            self._values.let_go(list(self._held.values()))
+            self._values.release(list(self._held.values()))
         if self._room is not None:
             self._room.release()
 

@@ -122,7 +122,7 @@ class ProgramRunner:
             finally:
                 # Who sees that it runs no more sees its memory free.
                 reservation.release()
-                self.running.give_back()
+                self.running.release()
         finally:
             reservation.release()
 
@@ -318,7 +318,7 @@ class ProgramRunner:
         return executable.execute(
             self._all_on(device, arguments) if arguments else (),
             device=device,
-            feeds=self.devices.feeds(device).used_by(executable.name, label),
+            feeds=self.devices.feeds(device).bound_to(executable.name, label),
             channels=self.channels if channels is None else channels,
             cancellation=cancellation,
             donated=donated,

@@ -212,7 +212,7 @@ class PlannedRun:
         """Let go of the arguments; harmless when done before."""
         held, self._held = self._held, {}
         if held:
-            self._parts.values.let_go(list(held.values()))
+            self._parts.values.release(list(held.values()))
         if self._room is not None:
             self._room.release()
         # A launched run is remembered after its end, and must not keep the memory of arguments.

@@ -149,7 +149,7 @@ class Arena:
                     self._grow(end - before)
                     self._backed = end
             except BaseException:
-                self._parts.give_back(offset)
+                self._parts.release(offset)
                 raise
             self._idle_since = None
             self._users[offset] = 1
@@ -275,7 +275,7 @@ class Arena:
         self._users.pop(offset, None)
         if offset in self._given_back:
             self._given_back.discard(offset)
-            self._parts.give_back(offset)
+            self._parts.release(offset)
             if not len(self._parts):
                 self._idle_since = time.monotonic()
 

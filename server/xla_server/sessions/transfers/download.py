@@ -86,7 +86,7 @@ def downloading(
         with values.reserve(copied, f"a padded copy of {literal.shape}"):
             yield Download(literal, offset, min(CHUNK_BYTES, room))
     finally:
-        values.let_go(held)
+        values.release(held)
 
 
 def checked_layout(wanted: Shape | None, kept: Shape) -> Shape:

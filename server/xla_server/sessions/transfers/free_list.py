@@ -74,7 +74,7 @@ class FreeList:
         self._taken[offset] = size
         return offset, size
 
-    def give_back(self, offset: int) -> None:
+    def release(self, offset: int) -> None:
         """Free the part that begins at `offset`; raises NotFoundError if none does."""
         size = self.size(offset)
         del self._taken[offset]

@@ -232,7 +232,7 @@ class ValueTable:
         pending.finish()
 
     def hold(self, handles: Sequence[int]) -> list[Buffer | ValueFuture]:
-        """The values of different handles, kept until `let_go` even where the handles are freed.
+        """The values of different handles, kept until `release` even where the handles are freed.
 
         Raises as `get`, but for values that are still to come.
         """
@@ -245,7 +245,7 @@ class ValueTable:
                     self._count(_buffer_of(entry))
         return entries
 
-    def let_go(self, entries: Sequence[Buffer | ValueFuture]) -> None:
+    def release(self, entries: Sequence[Buffer | ValueFuture]) -> None:
         """End a `hold`."""
         with self._lock:
             for entry in entries:

@@ -25,13 +25,13 @@ def test_the_memory_of_a_run_is_free_before_its_place(
     row = METHODS["Run"]
     assert isinstance(row, Unary)
     request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
-    give_back, used = service.running.give_back, list[int]()
+    release, used = service.running.release, list[int]()
 
     def noted() -> None:
         used.append(service.engine.memory.used_bytes)
-        give_back()
+        release()
 
-    monkeypatch.setattr(service.running, "give_back", noted)
+    monkeypatch.setattr(service.running, "release", noted)
     row.method(service, request, Cancellation())
     assert used == [0]
     assert service.running.used == 0

@@ -62,7 +62,7 @@ class Call:
 
 def fed(service: Session) -> None:
     feeds = service.devices.feeds(service.devices.resolve(None))
-    feeds.used_by("a program").put_outfeed(ONES, VECTOR, Cancellation(), "outfeed")
+    feeds.bound_to("a program").put_outfeed(ONES, VECTOR, Cancellation(), "outfeed")
 
 
 def value_of(answer: bytes) -> Any:

@@ -86,7 +86,7 @@ def _put(feeds: DeviceFeeds, value: object) -> None:
 
 
 def _program(feeds: DeviceFeeds) -> ProgramFeeds:
-    return feeds.used_by("train")
+    return feeds.bound_to("train")
 
 
 def _take_in(feeds: DeviceFeeds, shape: Shape, cancellation: Cancellation) -> object:
@@ -212,7 +212,7 @@ def test_an_item_stays_when_it_is_given_back():
     behind = Job(_take_out, feeds, SCALAR)
     late.cancel()
     assert behind.waits()
-    lent.give_back()
+    lent.release()
     assert behind.ended().result == 7
     lent.keep()
     assert len(feeds.outfeed.queue) == 0

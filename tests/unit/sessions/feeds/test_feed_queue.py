@@ -109,7 +109,7 @@ def test_a_loan_holds_up_others_and_may_be_given_back():
     _put(queue, _number(1))
     behind = _take(queue, SCALAR)
     assert not behind
-    loans[0].give_back()
+    loans[0].release()
     assert _values(behind) == [1]
     loans[0].keep()
     _put(queue, _number(2))

@@ -50,9 +50,9 @@ def test_a_session_cannot_take_the_places_of_all() -> None:
         greedy.take()
     assert caught.value.hint == "Wait."
     modest.take()
-    modest.give_back()
+    modest.release()
     for _ in range(4):
-        greedy.give_back()
+        greedy.release()
     assert (greedy.used, shared.shares.used) == (0, 0)
 
 
@@ -63,15 +63,15 @@ def test_who_stands_in_line_has_places_that_others_leave() -> None:
     first.take()
     turns: list[int] = []
     for number in range(3):
-        second.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
+        second.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
     assert turns == [0]
     # A place of the other's, and then one of its own.
-    first.give_back()
+    first.release()
     assert turns == [0, 1]
-    second.give_back()
+    second.release()
     assert turns == [0, 1, 2]
     for slots in (first, second, second):
-        slots.give_back()
+        slots.release()
     assert (shared.shares.used, second.used, shared.held_up) == (0, 0, {})
 
 
@@ -79,9 +79,9 @@ def test_a_session_s_own_limit_holds_in_line_too() -> None:
     shared = SharedSemaphore(100)
     slots, turns = _slots(shared, limit=1), list[int]()
     for number in range(2):
-        slots.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
+        slots.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
     assert (turns, shared.held_up) == ([0], {})
-    slots.give_back()
+    slots.release()
     assert turns == [0, 1]
 
 
@@ -96,11 +96,11 @@ def test_a_caller_cannot_take_the_places_of_all_by_sessions() -> None:
         greedy[6].take()
     assert caught.value.hint == "Wait."
     turns: list[str] = []
-    greedy[7].take_in_turn(lambda: turns.append("greedy"))
+    greedy[7].acquire_async(lambda: turns.append("greedy"))
     modest = FairSemaphore(100, NOUN, "Wait.", shared, other)
-    modest.take_in_turn(lambda: turns.append("modest"))
+    modest.acquire_async(lambda: turns.append("modest"))
     assert turns == ["modest"]
-    modest.give_back()
+    modest.release()
     assert turns == ["modest"]
-    greedy[0].give_back()
+    greedy[0].release()
     assert turns == ["modest", "greedy"]

@@ -19,13 +19,13 @@ def test_who_stands_in_line_gets_the_place_that_is_left() -> None:
     slots = FairSemaphore(1, "executions at the same time", "Wait.")
     turns: list[int] = []
     for number in range(3):
-        slots.take_in_turn(lambda number=number: turns.append(number))  # type: ignore[misc]
+        slots.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
     assert turns == [0]
     with pytest.raises(ResourceExhaustedError):
         slots.take()
-    slots.give_back()
+    slots.release()
     assert turns == [0, 1]
-    slots.give_back()
-    slots.give_back()
+    slots.release()
+    slots.release()
     assert turns == [0, 1, 2]
     assert slots.used == 0

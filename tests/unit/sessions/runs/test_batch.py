@@ -88,13 +88,13 @@ def _told_with(service: Session, runs: int, run: Callable[..., Any]) -> int:
 def test_places_are_free_when_the_outcomes_are_told(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give_back, leaving = service.running.give_back, threading.Event()
+    release, leaving = service.running.release, threading.Event()
 
     def slow_at_first() -> None:
         if not leaving.is_set():
             leaving.set()
             time.sleep(0.2)
-        give_back()
+        release()
 
     def run(*arguments: Any) -> extension_pb2.RunResponse:
         response = run_with_slot(*arguments)
@@ -106,7 +106,7 @@ def test_places_are_free_when_the_outcomes_are_told(
         return response
 
     begun, counted = threading.Lock(), list[int]()
-    monkeypatch.setattr(service.running, "give_back", slow_at_first)
+    monkeypatch.setattr(service.running, "release", slow_at_first)
     assert _told_with(service, 2, run) == 0
 
 

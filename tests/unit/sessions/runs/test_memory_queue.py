@@ -245,7 +245,7 @@ def test_a_thread_that_waits_sees_that_its_call_was_cancelled(case: Case, error)
     while slots.used:
         pass
     slots.take()  # Who waits holds none.
-    slots.give_back()
+    slots.release()
     cancellation.cancel(error)
     assert str(seen.get(timeout=20)) == str(error)
     thread.join()

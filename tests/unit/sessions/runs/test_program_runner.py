@@ -236,13 +236,13 @@ def test_the_memory_of_an_execution_is_free_before_its_place(
     handle, argument = compiled(service, DOUBLE), kept(service, ONES)
     if what == "fails":
         monkeypatch.setattr(service.runner, "run", lambda *_: 1 // 0)
-    give_back, reserved = service.running.give_back, list[int]()
+    release, reserved = service.running.release, list[int]()
 
     def noted() -> None:
         reserved.append(service.data.reserved_bytes)
-        give_back()
+        release()
 
-    monkeypatch.setattr(service.running, "give_back", noted)
+    monkeypatch.setattr(service.running, "release", noted)
     with contextlib.suppress(ZeroDivisionError):
         service.runner.execute(handle, [argument], Cancellation())
     assert reserved == [0]

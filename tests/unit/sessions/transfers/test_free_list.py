@@ -17,7 +17,7 @@ def test_parts_never_overlap_and_all_of_them_come_back(steps):
         parts = region.parts
         if step < 1:
             if parts:
-                region.give_back(sorted(parts)[-step % len(parts)])
+                region.release(sorted(parts)[-step % len(parts)])
         else:
             try:
                 offset, size = region.take(step)
@@ -32,7 +32,7 @@ def test_parts_never_overlap_and_all_of_them_come_back(steps):
         assert ends[-1] <= region.capacity
         assert region.free_bytes == region.capacity - sum(size for _, size in ordered)
     for offset in region.parts:
-        region.give_back(offset)
+        region.release(offset)
     assert region.take(region.capacity) == (0, region.capacity)
 
 
@@ -40,7 +40,7 @@ def test_the_first_gap_that_is_large_enough_is_taken():
     region = FreeList(8 * PAGE)
     parts = [region.take(PAGE)[0] for _ in range(8)]
     for number in (1, 4, 5):
-        region.give_back(parts[number])
+        region.release(parts[number])
     assert region.take(2 * PAGE) == (4 * PAGE, 2 * PAGE)
     assert region.take(1) == (PAGE, PAGE)
 
@@ -49,7 +49,7 @@ def test_what_does_not_fit_is_told_with_limit_and_use():
     region = FreeList(4 * PAGE)
     middle = [region.take(PAGE)[0] for _ in range(4)][1::2]
     for offset in middle:
-        region.give_back(offset)
+        region.release(offset)
     with pytest.raises(ResourceExhaustedError, match=r"16384 bytes, got .* 8192 free in 2 parts"):
         region.take(PAGE + 1)
 
@@ -59,12 +59,12 @@ def test_an_offset_inside_a_part_is_none():
     offset, _ = region.take(2 * PAGE)
     for wrong in (offset + PAGE, offset + 1, -PAGE, 3 * PAGE, 2**62):
         with pytest.raises(NotFoundError, match=f"got {wrong}"):
-            region.give_back(wrong)
+            region.release(wrong)
         with pytest.raises(NotFoundError, match=f"got {wrong}"):
             region.size(wrong)
-    region.give_back(offset)
+    region.release(offset)
     with pytest.raises(NotFoundError):
-        region.give_back(offset)
+        region.release(offset)
 
 
 def test_there_are_only_so_many_parts(monkeypatch):
