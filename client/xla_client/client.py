@@ -7,34 +7,34 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, overload
 
-from xla_client._program import Program
-from xla_client._public import brief, public, public_coroutine
-from xla_client._session import Session
-from xla_client._transport import Transport
-from xla_client.arguments import Argument, as_literal
-from xla_client.buffer import Buffer
-from xla_client.computation import Computation
-from xla_client.contents import (
-    count_devices,
-    describe_handle,
-    describe_session,
-    has_devices,
-)
-from xla_client.conversions import ProgramLike, as_computation
-from xla_client.description import SessionDescription
 from xla_client.device import Device
-from xla_client.executable import Executable
-from xla_client.execution import Execution, LaunchedExecution, adopted_buffers
-from xla_client.launch import Launch, execute_launches
-from xla_client.options import (
+from xla_client.pipelines.pipeline import Pipeline
+from xla_client.programs.compile_options import (
     LayoutChoice,
     Returns,
     compiled_shape,
     execution_options,
     require_returns,
 )
-from xla_client.pipeline import Pipeline
-from xla_client.transfers import Progress
+from xla_client.programs.computation import Computation
+from xla_client.programs.conversions import ProgramLike, as_computation
+from xla_client.runs.arguments import Argument, as_literal
+from xla_client.runs.executable import Executable
+from xla_client.runs.execution import Execution, LaunchedExecution, adopted_buffers
+from xla_client.runs.launch import Launch, execute_launches
+from xla_client.runs.program import Program
+from xla_client.session.buffer import Buffer
+from xla_client.session.contents import (
+    count_devices,
+    describe_handle,
+    describe_session,
+    has_devices,
+)
+from xla_client.session.description import SessionDescription
+from xla_client.session.public_methods import brief, public, public_coroutine
+from xla_client.session.session import Session
+from xla_client.transfers.chunked import Progress
+from xla_client.transport.transport import Transport
 from xla_contract.errors import UnimplementedError
 from xla_contract.layout import Layout
 from xla_contract.shape_proto import (
@@ -140,7 +140,8 @@ class Client:
         """Return a program compiled for the default device.
 
         It may be a Computation, HLO text, a serialized module, StableHLO, or what JAX lowers and
-        exports: all that `xla_client.conversions.as_computation` takes, which raises TypeError.
+        exports: all that `xla_client.programs.conversions.as_computation` takes, which raises
+        TypeError.
         `returns` says what a call gives, for type checkers and for readers: `tuple` for a program
         whose result is a tuple, Buffer for any other; raises InvalidArgumentError where it is not
         so. Parameters whose layouts are not chosen have those of the computation's signature, and a

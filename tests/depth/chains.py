@@ -14,8 +14,8 @@ import numpy as np
 
 from tests.depth.cases import Case, parameters, scalar_function
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,

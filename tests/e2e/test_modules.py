@@ -14,8 +14,9 @@ import xla_client as xc
 from tests.corpus.jax_programs import lower
 from tests.e2e.process import ServerProcess, refused, start_server
 from tests.e2e.test_sessions import Extension
-from xla_client import Builder, Shape, conversions, ops
-from xla_client.conversions import as_computation
+from xla_client import Builder, Shape, ops
+from xla_client.programs import conversions
+from xla_client.programs.conversions import as_computation
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 

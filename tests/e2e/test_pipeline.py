@@ -11,7 +11,10 @@ import pytest
 import xla_client as xc
 from tests.e2e.process import start_server
 from tests.unit.sessions.runs import ADD, DOUBLE, PAIR, endless, program
-from xla_client import _pipeline_run, ops, pipeline, runs
+from xla_client import ops
+from xla_client.pipelines import pipeline
+from xla_client.pipelines import pipeline_run as _pipeline_run
+from xla_client.runs import run_request as runs
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 ONES = np.ones(4, np.float32)
@@ -324,7 +327,7 @@ def test_what_cannot_be_submitted_is_told(client: xc.Client) -> None:
 def test_large_arguments_take_the_way_of_large_values(
     address: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xla_client.transfers.THRESHOLD", 1 << 20)
+    monkeypatch.setattr("xla_client.transfers.chunked.THRESHOLD", 1 << 20)
     size = 1 << 19
     builder = xc.Builder("large")
     x = builder.parameter(0, xc.Shape.parse(f"f32[{size}]"))

@@ -18,7 +18,7 @@ import xla_client as xc
 from tests.e2e.process import start_server
 from tests.e2e.shared_values import call, random_array, use
 from tests.fault.plain import until
-from xla_client import shared_memory
+from xla_client.transfers import shared_memory
 from xla_contract.element_type import ElementType
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
 from xla_contract.layout import Layout

@@ -16,7 +16,7 @@ import xla_client as xc
 from tests.e2e.process import start_server
 from tests.e2e.shared_values import call, random_array, use
 from tests.fault.plain import until
-from xla_client._shared_pieces import THRESHOLD
+from xla_client.transfers.pipelined_copy import THRESHOLD
 from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     AbortedError,
@@ -231,7 +231,7 @@ def test_calls_are_answered_while_uploads_wait_for_their_clients(server):
 def test_a_client_that_is_killed_half_way_leaves_nothing(forgetful):
     script = (
         "import time, numpy, xla_client\n"
-        "from xla_client._shared_pieces import Ring\n"
+        "from xla_client.transfers.pipelined_copy import Ring\n"
         "def write(self, data, progress=None):\n"
         "    self._line.send(bytes(1))\n"
         "    print(flush=True)\n"

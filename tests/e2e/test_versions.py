@@ -12,7 +12,7 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.e2e.process import start_server
 from tests.unit.sessions.runs import DOUBLE, ONES, PAIR, program
-from xla_client import _transport
+from xla_client.transport import transport as _transport
 from xla_contract.descriptors import RPCS
 from xla_contract.stubs.xla_extension_pb2 import Capability
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tests.operations_page.probing import Program, Subject, literal_of
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,

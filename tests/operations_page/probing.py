@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError, XlaError
 from xla_contract.literal import Literal

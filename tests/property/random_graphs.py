@@ -20,7 +20,7 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep import drawing
 from tests.corpus.hlo_text import print_hlo
 from xla_client import Computation, ops
-from xla_client.builder import Builder, Op
+from xla_client.programs.builder import Builder, Op
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.element_type import ElementType as E
 from xla_contract.shape import Shape

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, SMALLEST, Graph, Node, scalars
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,

@@ -43,7 +43,7 @@ SIZE = "a size that is divided or a step that is counted down each time"
 ONCE = "once: the inner call takes another branch"
 APPLIED = "computations applied to elements: xla_server.ir.verifier.MAX_APPLIED_DEPTH"
 FIELDS = "messages inside of the project's own protos"
-COPIED = "operations copied with a constant: xla_client.functions._COPIED_DEPTH"
+COPIED = "operations copied with a constant: xla_client.programs.functions._COPIED_DEPTH"
 
 ALLOWED: dict[str, tuple[str, set[str]]] = {
     "ir/affine.py": (SIZE, {"_joined", "_sum"}),
@@ -172,10 +172,10 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "backends/compiled_executable.py": (SHAPE, {"_add_leaves", "_assembled"}),
     "backends/host_buffer.py": (SHAPE, {"HostBuffer.placed", "literal_of", "value_of"}),
     "backends/signature.py": (SHAPE, {"_laid_out", "owned"}),
-    "xla_client/coercion/checked.py": (ONCE, {"_taker_of"}),
+    "xla_client/programs/checked.py": (ONCE, {"_taker_of"}),
     "xla_client/coercion/literals.py": (SHAPE, {"_of_unknown_type"}),
     "xla_client/coercion/shapes.py": (SHAPE, {"as_shape"}),
-    "xla_client/execution.py": (
+    "xla_client/runs/execution.py": (
         ONCE,
         {
             "LaunchedExecution._settle",
@@ -184,10 +184,10 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "LaunchedExecution.cancel",
         },
     ),
-    "xla_client/functions.py": (COPIED, {"Inner._copied"}),
+    "xla_client/programs/functions.py": (COPIED, {"Inner._copied"}),
     "xla_client/lib/special.py": (ONCE, {"erf_inv"}),
     "xla_client/ops/selection.py": (SHAPE, {"_select_tuple", "select"}),
-    "xla_client/run_template.py": (ONCE, {"RunTemplate.request"}),
+    "xla_client/runs/run_template.py": (ONCE, {"RunTemplate.request"}),
     "xla_contract/aligned.py": (SHAPE, {"with_aligned_elements"}),
     "xla_contract/descriptors.py": (FIELDS, {"_descriptors"}),
     "xla_contract/feed_items.py": (SHAPE, {"_fields", "array_count", "data_byte_size"}),

@@ -134,6 +134,6 @@ def described(value: Any) -> str:
 
 
 def _is_op(value: object) -> bool:
-    from xla_client.op import Op
+    from xla_client.programs.op import Op
 
     return isinstance(value, Op)

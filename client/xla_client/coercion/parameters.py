@@ -141,7 +141,7 @@ def argument_numbers(name: str, value: Any) -> tuple[int, ...] | None:
 
 def launches(name: str, value: Any) -> list[Any]:
     """Return a list of Launches."""
-    from xla_client.launch import Launch
+    from xla_client.runs.launch import Launch
 
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         given = list(value)
@@ -182,8 +182,8 @@ def token(name: str, value: Any) -> Any:
 
 def credentials(name: str, value: Any) -> Any:
     """Return credentials of a channel, or None."""
-    from xla_client._transport import ChannelCredentials
-    from xla_client.tls import Tls
+    from xla_client.transport.tls import Tls
+    from xla_client.transport.transport import ChannelCredentials
 
     if value is not None and not isinstance(value, Tls | ChannelCredentials):
         raise refusal(name, "a Tls, a grpc.ChannelCredentials or None", value)
@@ -210,7 +210,7 @@ def client(name: str, value: Any) -> Any:
 
 def execution(name: str, value: Any) -> Any:
     """Return an Execution."""
-    from xla_client.execution import Execution
+    from xla_client.runs.execution import Execution
 
     if not isinstance(value, Execution):
         raise refusal(name, "an Execution, as Executable.submit gives it", value)
@@ -273,7 +273,7 @@ def layout_choice(name: str, value: Any) -> Any:
 
 def returns(name: str, value: Any) -> Any:
     """Return the class of a call's result, or None."""
-    from xla_client.buffer import Buffer
+    from xla_client.session.buffer import Buffer
 
     if value is None or value is tuple or value is Buffer or isinstance(value, types.GenericAlias):
         return value
@@ -282,7 +282,7 @@ def returns(name: str, value: Any) -> Any:
 
 def buffer(name: str, value: Any) -> Any:
     """Return a Buffer."""
-    from xla_client.buffer import Buffer
+    from xla_client.session.buffer import Buffer
 
     if not isinstance(value, Buffer):
         raise refusal(name, "a Buffer, as client.to_device gives it", value)
@@ -291,7 +291,7 @@ def buffer(name: str, value: Any) -> Any:
 
 def executable(name: str, value: Any) -> Any:
     """Return an Executable."""
-    from xla_client.executable import Executable
+    from xla_client.runs.executable import Executable
 
     if not isinstance(value, Executable):
         raise refusal(name, "an Executable, as client.compile gives it", value)
@@ -300,7 +300,7 @@ def executable(name: str, value: Any) -> Any:
 
 def result_of_step(name: str, value: Any) -> Any:
     """Return the result of a step."""
-    from xla_client.step_result import StepResult
+    from xla_client.runs.step_result import StepResult
 
     if not isinstance(value, StepResult):
         raise refusal(name, "the result of a step, as Pipeline.call gives it", value)

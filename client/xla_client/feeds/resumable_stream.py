@@ -6,10 +6,10 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from xla_client._changes import Changes
-from xla_client._public import public, public_coroutine
-from xla_client._session import Session
-from xla_client._stream import ClientStream
+from xla_client.feeds.condition import Changes
+from xla_client.session.public_methods import public, public_coroutine
+from xla_client.session.session import Session
+from xla_client.transport.stream import ClientStream
 from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,

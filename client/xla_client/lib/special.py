@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.lib import constants
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
 

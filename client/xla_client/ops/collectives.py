@@ -8,11 +8,11 @@ replicas and partitions numbered through.
 
 from collections.abc import Sequence
 
-from xla_client.builder import Builder, Op, as_sequence, builder_of, integers, placed
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import ComputationLike, Operands
-from xla_client.functions import scalar_computation
 from xla_client.ops import control
+from xla_client.programs.builder import Builder, Op, as_sequence, builder_of, integers, placed
+from xla_client.programs.checked import checked
+from xla_client.programs.functions import scalar_computation
+from xla_client.programs.operands import ComputationLike, Operands
 from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
 from xla_contract.opcode import Opcode

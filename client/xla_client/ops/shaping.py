@@ -5,8 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_client.broadcasting import plan_in_dim
-from xla_client.builder import (
+from xla_client.coercion.numbers import flags
+from xla_client.ops.flooring import floor_mod
+from xla_client.ops.slicing import concat_in_dim, dynamic_slice, slice_in_dim
+from xla_client.programs.broadcasting import plan_in_dim
+from xla_client.programs.builder import (
     Dimensions,
     Op,
     as_sequence,
@@ -15,12 +18,9 @@ from xla_client.builder import (
     promoted,
     stretch,
 )
-from xla_client.coercion.checked import checked
-from xla_client.coercion.numbers import flags
-from xla_client.coercion.operands import Operands
-from xla_client.ops.flooring import floor_mod
-from xla_client.ops.slicing import concat_in_dim, dynamic_slice, slice_in_dim
-from xla_client.scalars import Scalar
+from xla_client.programs.checked import checked
+from xla_client.programs.operands import Operands
+from xla_client.programs.scalars import Scalar
 from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
 from xla_contract.opcode import Opcode

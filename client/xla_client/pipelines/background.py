@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from xla_client._transport import Pending
-from xla_client.execution import Execution
+from xla_client.runs.execution import Execution
+from xla_client.transport.transport import Pending
 from xla_contract.errors import CancelledError, UnimplementedError, XlaError
 
 

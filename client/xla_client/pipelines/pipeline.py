@@ -7,14 +7,14 @@ step by step.
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client._pipeline_calls import Calls
-from xla_client._pipeline_run import OneRun, Output, Recording, Way
-from xla_client._public import brief, public
-from xla_client._session import Session
-from xla_client.arguments import Argument
-from xla_client.executable import Executable
-from xla_client.execution import Execution
-from xla_client.step_result import StepResult
+from xla_client.pipelines.pipeline_fallback import Calls
+from xla_client.pipelines.pipeline_run import OneRun, Output, Recording, Way
+from xla_client.runs.arguments import Argument
+from xla_client.runs.executable import Executable
+from xla_client.runs.execution import Execution
+from xla_client.runs.step_result import StepResult
+from xla_client.session.public_methods import brief, public
+from xla_client.session.session import Session
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 

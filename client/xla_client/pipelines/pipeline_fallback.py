@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client import runs
-from xla_client._aliases import donated_in_steps
-from xla_client._background_execution import BackgroundExecution, Calling
-from xla_client._pipeline_run import DEVICE, Output, Recording, Way
-from xla_client._session import Session
-from xla_client.arguments import as_buffer, require_count
-from xla_client.buffer import Buffer
-from xla_client.execution import Execution
-from xla_client.step_result import StepResult
+from xla_client.pipelines.background import BackgroundExecution, Calling
+from xla_client.pipelines.pipeline_run import DEVICE, Output, Recording, Way
+from xla_client.runs import run_request as runs
+from xla_client.runs.arguments import as_buffer, require_count
+from xla_client.runs.donation import donated_in_steps
+from xla_client.runs.execution import Execution
+from xla_client.runs.step_result import StepResult
+from xla_client.session.buffer import Buffer
+from xla_client.session.session import Session
 from xla_contract.errors import InvalidArgumentError, XlaError
 
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import Message
 
-from xla_client import runs
-from xla_client._aliases import donated_in_steps
-from xla_client._background_execution import BackgroundExecution, Calling
-from xla_client._public import public, public_coroutine
-from xla_client._session import Session
-from xla_client._transport import Pending
-from xla_client.arguments import Argument
-from xla_client.buffer import Buffer
-from xla_client.executable import Executable
-from xla_client.execution import Execution, LaunchedExecution
-from xla_client.step_result import StepResult
+from xla_client.pipelines.background import BackgroundExecution, Calling
+from xla_client.runs import run_request as runs
+from xla_client.runs.arguments import Argument
+from xla_client.runs.donation import donated_in_steps
+from xla_client.runs.executable import Executable
+from xla_client.runs.execution import Execution, LaunchedExecution
+from xla_client.runs.step_result import StepResult
+from xla_client.session.buffer import Buffer
+from xla_client.session.public_methods import public, public_coroutine
+from xla_client.session.session import Session
+from xla_client.transport.transport import Pending
 from xla_contract.errors import XlaError
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 if TYPE_CHECKING:
-    from xla_client.pipeline import Pipeline
+    from xla_client.pipelines.pipeline import Pipeline
 
 INLINE_BYTES = 1 << 20
 """Of arguments that are sent along with a pipeline; what is more is uploaded first."""

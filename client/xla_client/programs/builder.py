@@ -9,16 +9,16 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from xla_client.broadcasting import Stretch, plan_binary
-from xla_client.coercion.checked import checked
 from xla_client.coercion.literals import as_array, as_literal
 from xla_client.coercion.numbers import Dimensions, data, integers
-from xla_client.coercion.operands import Operands, values
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.computation import Computation
-from xla_client.embedding import Embedding, Names
-from xla_client.op import Op
-from xla_client.scalars import Scalar, scalar_array
+from xla_client.programs.broadcasting import Stretch, plan_binary
+from xla_client.programs.checked import checked
+from xla_client.programs.computation import Computation
+from xla_client.programs.module_embedding import Embedding, Names
+from xla_client.programs.op import Op
+from xla_client.programs.operands import Operands, values
+from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
@@ -58,7 +58,7 @@ class Builder:
 
     Not for use by several threads at a time. While a function given to an operation (a loop's body,
     a branch, a reducer) is called, the instructions that it writes belong to its computation,
-    whichever builder it writes them with: see `xla_client.functions`.
+    whichever builder it writes them with: see `xla_client.programs.functions`.
     """
 
     @checked

@@ -11,13 +11,14 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args, get_origin
 
-from xla_client.coercion import numbers, operands, records
+from xla_client.coercion import numbers, records
 from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
 from xla_client.coercion.signatures import require_bound
-from xla_client.computation import Computation
-from xla_client.op import Op
-from xla_client.padding import Padding, PaddingLike, padding_name, padding_name_or_pairs
-from xla_client.scalars import Scalar
+from xla_client.programs import operands
+from xla_client.programs.computation import Computation
+from xla_client.programs.op import Op
+from xla_client.programs.scalars import Scalar
+from xla_client.programs.windows import Padding, PaddingLike, padding_name, padding_name_or_pairs
 from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.element_type import ElementTypeLike
 from xla_contract.errors import XlaError
@@ -107,7 +108,7 @@ def _choice(kind: Any) -> Taker:
 
 
 def _builder(parameter: str, value: Any) -> Any:
-    from xla_client.builder import Builder
+    from xla_client.programs.builder import Builder
 
     if isinstance(value, Builder):
         return value

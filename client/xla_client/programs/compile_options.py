@@ -10,7 +10,7 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
 
 if TYPE_CHECKING:
-    from xla_client.buffer import Buffer
+    from xla_client.session.buffer import Buffer
 
 LayoutChoice: TypeAlias = Layout | Shape | None
 """A layout for an array, a shape with layouts for a tuple, None for what is said already."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.message import DecodeError
 
-from xla_client._public import brief
+from xla_client.session.public_methods import brief
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto
@@ -90,20 +90,20 @@ class Computation:
     @brief
     def from_text(cls, text: str, client: "Client") -> "Computation":
         """The program of HLO text, which the server reads; errors have the line and the column."""
-        from xla_client.conversions import as_computation
+        from xla_client.programs.conversions import as_computation
 
         return as_computation(text, client)
 
     @classmethod
     def from_any(cls, program: Any, client: "Client | None" = None) -> "Computation":
-        """The program of whatever says one; as `xla_client.conversions.as_computation`."""
-        from xla_client.conversions import as_computation
+        """The program of whatever says one; as `xla_client.programs.conversions.as_computation`."""
+        from xla_client.programs.conversions import as_computation
 
         return as_computation(program, client)
 
     def to_text(self, client: "Client") -> str:
         """The program as HLO text, which the server writes."""
-        from xla_client.conversions import to_text
+        from xla_client.programs.conversions import to_text
 
         return to_text(self, client)
 

@@ -4,12 +4,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client.builder import Builder, Op, builder_of, promoted
-from xla_client.coercion import operands
-from xla_client.coercion.operands import ComputationLike, Values
-from xla_client.computation import Computation
-from xla_client.functions import Inner, as_result, begun, called, innermost, raw_result
-from xla_client.scalars import SCALAR_TYPES, Scalar
+from xla_client.programs import operands
+from xla_client.programs.builder import Builder, Op, builder_of, promoted
+from xla_client.programs.computation import Computation
+from xla_client.programs.functions import Inner, as_result, begun, called, innermost, raw_result
+from xla_client.programs.operands import ComputationLike, Values
+from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.scan import ScanAttributes

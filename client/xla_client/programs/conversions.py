@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xla_client.coercion.numbers import described
-from xla_client.computation import Computation
+from xla_client.programs.computation import Computation
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -48,7 +48,7 @@ def as_computation(program: ProgramLike, client: "Client | None" = None) -> Comp
         UnimplementedError: It is StableHLO and jaxlib is not installed.
         ArgumentTypeError: It is of a type that no program has.
     """
-    building = sys.modules.get("xla_client.builder")
+    building = sys.modules.get("xla_client.programs.builder")
     if building is not None and isinstance(program, building.Builder):
         program = program.build()
     elif building is not None and isinstance(program, building.Op):

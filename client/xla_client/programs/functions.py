@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from xla_client.builder import Builder, Op, promoted
-from xla_client.coercion import operands
-from xla_client.coercion.operands import ComputationLike
-from xla_client.computation import Computation
-from xla_client.scalars import Scalar
+from xla_client.programs import operands
+from xla_client.programs.builder import Builder, Op, promoted
+from xla_client.programs.computation import Computation
+from xla_client.programs.operands import ComputationLike
+from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
 from xla_contract.opcode import Opcode
 from xla_contract.ops.parameter import ParameterAttributes

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from xla_client.computation import Computation
+from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 

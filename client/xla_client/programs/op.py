@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Never, NoReturn, SupportsIndex, TypeAlias
 import numpy as np
 
 from xla_client.coercion.numbers import described
-from xla_client.scalars import SCALAR_TYPES, Scalar
+from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ArgumentTypeError
 from xla_contract.shape import Shape
 
 if TYPE_CHECKING:
-    from xla_client.builder import Builder
+    from xla_client.programs.builder import Builder
 
 _Place: TypeAlias = "SupportsIndex | slice | EllipsisType | Op | Sequence[int] | None"
 Index: TypeAlias = "_Place | tuple[_Place, ...]"

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xla_client.coercion.numbers import refusal
-from xla_client.computation import Computation
-from xla_client.op import Op
-from xla_client.scalars import SCALAR_TYPES, Scalar
+from xla_client.programs.computation import Computation
+from xla_client.programs.op import Op
+from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 
 Operands: TypeAlias = Op | Sequence[Op]
 """Ops; one stands for a sequence of one."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from xla_client._session import Session
-from xla_client.buffer import Buffer
 from xla_client.coercion import literals
-from xla_client.step_result import StepResult
+from xla_client.runs.step_result import StepResult
+from xla_client.session.buffer import Buffer
+from xla_client.session.session import Session
 from xla_contract.errors import InvalidArgumentError, LostError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape

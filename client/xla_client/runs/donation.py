@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from xla_client.buffer import Buffer
-from xla_client.step_result import StepResult
+from xla_client.runs.step_result import StepResult
+from xla_client.session.buffer import Buffer
 from xla_contract.stubs import hlo_pb2
 
 

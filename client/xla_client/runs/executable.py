@@ -6,20 +6,20 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
-from xla_client import runs
-from xla_client._aliases import donated_arguments, donated_in_batch
-from xla_client._errors import error_of_status
-from xla_client._gathered_runs import GatheredRuns
-from xla_client._parameters import arguments_of_run
-from xla_client._public import public, public_coroutine
-from xla_client._session import Session
-from xla_client._transport import Pending
-from xla_client.arguments import Argument, on_device
-from xla_client.buffer import Buffer, unpacked
+from xla_client.coercion.parameters import arguments_of_run
 from xla_client.display.tables import human_bytes, records
-from xla_client.execution import CalledExecution, Execution, LaunchedExecution
-from xla_client.introspection import Explainable
-from xla_client.run_template import RunTemplate
+from xla_client.runs import run_request as runs
+from xla_client.runs.arguments import Argument, on_device
+from xla_client.runs.donation import donated_arguments, donated_in_batch
+from xla_client.runs.execution import CalledExecution, Execution, LaunchedExecution
+from xla_client.runs.gathered_runs import GatheredRuns
+from xla_client.runs.introspection import Explainable
+from xla_client.runs.run_template import RunTemplate
+from xla_client.session.buffer import Buffer, unpacked
+from xla_client.session.public_methods import public, public_coroutine
+from xla_client.session.session import Session
+from xla_client.transport.errors import error_of_status
+from xla_client.transport.transport import Pending
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.literal import Array
 from xla_contract.shape import ProgramShape

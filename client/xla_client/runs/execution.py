@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, cast
 
-from xla_client._errors import CutOffError
-from xla_client._public import brief
-from xla_client._session import Session
-from xla_client._transport import Pending
-from xla_client.buffer import Buffer, unpacked
 from xla_client.display.tables import table
+from xla_client.session.buffer import Buffer, unpacked
+from xla_client.session.public_methods import brief
+from xla_client.session.session import Session
+from xla_client.transport.errors import CutOffError
+from xla_client.transport.transport import Pending
 from xla_contract.errors import (
     DeadlineExceededError,
     SessionEndedError,

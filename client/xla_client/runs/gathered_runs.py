@@ -10,8 +10,8 @@ import copy
 import weakref
 from typing import Any, TypeAlias
 
-from xla_client._errors import error_of_status
-from xla_client._session import Session
+from xla_client.session.session import Session
+from xla_client.transport.errors import error_of_status
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.varint import encode_varint

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xla_client._public import public
-from xla_client.arguments import Argument, on_device
+from xla_client.runs.arguments import Argument, on_device
+from xla_client.session.public_methods import public
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 if TYPE_CHECKING:
-    from xla_client._session import Session
+    from xla_client.session.session import Session
     from xla_contract.shape import ProgramShape
 
 _FORMATS = {

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xla_client._parameters import arguments_of_run, ordinal
-from xla_client._session import device_handle
-from xla_client.arguments import Argument, on_device
-from xla_client.buffer import Buffer, unpacked
-from xla_client.conversions import ProgramLike, as_computation
-from xla_client.options import execution_options
+from xla_client.coercion.parameters import arguments_of_run, ordinal
+from xla_client.programs.compile_options import execution_options
+from xla_client.programs.conversions import ProgramLike, as_computation
+from xla_client.runs.arguments import Argument, on_device
+from xla_client.session.buffer import Buffer, unpacked
+from xla_client.session.session import device_handle
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 

@@ -3,10 +3,10 @@
 import dataclasses
 from typing import Any
 
-from xla_client._aliases import donated_parameters
-from xla_client._session import Session
-from xla_client.computation import Computation
-from xla_client.executable import Executable
+from xla_client.programs.computation import Computation
+from xla_client.runs.donation import donated_parameters
+from xla_client.runs.executable import Executable
+from xla_client.session.session import Session
 from xla_contract.shape import ProgramShape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2

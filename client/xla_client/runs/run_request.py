@@ -5,10 +5,10 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xla_client._session import Session
-from xla_client.arguments import Argument, as_literal, require_compatible, require_count
-from xla_client.buffer import Buffer
-from xla_client.step_result import StepResult
+from xla_client.runs.arguments import Argument, as_literal, require_compatible, require_count
+from xla_client.runs.step_result import StepResult
+from xla_client.session.buffer import Buffer
+from xla_client.session.session import Session
 from xla_contract.aligned import with_aligned_elements
 from xla_contract.errors import InvalidArgumentError, LostError
 from xla_contract.literal import Nested
@@ -19,7 +19,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import fill_value, value_from_proto
 
 if TYPE_CHECKING:
-    from xla_client.pipeline import Pipeline
+    from xla_client.pipelines.pipeline import Pipeline
 
 INLINE_BYTES = 1 << 17
 """Of the arguments that are sent along with a run; what is larger is uploaded first."""

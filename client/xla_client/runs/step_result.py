@@ -7,7 +7,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
 
 if TYPE_CHECKING:
-    from xla_client.pipeline import Pipeline
+    from xla_client.pipelines.pipeline import Pipeline
 
 
 class StepResult:

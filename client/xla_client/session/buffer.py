@@ -9,10 +9,10 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from xla_client._public import brief, public, public_coroutine
-from xla_client._session import Session
 from xla_client.display.tables import human_bytes, table
-from xla_client.transfers import Progress
+from xla_client.session.public_methods import brief, public, public_coroutine
+from xla_client.session.session import Session
+from xla_client.transfers.chunked import Progress
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.layout import Layout
 from xla_contract.literal import Array, Literal

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from xla_client._session import Session
-from xla_client.description import SessionDescription, descriptions_of, quotas_of
+from xla_client.session.description import SessionDescription, descriptions_of, quotas_of
+from xla_client.session.session import Session
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2

@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Iterable
 
-from xla_client._errors import error_of_status
 from xla_client.display.tables import human_bytes, records
+from xla_client.transport.errors import error_of_status
 from xla_contract.errors import XlaError
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto

@@ -1,6 +1,6 @@
 """Wrappers of public methods: they check arguments, survive a server's restart, and raise shortly.
 
-Arguments that no parameter takes, and those that `_parameters` has a rule for, are an
+Arguments that no parameter takes, and those that `coercion.parameters` has a rule for, are an
 ArgumentTypeError at the call.
 
 A session is gone when its server was started again. A call that meets this opens another session
@@ -14,9 +14,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from xla_client._errors import CutOffError
-from xla_client._parameters import Parameters
-from xla_client._session import Session
+from xla_client.coercion.parameters import Parameters
+from xla_client.session.session import Session
+from xla_client.transport.errors import CutOffError
 from xla_contract.errors import NotFoundError, SessionEndedError, XlaError
 
 F = TypeVar("F", bound=Callable[..., Any])

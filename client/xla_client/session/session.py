@@ -12,18 +12,18 @@ from typing import Any, Protocol, TypeAlias
 
 from google.protobuf.message import Message
 
-from xla_client._errors import CutOffError
-from xla_client._reclaim import Reclaimer
-from xla_client._shared_pieces import Calls
-from xla_client._transport import Pending, Transport
-from xla_client.large_tuples import (
+from xla_client.session.handle_reclaimer import Reclaimer
+from xla_client.transfers.chunked import ChunkedTransfers, Progress
+from xla_client.transfers.pipelined_copy import Calls
+from xla_client.transfers.shared_memory import SharedMemory, is_enabled
+from xla_client.transfers.tuple_elements import (
     download_elements,
     is_put_together,
     is_taken_apart,
     upload_elements,
 )
-from xla_client.shared_memory import SharedMemory, is_enabled
-from xla_client.transfers import ChunkedTransfers, Progress
+from xla_client.transport.errors import CutOffError
+from xla_client.transport.transport import Pending, Transport
 from xla_contract import malloc
 from xla_contract.aligned import with_aligned_elements
 from xla_contract.errors import (

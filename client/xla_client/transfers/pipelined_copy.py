@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import Message
 
-from xla_client._shared_progress import Progress
-from xla_client._shared_socket import GREETING_SECONDS, greet
+from xla_client.transfers.progress import Progress
+from xla_client.transfers.shared_memory_socket import GREETING_SECONDS, greet
 from xla_contract.errors import (
     AbortedError,
     FailedPreconditionError,

@@ -24,9 +24,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
-from xla_client._shared_pieces import Calls, Pieces
-from xla_client._shared_progress import Progress, watching, write_in_steps
-from xla_client._shared_socket import GREETING_SECONDS, greet
+from xla_client.transfers.pipelined_copy import Calls, Pieces
+from xla_client.transfers.progress import Progress, watching, write_in_steps
+from xla_client.transfers.shared_memory_socket import GREETING_SECONDS, greet
 from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     FailedPreconditionError,

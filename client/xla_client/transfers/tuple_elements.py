@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from xla_client.options import execution_options
-from xla_client.transfers import Progress
+from xla_client.programs.compile_options import execution_options
+from xla_client.transfers.chunked import Progress
 from xla_contract.errors import XlaError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
@@ -114,8 +114,8 @@ def _program(
     shape: Shape, handles: Sequence[int], device: xla_data_pb2.DeviceHandle
 ) -> xla_pb2.ExecuteGraphParallelRequest:
     # The builder is loaded where a program is written.
-    from xla_client.builder import Builder
     from xla_client.ops.control import tuple as tuple_of
+    from xla_client.programs.builder import Builder
 
     builder = Builder("tuple")
     parameters = [builder.parameter(number, each) for number, each in enumerate(shape.tuple_shapes)]

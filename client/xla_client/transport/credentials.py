@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from xla_client.tls import Tls
+from xla_client.transport.tls import Tls
 from xla_contract.client_settings import configured_for, require_known
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import is_local

@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from xla_client._interrupts import HeldBack
+from xla_client.transport.signal_guard import HeldBack
 from xla_contract.errors import CancelledError, XlaError
 
 _PAUSE = 0.002

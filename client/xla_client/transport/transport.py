@@ -8,12 +8,12 @@ import grpc
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
-from xla_client._conversation import BrokenOffError, Conversation, Exchanges
-from xla_client._direct_stream import open_direct_stream
-from xla_client._errors import cut_off, error_of, error_of_status
-from xla_client._interrupts import HeldBack
-from xla_client._stream import ClientStream
-from xla_client.tls import Tls
+from xla_client.transport.errors import cut_off, error_of, error_of_status
+from xla_client.transport.inline_stream import open_direct_stream
+from xla_client.transport.multiplexed_stream import BrokenOffError, Conversation, Exchanges
+from xla_client.transport.signal_guard import HeldBack
+from xla_client.transport.stream import ClientStream
+from xla_client.transport.tls import Tls
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import (
     CancelledError,

@@ -13,8 +13,8 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.moving import PACKED
 from tests.conformance.sweep.program import built
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.element_type import ElementType as E
 from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2

@@ -12,7 +12,7 @@ from tests.conformance.sweep import drawing, operands, program
 from tests.conformance.sweep.bounds import assert_within
 from tests.conformance.sweep.depth import drawn
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.ops import rules
 from xla_contract.ops.compare import ComparisonDirection, ComparisonType

@@ -18,8 +18,8 @@ from tests.conformance.sweep import drawing
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.program import both
 from xla_client import ops
-from xla_client.builder import Builder, Op
 from xla_client.lib import constants
+from xla_client.programs.builder import Builder, Op
 from xla_contract.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,

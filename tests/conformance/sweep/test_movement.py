@@ -13,7 +13,7 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.moving import INDICES, PACKED, assert_moves_alike, bits, types
 from tests.conformance.sweep.program import both
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.element_type import ElementType as E
 from xla_contract.opcode import Opcode

@@ -17,7 +17,7 @@ from tests.conformance.sweep import drawing, operands, program
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.test_elementwise import results
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import BINARY, UNARY

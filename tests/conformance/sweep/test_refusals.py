@@ -16,8 +16,8 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.index_maps import IndexMap, index_maps
 from tests.conformance.sweep.test_indexing import gather_numbers, scatter_numbers
 from tests.corpus.hlo_text import parse_hlo
-from xla_client.builder import Builder
-from xla_client.computation import Computation
+from xla_client.programs.builder import Builder
+from xla_client.programs.computation import Computation
 from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.element_type import ElementType as E
 from xla_contract.errors import ShapeError

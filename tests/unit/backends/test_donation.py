@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.codegen.compiled import CPU, built
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_server.backends.compiled_executable import CompiledExecutable

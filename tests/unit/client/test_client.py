@@ -5,8 +5,8 @@ import pytest
 
 import xla_client as xc
 from tests.unit.client.conftest import DEVICES
-from tests.unit.client.programs import ONES, VECTOR, add, double, identity, pair
-from xla_client import contents
+from tests.unit.client.small_programs import ONES, VECTOR, add, double, identity, pair
+from xla_client.session import contents
 from xla_contract.errors import (
     InternalError,
     InvalidArgumentError,

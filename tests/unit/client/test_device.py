@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import ONES, VECTOR
+from tests.unit.client.small_programs import ONES, VECTOR
 from xla_client import Builder, ops
 from xla_contract.errors import (
     DeadlineExceededError,

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
 from xla_client.ops.convolution import default_dimension_numbers
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
 from xla_contract.opcode import Opcode

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.conformance.oracle import assert_equal_bits
-from xla_client.builder import Builder, Op
+from xla_client.programs.builder import Builder, Op
 from xla_contract.element_type import ElementType
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape

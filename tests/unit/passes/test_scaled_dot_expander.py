@@ -8,7 +8,7 @@ import pytest
 from tests.unit.codegen.compiled import both
 from tests.unit.passes.passing import assert_kept, opcodes, passed
 from xla_client import ops
-from xla_client.builder import Builder, Op
+from xla_client.programs.builder import Builder, Op
 from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.element_type import ElementType as E
 from xla_contract.shape import Shape

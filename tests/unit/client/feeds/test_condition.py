@@ -3,7 +3,7 @@ import math
 import threading
 import time
 
-from xla_client._changes import Changes
+from xla_client.feeds.condition import Changes
 
 
 def _change_later(changes: Changes, seen: list[int]) -> threading.Thread:

@@ -8,7 +8,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, source
-from tests.unit.client.programs import ONES, endless
+from tests.unit.client.small_programs import ONES, endless
 from xla_contract.errors import CancelledError, UnimplementedError
 
 

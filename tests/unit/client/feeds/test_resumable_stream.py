@@ -10,10 +10,10 @@ import grpc
 import pytest
 
 from tests.fault.plain import until
-from xla_client import _feed_link
-from xla_client._feed_link import FeedLink
-from xla_client._session import Session
-from xla_client._transport import Transport
+from xla_client.feeds import resumable_stream as _feed_link
+from xla_client.feeds.resumable_stream import FeedLink
+from xla_client.session.session import Session
+from xla_client.transport.transport import Transport
 from xla_contract.errors import (
     CancelledError,
     DataLossError,

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.unit.client.documented import public_names
 from xla_client import lib
 
-PAGE = Path(__file__).parents[3] / "docs" / "LIBRARY.md"
+PAGE = Path(__file__).parents[4] / "docs" / "LIBRARY.md"
 
 
 def listed() -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from xla_client import (
     ShapeError,
     ops,
 )
-from xla_client.builder import builder_of
+from xla_client.programs.builder import builder_of
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify

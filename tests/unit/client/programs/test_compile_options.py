@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xla_client.options import LayoutChoice, compiled_shape, execution_options
+from xla_client.programs.compile_options import LayoutChoice, compiled_shape, execution_options
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.layout import Layout

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.client.programs import add
+from tests.unit.client.small_programs import add
 from xla_client import Computation, Shape
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2

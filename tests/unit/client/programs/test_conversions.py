@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import ONES, double
-from xla_client.conversions import as_computation
+from tests.unit.client.small_programs import ONES, double
+from xla_client.programs.conversions import as_computation
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 
 

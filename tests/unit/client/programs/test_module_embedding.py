@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_client import Builder, Computation, Shape, ops
-from xla_client.embedding import Embedding, Names
+from xla_client.programs.module_embedding import Embedding, Names
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.cancellation import Cancellation

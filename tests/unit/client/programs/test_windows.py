@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xla_client.padding import make_window, pairs_of
+from xla_client.programs.windows import make_window, pairs_of
 from xla_contract.dimension_numbers import Window, WindowDimension
 from xla_contract.errors import InvalidArgumentError, ShapeError
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import ONES, add
-from xla_client.arguments import (
+from tests.unit.client.small_programs import ONES, add
+from xla_client.runs.arguments import (
     as_buffer,
     as_literal,
     on_device,
     require_compatible,
     require_count,
 )
-from xla_client.step_result import StepResult
+from xla_client.runs.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape

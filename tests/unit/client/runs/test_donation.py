@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import ONES, add
-from xla_client._aliases import donated_in_steps, donated_parameters
-from xla_client.step_result import StepResult
+from tests.unit.client.small_programs import ONES, add
+from xla_client.runs.donation import donated_in_steps, donated_parameters
+from xla_client.runs.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import (
+from tests.unit.client.small_programs import (
     ONES,
     VECTOR,
     add,
@@ -16,8 +16,9 @@ from tests.unit.client.programs import (
     identity,
     pair,
 )
-from xla_client import executable, runs
-from xla_client._transport import Transport
+from xla_client.runs import executable
+from xla_client.runs import run_request as runs
+from xla_client.transport.transport import Transport
 from xla_contract.errors import (
     DeadlineExceededError,
     InvalidArgumentError,

@@ -11,9 +11,9 @@ import pytest
 
 import xla_client as xc
 from tests.fault.plain import until
-from tests.unit.client.programs import ONES, VECTOR, add, double, endless, pair
-from xla_client import execution
-from xla_client.execution import ExecutionProfile, adopted_buffers
+from tests.unit.client.small_programs import ONES, VECTOR, add, double, endless, pair
+from xla_client.runs import execution
+from xla_client.runs.execution import ExecutionProfile, adopted_buffers
 from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,

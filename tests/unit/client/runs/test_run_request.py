@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import ONES, VECTOR
-from xla_client import runs
-from xla_client.step_result import StepResult
+from tests.unit.client.small_programs import ONES, VECTOR
+from xla_client.runs import run_request as runs
+from xla_client.runs.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError, UnavailableError
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xla_client.run_template import RunTemplate
+from xla_client.runs.run_template import RunTemplate
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2

@@ -3,7 +3,7 @@
 import pytest
 
 import xla_client as xc
-from xla_client.step_result import StepResult
+from xla_client.runs.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
 

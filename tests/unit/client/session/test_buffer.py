@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import ONES
-from xla_client.buffer import Buffer, unpacked
+from tests.unit.client.small_programs import ONES
+from xla_client.session.buffer import Buffer, unpacked
 from xla_contract.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from xla_contract.layout import Layout
 from xla_contract.shape import Shape

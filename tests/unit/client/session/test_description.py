@@ -7,7 +7,7 @@ import pytest
 
 import xla_client as xc
 from xla_client import Builder
-from xla_client.description import Quotas, descriptions_of, quotas_of
+from xla_client.session.description import Quotas, descriptions_of, quotas_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
 from xla_contract.shape_proto import shape_to_proto

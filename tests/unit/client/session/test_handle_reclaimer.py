@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
-from xla_client import _reclaim
-from xla_client._reclaim import Reclaimer
+from xla_client.session import handle_reclaimer as _reclaim
+from xla_client.session.handle_reclaimer import Reclaimer
 
 
 class _Owner:

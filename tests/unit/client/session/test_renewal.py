@@ -15,9 +15,9 @@ from tests.e2e.feed_programs import COUNT, relay
 from tests.e2e.fixed_port import free_port
 from tests.fault.plain import until
 from tests.unit.client.conftest import MIB, _sessions
-from tests.unit.client.programs import ONES, add, double, endless, pair
-from xla_client import transfers
-from xla_client._errors import cut_off
+from tests.unit.client.small_programs import ONES, add, double, endless, pair
+from xla_client.transfers import chunked as transfers
+from xla_client.transport.errors import cut_off
 from xla_contract.errors import (
     LostError,
     SessionEndedError,

@@ -11,9 +11,9 @@ import pytest
 
 import xla_client as xc
 from tests.fault.plain import until
-from tests.unit.client.programs import ONES, VECTOR, double, endless
-from xla_client import transfers
-from xla_client._session import Session, device_handle
+from tests.unit.client.small_programs import ONES, VECTOR, double, endless
+from xla_client.session.session import Session, device_handle
+from xla_client.transfers import chunked as transfers
 from xla_contract.errors import (
     DeadlineExceededError,
     InvalidArgumentError,

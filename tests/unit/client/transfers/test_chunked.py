@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xla_client import transfers
-from xla_client.transfers import ChunkedTransfers
+from xla_client.transfers import chunked as transfers
+from xla_client.transfers.chunked import ChunkedTransfers
 from xla_contract.chunks import encode_chunk, scan_chunk
 from xla_contract.errors import (
     DataLossError,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.unit.client.ctrl_c import press_in
-from xla_client import _shared_pieces
-from xla_client._shared_pieces import (
+from xla_client.transfers import pipelined_copy as _shared_pieces
+from xla_client.transfers.pipelined_copy import (
     PIECE_BYTES,
     PLACES,
     THRESHOLD,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
-from xla_client._shared_progress import STEP_BYTES, watching, write_in_steps
+from xla_client.transfers.progress import STEP_BYTES, watching, write_in_steps
 from xla_contract.linear_memory import write_linear_memory
 from xla_contract.literal import Literal
 from xla_contract.shape import Shape

@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
-from xla_client import shared_memory
-from xla_client.shared_memory import KEPT_BYTES, SharedMemory, is_enabled
+from xla_client.transfers import shared_memory
+from xla_client.transfers.shared_memory import KEPT_BYTES, SharedMemory, is_enabled
 from xla_contract.errors import DeadlineExceededError, InvalidArgumentError, ResourceExhaustedError
 from xla_contract.literal import Literal
 from xla_contract.shape_proto import shape_from_proto

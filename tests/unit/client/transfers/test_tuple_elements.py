@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xla_client as xc
-from xla_client import _session, large_tuples, transfers
-from xla_client.large_tuples import is_put_together, is_taken_apart
+from xla_client.session import session as _session
+from xla_client.transfers import chunked as transfers
+from xla_client.transfers import tuple_elements as large_tuples
+from xla_client.transfers.tuple_elements import is_put_together, is_taken_apart
 from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.layout import Layout

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from xla_client import _access
-from xla_client._access import Access, forget, remember, resolve
-from xla_client.tls import Tls
+from xla_client.transport import credentials as _access
+from xla_client.transport.credentials import Access, forget, remember, resolve
+from xla_client.transport.tls import Tls
 from xla_contract.errors import InvalidArgumentError
 
 HERE, THERE = "127.0.0.1:1685", "host.example:1685"

@@ -12,10 +12,10 @@ import grpc
 import pytest
 
 from tests.unit.client.ctrl_c import press_in
-from xla_client import _direct_stream
-from xla_client._direct_stream import DirectStream, open_direct_stream
-from xla_client._stream import ClientStream
-from xla_client._transport import _exception
+from xla_client.transport import inline_stream as _direct_stream
+from xla_client.transport.inline_stream import DirectStream, open_direct_stream
+from xla_client.transport.stream import ClientStream
+from xla_client.transport.transport import _exception
 from xla_contract.errors import CancelledError, FailedPreconditionError, XlaError
 
 PATH = "/test.Echo/Talk"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from xla_client._conversation import BrokenOffError, Conversation
+from xla_client.transport.multiplexed_stream import BrokenOffError, Conversation
 from xla_contract.errors import CancelledError, NotBegunError, UnavailableError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from xla_client._interrupts import HeldBack
+from xla_client.transport.signal_guard import HeldBack
 
 
 @pytest.fixture(autouse=True)

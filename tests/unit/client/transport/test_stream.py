@@ -11,7 +11,7 @@ import pytest
 
 from tests.fault.plain import until
 from tests.unit.client.ctrl_c import press_in
-from xla_client._stream import _WAITING, ClientStream
+from xla_client.transport.stream import _WAITING, ClientStream
 from xla_contract.errors import AbortedError, CancelledError, XlaError
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 import xla_client as xc
-from xla_client.tls import TlsMaterial
+from xla_client.transport.tls import TlsMaterial
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from xla_client import (
     UnknownError,
     XlaError,
 )
-from xla_client._transport import Transport
+from xla_client.transport.transport import Transport
 from xla_contract.errors import ERROR_BY_CODE, StatusCode
 from xla_contract.stubs import xla_pb2
 

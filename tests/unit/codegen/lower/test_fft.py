@@ -13,7 +13,7 @@ from tests.conformance.sweep.depth import paired
 from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.ops.fft import FftType
 from xla_server.backends.compilation import compile_module

@@ -9,7 +9,7 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.shape import Shape
 from xla_server.buffers.code import HostThunk

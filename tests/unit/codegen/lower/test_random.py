@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.sweep.depth import FULL
 from tests.unit.codegen.compiled import assert_same, imported, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.element_type import ElementType as E
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_bit_generator import (

@@ -12,7 +12,7 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, built
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort

@@ -9,7 +9,7 @@ import pytest
 from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import both, built
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.literal import Literal
 from xla_contract.opcode import Opcode
