@@ -4,7 +4,7 @@ import asyncio
 from typing import TypedDict, Unpack
 
 from xla_client.client import Client
-from xla_client.session.public_methods import brief
+from xla_client.coercion.parameters import brief
 from xla_client.transport.credentials import TokenSource, resolve
 from xla_client.transport.tls import Tls
 from xla_client.transport.transport import ChannelCredentials, Metadata, Transport, client_name

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Unpack
 
 from xla_client.client import Client
+from xla_client.coercion.parameters import brief
 from xla_client.connecting import connect, preload
 from xla_client.local_options import LocalOptions, require_known
-from xla_client.session.public_methods import brief
 from xla_client.transport.credentials import forget, remember
 from xla_contract import server_extra
 from xla_contract.errors import FailedPreconditionError, UnavailableError

@@ -4,10 +4,11 @@ The check costs a call without keywords next to nothing, and loads nothing that 
 written with.
 """
 
+import functools
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +18,24 @@ from xla_contract.errors import InvalidArgumentError, XlaError
 
 Rule = Callable[[str, Any], Any]
 """Gives what a parameter of this name works with; raises ArgumentTypeError for other types."""
+
+
+_CLASSES: dict[str, type] = {}
+"""Classes of parameters, by name, as far as their modules are loaded: else there is no object."""
+
+T = TypeVar("T", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def parameter_class(kind: T) -> T:
+    """Register a class for the rules of parameters that take its objects."""
+    _CLASSES[kind.__name__] = kind
+    return kind
+
+
+def known(*names: str) -> tuple[Any, ...]:
+    """Return the classes of these names that are registered."""
+    return tuple(_CLASSES[name] for name in names if name in _CLASSES)
 
 
 class Parameters:
@@ -113,12 +132,21 @@ def optional(rule: Rule) -> Rule:
     return lambda name, value: None if value is None else rule(name, value)
 
 
+def instance(kind: str, needed: str, *others: str) -> Rule:
+    """Return the rule that takes objects of registered classes."""
+
+    def rule(name: str, value: Any) -> Any:
+        if not isinstance(value, known(kind, *others)):
+            raise refusal(name, needed, value)
+        return value
+
+    return rule
+
+
 def ordinal(name: str, value: Any) -> int:
     """Return the number of a device, of which one may be given itself."""
-    from xla_client.device import Device
-
-    if isinstance(value, Device):
-        return value.ordinal
+    if isinstance(value, known("Device")):
+        return int(value.ordinal)
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise refusal(name, "the number of a device, from 0, or a Device", value)
     if value < 0:
@@ -141,11 +169,9 @@ def argument_numbers(name: str, value: Any) -> tuple[int, ...] | None:
 
 def launches(name: str, value: Any) -> list[Any]:
     """Return a list of Launches."""
-    from xla_client.runs.launch import Launch
-
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
         given = list(value)
-        if all(isinstance(each, Launch) for each in given):
+        if all(isinstance(each, known("Launch")) for each in given):
             return given
     raise refusal(name, "a sequence of Launch(computation, arguments, device)", value)
 
@@ -180,16 +206,6 @@ def token(name: str, value: Any) -> Any:
     return value
 
 
-def credentials(name: str, value: Any) -> Any:
-    """Return credentials of a channel, or None."""
-    from xla_client.transport.tls import Tls
-    from xla_client.transport.transport import ChannelCredentials
-
-    if value is not None and not isinstance(value, Tls | ChannelCredentials):
-        raise refusal(name, "a Tls, a grpc.ChannelCredentials or None", value)
-    return value
-
-
 def metadata(name: str, value: Any) -> Any:
     """Return headers of calls."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
@@ -197,24 +213,6 @@ def metadata(name: str, value: Any) -> Any:
         if all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             return tuple(map(tuple, pairs))
     raise refusal(name, "a sequence of pairs of a name and a value", value)
-
-
-def client(name: str, value: Any) -> Any:
-    """Return a Client."""
-    from xla_client.client import Client
-
-    if not isinstance(value, Client):
-        raise refusal(name, "a Client, as xla_client.connect gives it", value)
-    return value
-
-
-def execution(name: str, value: Any) -> Any:
-    """Return an Execution."""
-    from xla_client.runs.execution import Execution
-
-    if not isinstance(value, Execution):
-        raise refusal(name, "an Execution, as Executable.submit gives it", value)
-    return value
 
 
 def progress(name: str, value: Any) -> Any:
@@ -273,38 +271,9 @@ def layout_choice(name: str, value: Any) -> Any:
 
 def returns(name: str, value: Any) -> Any:
     """Return the class of a call's result, or None."""
-    from xla_client.session.buffer import Buffer
-
-    if value is None or value is tuple or value is Buffer or isinstance(value, types.GenericAlias):
+    if value in (None, tuple, *known("Buffer")) or isinstance(value, types.GenericAlias):
         return value
     raise refusal(name, "tuple, xla_client.Buffer or None", value)
-
-
-def buffer(name: str, value: Any) -> Any:
-    """Return a Buffer."""
-    from xla_client.session.buffer import Buffer
-
-    if not isinstance(value, Buffer):
-        raise refusal(name, "a Buffer, as client.to_device gives it", value)
-    return value
-
-
-def executable(name: str, value: Any) -> Any:
-    """Return an Executable."""
-    from xla_client.runs.executable import Executable
-
-    if not isinstance(value, Executable):
-        raise refusal(name, "an Executable, as client.compile gives it", value)
-    return value
-
-
-def result_of_step(name: str, value: Any) -> Any:
-    """Return the result of a step."""
-    from xla_client.runs.step_result import StepResult
-
-    if not isinstance(value, StepResult):
-        raise refusal(name, "the result of a step, as Pipeline.call gives it", value)
-    return value
 
 
 RULES: Mapping[str, Rule] = types.MappingProxyType(
@@ -321,13 +290,15 @@ RULES: Mapping[str, Rule] = types.MappingProxyType(
         "platform": text,
         "count": optional(integer),
         "prefetch": integer,
-        "run": optional(execution),
+        "run": optional(instance("Execution", "an Execution, as Executable.submit gives it")),
         "target": target,
         "session": optional(text),
         "token": token,
-        "credentials": credentials,
+        "credentials": optional(
+            instance("Tls", "a Tls, a grpc.ChannelCredentials or None", "ChannelCredentials")
+        ),
         "metadata": metadata,
-        "client": client,
+        "client": instance("Client", "a Client, as xla_client.connect gives it"),
         "shared_memory": optional(flag),
         "progress": progress,
         "return_exceptions": flag,
@@ -339,9 +310,25 @@ RULES: Mapping[str, Rule] = types.MappingProxyType(
         "result_layout": layout_choice,
         "debug_options": debug_options,
         "returns": returns,
-        "buffer": buffer,
-        "executable": executable,
-        "result": result_of_step,
+        "buffer": instance("Buffer", "a Buffer, as client.to_device gives it"),
+        "executable": instance("Executable", "an Executable, as client.compile gives it"),
+        "result": instance("StepResult", "the result of a step, as Pipeline.call gives it"),
     }
 )
 """The rule of each parameter that has one name and one meaning in all methods."""
+
+
+def brief(method: F) -> F:
+    """Wrap a function or method that no restart concerns."""
+    parameters = Parameters(method)
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            own = arguments[: parameters.is_method]
+            arguments, named = parameters.taken(arguments[len(own) :], named)
+            return method(*own, *arguments, **named)
+        except (XlaError, KeyboardInterrupt) as error:
+            raise error.with_traceback(None) from error.__cause__
+
+    return cast(F, call)

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import AsyncIterable, Iterable
 from typing import NamedTuple, Protocol
 
+from xla_client.coercion.parameters import brief
 from xla_client.feeds.resumable_stream import FeedBlock, FeedLink
 from xla_client.feeds.state import close_request, drain_request
 from xla_client.runs.arguments import Argument, as_literal
-from xla_client.session.public_methods import brief
 from xla_client.session.session import Session, device_handle
 from xla_client.transport.errors import error_of_status
 from xla_contract.errors import (

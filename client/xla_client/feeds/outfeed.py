@@ -8,10 +8,10 @@ import weakref
 from collections import deque
 from typing import Any, NamedTuple, Protocol, Self, cast
 
+from xla_client.coercion.parameters import brief
 from xla_client.feeds.resumable_stream import FIRST_PAUSE, FeedBlock, FeedLink
 from xla_client.feeds.state import close_request, drain_request
 from xla_client.runs.execution import Execution
-from xla_client.session.public_methods import brief
 from xla_client.session.session import Session, device_handle
 from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
 from xla_contract.feed_items import FeedItemDecoder, array_count, data_byte_size

@@ -7,13 +7,14 @@ step by step.
 from collections.abc import Sequence
 from typing import Any
 
+from xla_client.coercion.parameters import brief
 from xla_client.pipelines.pipeline_fallback import Calls
 from xla_client.pipelines.pipeline_run import OneRun, Output, Recording, Way
 from xla_client.runs.arguments import Argument
 from xla_client.runs.executable import Executable
 from xla_client.runs.execution import Execution
 from xla_client.runs.step_result import StepResult
-from xla_client.session.public_methods import brief, public
+from xla_client.session.public_methods import public
 from xla_client.session.session import Session
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -41,6 +42,7 @@ class Pipeline:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._id = object()
         can_run = session.transport.capabilities >= _NEEDED
         self._way: Way = OneRun(session) if can_run else Calls(session)
         self._executables: list[Executable[Any]] = []
@@ -90,12 +92,12 @@ class Pipeline:
                 raise InvalidArgumentError(
                     "a pipeline must call executables of its own client, got one of another"
                 )
-            self._way.add(Recording(self, place, executable, given, donate, timeout))
+            self._way.add(Recording(self._id, place, executable, given, donate, timeout))
         except XlaError as error:
             raise error.at(place) from error.__cause__
         # It must live until the run.
         self._executables.append(executable)
-        return StepResult(self, number, executable.program_shape.result)
+        return StepResult(self._id, number, executable.program_shape.result)
 
     @brief
     def keep(self, result: StepResult) -> None:
@@ -161,7 +163,7 @@ class Pipeline:
 
     def _add_output(self, result: StepResult, *, is_fetched: bool) -> None:
         self._require_open("keep or fetch more")
-        result.require_of(self)
+        result.require_of(self._id)
         self._outputs.append(Output(result, is_fetched))
 
     def _begin(self) -> None:

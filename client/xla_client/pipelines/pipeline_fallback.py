@@ -32,7 +32,7 @@ class Calls(Way):
         for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
             try:
                 if isinstance(argument, StepResult):
-                    argument.require_of(recording.pipeline)
+                    argument.require_of(recording.pipeline_id)
                     argument.require_fit(shape)
                     recorded.append(argument)
                 else:

@@ -4,7 +4,7 @@ import abc
 import asyncio
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf.message import Message
 
@@ -23,9 +23,6 @@ from xla_contract.errors import XlaError
 from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-
-if TYPE_CHECKING:
-    from xla_client.pipelines.pipeline import Pipeline
 
 INLINE_BYTES = 1 << 20
 """Of arguments that are sent along with a pipeline; what is more is uploaded first."""
@@ -55,7 +52,7 @@ class Output:
 class Recording:
     """What a step is recorded with; `place` says which one it is."""
 
-    pipeline: "Pipeline"
+    pipeline_id: object
     place: str
     executable: Executable[Any]
     arguments: Sequence[Argument]
@@ -120,7 +117,7 @@ class OneRun(Way):
             device=DEVICE,
             timeout=recording.timeout,
             room=min(self._room, runs.INLINE_BYTES),
-            pipeline=recording.pipeline,
+            pipeline_id=recording.pipeline_id,
             place=recording.place,
         )
         self._room -= step.inline_bytes

@@ -1,7 +1,7 @@
 """How a computation is to be compiled, as messages."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.layout import Layout
@@ -9,25 +9,8 @@ from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
 
-if TYPE_CHECKING:
-    from xla_client.session.buffer import Buffer
-
 LayoutChoice: TypeAlias = Layout | Shape | None
 """A layout for an array, a shape with layouts for a tuple, None for what is said already."""
-
-Returns: TypeAlias = "type[Buffer] | type[tuple[Any, ...]] | None"
-"""The type of a call's result; None leaves it to the program."""
-
-
-def require_returns(returns: Returns, result: Shape) -> None:
-    """Raise InvalidArgumentError unless a program with this result gives what is asked for."""
-    is_flat = result.is_tuple and not any(part.is_tuple for part in result.tuple_shapes)
-    if returns is None or (returns is tuple) is is_flat:
-        return
-    wanted = "a tuple of arrays" if returns is tuple else "an array"
-    raise InvalidArgumentError(
-        f"compile: a program must give {wanted} for returns={returns.__name__}, got {result}"
-    )
 
 
 def compiled_shape(

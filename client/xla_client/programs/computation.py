@@ -1,18 +1,31 @@
 """A finished program."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
-from xla_client.session.public_methods import brief
+from xla_client.coercion.numbers import described
+from xla_client.coercion.parameters import brief
+from xla_client.programs import conversions
+from xla_client.programs.conversions import ModuleConverter
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.shape import ProgramShape, Shape
 from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
 
-if TYPE_CHECKING:
-    from xla_client.client import Client
+ProgramLike: TypeAlias = Any
+"""A program in one of these forms: a Computation; a Builder, whose last instruction is the result;
+an Op, which is the result; HLO as a message, as its bytes or as text; StableHLO as text or bytes.
+
+Objects of XLA's Python bindings, of `jax.jit(f).lower(...)` and of `jax.export.export(f)(...)`
+count, too."""
+
+_ACCEPTED = (
+    "a Computation, a Builder or an Op, an HloModuleProto or its bytes, HLO text, StableHLO, a "
+    "jax.stages.Lowered or a jax.export.Exported"
+)
 
 
 class Computation:
@@ -88,24 +101,18 @@ class Computation:
 
     @classmethod
     @brief
-    def from_text(cls, text: str, client: "Client") -> "Computation":
+    def from_text(cls, text: str, client: ModuleConverter) -> "Computation":
         """The program of HLO text, which the server reads; errors have the line and the column."""
-        from xla_client.programs.conversions import as_computation
-
-        return as_computation(text, client)
+        return cls.from_serialized(conversions.from_text(text, client))
 
     @classmethod
-    def from_any(cls, program: Any, client: "Client | None" = None) -> "Computation":
-        """The program of whatever says one; as `xla_client.programs.conversions.as_computation`."""
-        from xla_client.programs.conversions import as_computation
-
+    def from_any(cls, program: Any, client: ModuleConverter | None = None) -> "Computation":
+        """The program of whatever says one; as `as_computation`."""
         return as_computation(program, client)
 
-    def to_text(self, client: "Client") -> str:
+    def to_text(self, client: ModuleConverter) -> str:
         """The program as HLO text, which the server writes."""
-        from xla_client.programs.conversions import to_text
-
-        return to_text(self, client)
+        return conversions.to_text(self.to_bytes(), client)
 
     @property
     def name(self) -> str:
@@ -147,6 +154,60 @@ class Computation:
         from xla_client.display.graphs import graph_html  # Notebooks alone draw.
 
         return graph_html(self._proto, repr(self))
+
+
+def as_computation(program: ProgramLike, client: ModuleConverter | None = None) -> Computation:
+    """Return a program in whatever form as a Computation.
+
+    Args:
+        program: The program.
+        client: Its server reads HLO text; needed for nothing else.
+
+    Raises:
+        InvalidArgumentError: It is no program. For HLO text the message has line and column.
+        UnimplementedError: It is StableHLO and jaxlib is not installed.
+        ArgumentTypeError: It is of a type that no program has.
+    """
+    building = sys.modules.get("xla_client.programs.builder")
+    if building is not None and isinstance(program, building.Builder):
+        program = program.build()
+    elif building is not None and isinstance(program, building.Op):
+        program = program.builder.build(program)
+    if isinstance(program, Computation):
+        return program
+    if isinstance(program, hlo_pb2.HloModuleProto):
+        return Computation.from_proto(program)
+    if isinstance(program, bytes | bytearray | memoryview):
+        data = bytes(program)
+        if conversions.is_stablehlo(data):
+            data = conversions.from_stablehlo(data)
+        return Computation.from_serialized(data)
+    if isinstance(program, str):
+        return Computation.from_serialized(conversions.from_text(program, client))
+    if hasattr(program, "as_serialized_hlo_module_proto"):
+        return Computation.from_serialized(program.as_serialized_hlo_module_proto())
+    if hasattr(program, "compiler_ir"):
+        return Computation.from_serialized(
+            program.compiler_ir("hlo").as_serialized_hlo_module_proto()
+        )
+    if hasattr(program, "mlir_module_serialized"):
+        return Computation.from_serialized(
+            conversions.from_stablehlo(program.mlir_module_serialized)
+        )
+    raise ArgumentTypeError(
+        f"computation must be {_ACCEPTED}, got {described(program)}", hint=_advice(program)
+    )
+
+
+def _advice(program: object) -> str:
+    if hasattr(program, "lower"):
+        return "A function of jax.jit becomes a program for arguments: f.lower(x)."
+    if callable(program):
+        return (
+            "A function becomes a program for arguments: jax.jit(f).lower(x), or with a Builder "
+            "builder.build(f(builder.parameter(0, shape)))."
+        )
+    return ""
 
 
 def _parse_module(data: bytes) -> hlo_pb2.HloModuleProto | None:

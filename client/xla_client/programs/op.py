@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Never, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from xla_client.coercion.numbers import described
+from xla_client.coercion.numbers import RunValue, described
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ArgumentTypeError
@@ -23,7 +23,7 @@ Axes: TypeAlias = int | Sequence[int] | None
 """Dimension numbers, which count from the end where they are negative; None is all."""
 
 
-class Op:
+class Op(RunValue):
     """One instruction of a builder, standing for the value it will have.
 
     Operators work between Ops and between an Op and a Python or numpy scalar, which becomes a

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
 
-from xla_client.coercion.parameters import arguments_of_run
+from xla_client.coercion.parameters import arguments_of_run, parameter_class
 from xla_client.display.tables import human_bytes, records
 from xla_client.runs import run_request as runs
 from xla_client.runs.arguments import Argument, on_device
@@ -51,6 +51,7 @@ _FAULTS = XlaError, TypeError, ValueError
 """Errors of one run of a batch, its arguments included."""
 
 
+@parameter_class
 class Executable(Explainable, Generic[R]):
     """A compiled program on the server's default device.
 

@@ -11,9 +11,9 @@ import weakref
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, cast
 
+from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.display.tables import table
 from xla_client.session.buffer import Buffer, unpacked
-from xla_client.session.public_methods import brief
 from xla_client.session.session import Session
 from xla_client.transport.errors import CutOffError
 from xla_client.transport.transport import Pending
@@ -64,6 +64,7 @@ class ExecutionProfile:
         return cls(**{name: getattr(proto, name) for name in names})
 
 
+@parameter_class
 class Execution(abc.ABC, Generic[R]):
     """A run under way, from `Executable.submit` or `Pipeline.submit`.
 

@@ -2,21 +2,19 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from xla_client.coercion.parameters import arguments_of_run, ordinal
+from xla_client.coercion.parameters import arguments_of_run, ordinal, parameter_class
 from xla_client.programs.compile_options import execution_options
-from xla_client.programs.conversions import ProgramLike, as_computation
+from xla_client.programs.computation import ProgramLike, as_computation
+from xla_client.programs.conversions import ModuleConverter
 from xla_client.runs.arguments import Argument, on_device
 from xla_client.session.buffer import Buffer, unpacked
-from xla_client.session.session import device_handle
+from xla_client.session.session import Session, device_handle
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 
-if TYPE_CHECKING:
-    from xla_client.client import Client
 
-
+@parameter_class
 @dataclasses.dataclass(frozen=True, slots=True)
 class Launch:
     """One program of `Client.execute_parallel` with its arguments and its device.
@@ -30,12 +28,16 @@ class Launch:
 
 
 def execute_launches(
-    client: "Client", launches: Sequence[Launch], timeout: float | None
+    session: Session,
+    client: ModuleConverter,
+    launches: Sequence[Launch],
+    timeout: float | None,
 ) -> list[Buffer | tuple[Buffer, ...]]:
     """Compile and run programs in one call.
 
     Args:
-        client: The client whose server runs them.
+        session: The session that runs them.
+        client: Its client, which reads programs that are HLO text.
         launches: The programs with their arguments and devices.
         timeout: Seconds for each call; None for the client's own.
 
@@ -46,7 +48,6 @@ def execute_launches(
         XlaError: A program or an argument is none; the message has the number of the launch if
             there are several.
     """
-    session = client._session
     request = xla_pb2.ExecuteGraphParallelRequest()
     alive, results = [], []
     for number, launch in enumerate(launches):

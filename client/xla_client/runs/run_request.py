@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from xla_client.runs.arguments import Argument, as_literal, require_compatible, require_count
 from xla_client.runs.step_result import StepResult
@@ -17,9 +17,6 @@ from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.value_proto import fill_value, value_from_proto
-
-if TYPE_CHECKING:
-    from xla_client.pipelines.pipeline import Pipeline
 
 INLINE_BYTES = 1 << 17
 """Of the arguments that are sent along with a run; what is larger is uploaded first."""
@@ -68,13 +65,13 @@ def make_step(
     device: int,
     timeout: float | None,
     room: int = INLINE_BYTES,
-    pipeline: "Pipeline | None" = None,
+    pipeline_id: object = None,
     place: str = "",
 ) -> Step:
     """Return the step that runs an executable; small arguments go along, large ones are uploaded.
 
     `donate` are numbers of arguments to be given up: Buffers among them cannot be used after
-    the call. `room` is for what goes along, `pipeline` the one whose results may be arguments.
+    the call. `room` is for what goes along; results of the pipeline `pipeline_id` may be arguments.
     Raises InvalidArgumentError, which names the argument that does not fit and the step (`place`).
     """
     require_count(arguments, parameters)
@@ -91,7 +88,7 @@ def make_step(
                 if number in donate:
                     step.donated.append(buffer)
             elif isinstance(argument, StepResult):
-                argument.require_of(pipeline)
+                argument.require_of(pipeline_id)
                 argument.require_fit(shape)
                 message.result.step = argument.step
                 message.result.index.extend(argument.index)

@@ -1,15 +1,13 @@
 """Results of steps of a pipeline, before there are any."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from xla_client.coercion.parameters import parameter_class
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.shape import Shape
 
-if TYPE_CHECKING:
-    from xla_client.pipelines.pipeline import Pipeline
 
-
+@parameter_class
 class StepResult:
     """What a step of a pipeline will give, or an element of it: `loss, weights = p.call(...)`.
 
@@ -17,12 +15,12 @@ class StepResult:
     length, elements by number, and can be unpacked.
     """
 
-    __slots__ = ("_index", "_pipeline", "_shape", "_step")
+    __slots__ = ("_index", "_pipeline_id", "_shape", "_step")
 
     def __init__(
-        self, pipeline: "Pipeline", step: int, shape: Shape, index: tuple[int, ...] = ()
+        self, pipeline_id: object, step: int, shape: Shape, index: tuple[int, ...] = ()
     ) -> None:
-        self._pipeline = pipeline
+        self._pipeline_id = pipeline_id
         self._step = step
         self._shape = shape
         self._index = index
@@ -42,9 +40,9 @@ class StepResult:
         """The elements to descend to, from the result of the step."""
         return self._index
 
-    def require_of(self, pipeline: "Pipeline | None") -> None:
-        """Raise InvalidArgumentError unless it is of this pipeline."""
-        if self._pipeline is not pipeline:
+    def require_of(self, pipeline_id: object) -> None:
+        """Raise InvalidArgumentError unless it is of the pipeline with this identity."""
+        if self._pipeline_id is not pipeline_id:
             raise InvalidArgumentError(
                 f"the result of a step can be used in its own pipeline only, got {self!r} elsewhere"
             )
@@ -63,7 +61,7 @@ class StepResult:
     def __getitem__(self, number: int) -> "StepResult":
         parts = self._parts()
         number = range(len(parts))[number]
-        return StepResult(self._pipeline, self._step, parts[number], (*self._index, number))
+        return StepResult(self._pipeline_id, self._step, parts[number], (*self._index, number))
 
     def __iter__(self) -> Iterator["StepResult"]:
         return (self[number] for number in range(len(self._parts())))

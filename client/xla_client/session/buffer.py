@@ -9,8 +9,9 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
+from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.display.tables import human_bytes, table
-from xla_client.session.public_methods import brief, public, public_coroutine
+from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
 from xla_client.transfers.chunked import Progress
 from xla_contract.errors import InvalidArgumentError
@@ -23,6 +24,7 @@ _MESSAGE_BYTES = 1 << 18
 """The largest value that coroutines fetch by a call; others are fetched in a thread."""
 
 
+@parameter_class
 class Buffer:
     """A value on a device of the server.
 

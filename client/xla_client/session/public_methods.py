@@ -49,22 +49,6 @@ def public(method: F) -> F:
     return cast(F, call)
 
 
-def brief(method: F) -> F:
-    """Wrap a function or method that no restart concerns."""
-    parameters = Parameters(method)
-
-    @functools.wraps(method)
-    def call(*arguments: Any, **named: Any) -> Any:
-        try:
-            own = arguments[: parameters.is_method]
-            arguments, named = parameters.taken(arguments[len(own) :], named)
-            return method(*own, *arguments, **named)
-        except (XlaError, KeyboardInterrupt) as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    return cast(F, call)
-
-
 def public_coroutine(method: F) -> F:
     """Wrap a coroutine as `public` wraps a method; opening another session does not block."""
     parameters = Parameters(method)

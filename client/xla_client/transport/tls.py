@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Iterator
 from typing import Any
 
+from xla_client.coercion.parameters import parameter_class
 from xla_contract.errors import InvalidArgumentError, UnavailableError
 
 _TIMEOUT = 10.0
@@ -29,6 +30,7 @@ class TlsMaterial:
     """Empty for the host of the target."""
 
 
+@parameter_class
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tls:
     """How to speak TLS; without arguments, with servers that the system's authorities vouch for.

@@ -8,6 +8,7 @@ import grpc
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
+from xla_client.coercion.parameters import parameter_class
 from xla_client.transport.errors import cut_off, error_of, error_of_status
 from xla_client.transport.inline_stream import open_direct_stream
 from xla_client.transport.multiplexed_stream import BrokenOffError, Conversation, Exchanges
@@ -29,6 +30,7 @@ from xla_contract.literal_decoding import decode_literal_message
 from xla_contract.stubs import xla_extension_pb2
 
 ChannelCredentials: TypeAlias = grpc.ChannelCredentials
+parameter_class(grpc.ChannelCredentials)
 """Made by `grpc.ssl_channel_credentials` and its kin."""
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]

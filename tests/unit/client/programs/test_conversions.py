@@ -7,7 +7,7 @@ import pytest
 
 import xla_client as xc
 from tests.unit.client.small_programs import ONES, double
-from xla_client.programs.conversions import as_computation
+from xla_client.programs.computation import as_computation
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 
 

@@ -31,7 +31,7 @@ def test_each_argument_goes_its_way(client: xc.Client) -> None:
     result = StepResult(pipeline, 3, VECTOR, (1, 0))
     large = np.ones(LARGE.dimensions, np.float32)
     step = made(
-        client, buffer, 2 * ONES, result, large, shapes=[VECTOR] * 3 + [LARGE], pipeline=pipeline
+        client, buffer, 2 * ONES, result, large, shapes=[VECTOR] * 3 + [LARGE], pipeline_id=pipeline
     )
     assert step.message.executable.handle == 99
     kept, inline, of_step, uploaded = step.message.arguments
@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_named_with_its_place(client: xc.Client) -> None:
         with pytest.raises(InvalidArgumentError, match=rf"^step 2 \(f\): argument 1: .*{rule}"):
             made(client, ONES, argument, place="step 2 (f)")
     with pytest.raises(InvalidArgumentError, match=r"must have .*got f32\[5\] for f32\[4\]"):
-        made(client, turned, pipeline=turned._pipeline)
+        made(client, turned, pipeline_id=turned._pipeline_id)
     with pytest.raises(InvalidArgumentError, match="one argument per parameter, got 1 for"):
         made(client, ONES, shapes=[VECTOR, VECTOR])
 

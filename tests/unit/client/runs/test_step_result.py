@@ -36,7 +36,7 @@ def test_an_array_has_none(result: StepResult) -> None:
 
 
 def test_it_belongs_to_its_pipeline(client: xc.Client, result: StepResult) -> None:
-    pipeline = result._pipeline
+    pipeline = result._pipeline_id
     result.require_of(pipeline)
     result[1].require_of(pipeline)
     for other in (client.pipeline(), None):
