@@ -47,7 +47,6 @@ from xla_client.session.description import (
     ValueDescription,
 )
 from xla_client.transport.tls import Tls
-from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -72,15 +71,16 @@ from xla_contract.errors import (
     UnknownError,
     XlaError,
 )
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 
 if TYPE_CHECKING:
     from xla_client import lib, ops
     from xla_client.programs.builder import Builder
     from xla_client.programs.op import Op
-    from xla_contract.dimension_numbers import (
+    from xla_contract.types.dimension_numbers import (
         ConvolutionDimensionNumbers,
         DotDimensionNumbers,
         GatherDimensionNumbers,
@@ -181,7 +181,7 @@ _PARTS = {
             "Window",
             "WindowDimension",
         ),
-        "xla_contract.dimension_numbers",
+        "xla_contract.types.dimension_numbers",
     ),
 }
 """Names that write programs, with their modules: clients that only run programs do without."""

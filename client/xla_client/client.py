@@ -34,14 +34,14 @@ from xla_client.session.session import Session
 from xla_client.transfers.chunked import Progress
 from xla_client.transport.transport import Transport
 from xla_contract.errors import UnimplementedError
-from xla_contract.layout import Layout
-from xla_contract.shape_proto import (
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.wire.shape_proto import (
     layout_to_proto,
     program_shape_from_proto,
     shape_from_proto,
 )
-from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 _MESSAGE_BYTES = 1 << 18
 """The largest value that coroutines send by a call; others are sent in a thread."""

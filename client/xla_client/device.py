@@ -11,10 +11,10 @@ from xla_client.runs.arguments import Argument, as_literal
 from xla_client.runs.execution import Execution
 from xla_client.session.public_methods import public
 from xla_client.session.session import Session, device_handle
-from xla_contract.literal import Array
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Array
+from xla_contract.wire.shape_proto import shape_to_proto
 
 
 @parameter_class

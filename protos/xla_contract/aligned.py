@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from xla_contract.literal import Array, Literal
+from xla_contract.types.literal import Array, Literal
 
 ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""

@@ -8,8 +8,8 @@ import time
 from tests.benchmarks.programs import COMPILATIONS
 from tests.benchmarks.workloads.workload import Workload
 from tests.corpus.jax_programs import lower
-from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_contract.wire.shape_proto import program_shape_from_proto
 from xla_server.backends.backend import Executable
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation

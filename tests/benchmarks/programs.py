@@ -10,7 +10,7 @@ import numpy as np
 
 import xla_client
 from tests.benchmarks.workloads.workload import Workload
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.backend import Executable
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation

@@ -15,7 +15,7 @@ from tests.depth.chains import CHAINS, mixed, stacked
 from tests.depth.dynamic_nesting import DYNAMIC_NESTING
 from tests.depth.nesting import NESTING
 from tests.unit.codegen.compiled import on_cpu
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels

@@ -17,7 +17,6 @@ from tests.e2e.process import start_server
 from tests.e2e.shared_values import call, random_array, use
 from tests.fault.plain import until
 from xla_client.transfers.pipelined_copy import THRESHOLD
-from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     AbortedError,
     CancelledError,
@@ -25,10 +24,11 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 DEVICE_BYTES = 64 << 20
 PAGE = 4096

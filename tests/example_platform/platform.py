@@ -8,7 +8,7 @@ from typing import Unpack
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.program import WalkedProgram
 from xla_contract.errors import UnimplementedError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.backend import Device
 from xla_server.backends.compilation import Compilation
 from xla_server.backends.compiled import CompiledBackend, PlatformOptions

@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.walker import run, supported
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
 from xla_server.buffers.code import (
     CANCELLATION,

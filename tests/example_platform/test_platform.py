@@ -18,7 +18,7 @@ from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.kernels.corpora import CORPORA
 from xla_client import Builder, ops
 from xla_contract.errors import CancelledError, UnimplementedError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.app.config import Settings
 from xla_server.app.wiring import create_server
 from xla_server.backends.compiled import CompiledBackend

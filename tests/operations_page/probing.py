@@ -8,13 +8,13 @@ import numpy as np
 from xla_client import ops
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import ReceivedLiteral
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.decoding import ReceivedLiteral
 from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.engine import Engine

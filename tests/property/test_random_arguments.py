@@ -10,8 +10,8 @@ from tests.conformance.sweep.depth import drawn
 from tests.property.random_control import STEPS
 from tests.property.random_graphs import assert_alike, programs
 from tests.unit.codegen.compiled import CPU, interpreted, laid
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds

@@ -35,14 +35,14 @@ from tests.unit.sessions.runs import (
     value,
 )
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc, message_class
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.proto import literal_to_proto
+from xla_contract.wire.literals.value_proto import value_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.sessions import shared_memory

@@ -45,8 +45,8 @@ KNOWN: set[frozenset[str]] = {
     ),
     frozenset(
         {
-            "xla_contract.shape",
-            "xla_contract.shape_text",
+            "xla_contract.types.shape",
+            "xla_contract.types.text_scanner",
         }
     ),
     frozenset(

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import MAX_NESTING, shape_from_proto, shape_to_proto
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import MAX_NESTING, shape_from_proto, shape_to_proto
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
@@ -35,7 +35,7 @@ PACKAGES = [
     ROOT / "protos/xla_contract",
 ]
 
-SHAPE = "tuples in a shape: 64 nested, xla_contract.shape_proto.MAX_NESTING"
+SHAPE = "tuples in a shape: 64 nested, xla_contract.wire.shape_proto.MAX_NESTING"
 TEXT = "nesting in HLO text, which its reader limits"
 KERNEL = "nested loops and calls in one kernel, which fusion limits"
 NESTED = "quotients nested in an index of a fusion, target.fusion_tuning.Fusions.max_index_terms"
@@ -190,13 +190,16 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "xla_client/runs/run_template.py": (ONCE, {"RunTemplate.request"}),
     "xla_contract/aligned.py": (SHAPE, {"with_aligned_elements"}),
     "xla_contract/descriptors.py": (FIELDS, {"_descriptors"}),
-    "xla_contract/feed_items.py": (SHAPE, {"_fields", "array_count", "data_byte_size"}),
-    "xla_contract/linear_chunks.py": (SIZE, {"_gather"}),
-    "xla_contract/literal.py": (SHAPE, {"Literal._from_tuple", "Literal.from_numpy"}),
-    "xla_contract/literal_encoding.py": (SHAPE, {"_parts", "_pieces", "most_bytes"}),
-    "xla_contract/literal_proto.py": (SHAPE, {"_fill", "_read", "_read_tuple"}),
+    "xla_contract/wire/literals/feed_items.py": (
+        SHAPE,
+        {"_fields", "array_count", "data_byte_size"},
+    ),
+    "xla_contract/wire/literals/linear_stream.py": (SIZE, {"_gather"}),
+    "xla_contract/types/literal.py": (SHAPE, {"Literal._from_tuple", "Literal.from_numpy"}),
+    "xla_contract/wire/literals/encoding.py": (SHAPE, {"_parts", "_pieces", "most_bytes"}),
+    "xla_contract/wire/literals/proto.py": (SHAPE, {"_fill", "_read", "_read_tuple"}),
     "xla_contract/ops/rules.py": (SHAPE, {"as_dynamic"}),
-    "xla_contract/shape_proto.py": (
+    "xla_contract/wire/shape_proto.py": (
         SHAPE,
         {
             "_fill_shape",
@@ -207,8 +210,8 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "shape_from_proto",
         },
     ),
-    "xla_contract/shape_text.py": (SHAPE, {"ShapeReader.shape"}),
-    "xla_contract/value_proto.py": (
+    "xla_contract/types/text_scanner.py": (SHAPE, {"ShapeReader.shape"}),
+    "xla_contract/wire/literals/value_proto.py": (
         FIELDS,
         {"_form_of", "_found_form", "_read", "fill_value", "is_plain"},
     ),

@@ -238,7 +238,7 @@ def arguments_of_run(name: str, value: Any) -> Sequence[Any]:
 
 def layout(name: str, value: Any) -> Any:
     """Return a Layout or None."""
-    from xla_contract.layout import Layout
+    from xla_contract.types.layout import Layout
 
     if value is not None and not isinstance(value, Layout):
         raise refusal(name, "a Layout or None", value)
@@ -261,8 +261,8 @@ def layouts(name: str, value: Any) -> Any:
 
 def layout_choice(name: str, value: Any) -> Any:
     """Return a Layout, a Shape or None."""
-    from xla_contract.layout import Layout
-    from xla_contract.shape import Shape
+    from xla_contract.types.layout import Layout
+    from xla_contract.types.shape import Shape
 
     if value is not None and not isinstance(value, Layout | Shape):
         raise refusal(name, "a Layout, a Shape with layouts or None", value)

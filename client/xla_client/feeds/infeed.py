@@ -18,12 +18,12 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.feed_items import FeedItemEncoder, items_part
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.feed_items import FeedItemEncoder, items_part
+from xla_contract.wire.shape_proto import shape_to_proto
 
 _DIRECTION = extension_pb2.FEED_DIRECTION_INFEED
 

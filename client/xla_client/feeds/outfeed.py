@@ -14,12 +14,12 @@ from xla_client.feeds.state import close_request, drain_request
 from xla_client.runs.execution import Execution
 from xla_client.session.session import Session, device_handle
 from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
-from xla_contract.feed_items import FeedItemDecoder, array_count, data_byte_size
-from xla_contract.literal import Array, Nested
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Array, Nested
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.feed_items import FeedItemDecoder, array_count, data_byte_size
+from xla_contract.wire.shape_proto import shape_to_proto
 
 _DIRECTION = extension_pb2.FEED_DIRECTION_OUTFEED
 

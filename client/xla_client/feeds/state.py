@@ -4,9 +4,9 @@ import dataclasses
 
 from xla_client.display.tables import human_bytes, table
 from xla_client.session.session import device_handle
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_from_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from xla_client.lib import constants
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
-from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.shape import Shape
 
 
 @checked

@@ -4,8 +4,8 @@ from xla_client import ops
 from xla_client.lib import constants
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
 
 _BITS = {16: ElementType.U16, 32: ElementType.U32, 64: ElementType.U64}
 

@@ -16,8 +16,8 @@ from xla_client.programs.control_flow import loop_of_functions
 from xla_client.programs.functions import check_arity
 from xla_client.programs.operands import Values
 from xla_client.programs.scalars import Scalar
-from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType, ElementTypeLike
 
 
 @overload

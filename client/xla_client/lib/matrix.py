@@ -6,7 +6,7 @@ from xla_client.ops.contraction import batch_dot, matmul
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 __all__ = [
     "batch_dot",

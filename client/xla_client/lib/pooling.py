@@ -11,9 +11,9 @@ from xla_client.lib import arithmetic, constants
 from xla_client.programs.builder import Dimensions, Op, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.windows import Padding, pairs_of
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.shape import Shape
 
 
 @checked

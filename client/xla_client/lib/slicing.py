@@ -12,8 +12,8 @@ from xla_client import ops
 from xla_client.programs.builder import Dimensions, Op, as_sequence, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.operands import Operands
-from xla_contract.dimension_numbers import GatherDimensionNumbers
 from xla_contract.errors import ShapeError
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers
 
 
 @checked

@@ -6,8 +6,8 @@ from xla_client import ops
 from xla_client.lib import constants
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
 
 # Coefficients, from the highest power down, of the polynomials in M. Giles, "Approximating the
 # erfinv function" (GPU Computing Gems 2, 2011).

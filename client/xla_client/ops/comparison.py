@@ -9,8 +9,8 @@ from xla_client.coercion.records import choice
 from xla_client.programs.builder import Dimensions, Op, elementwise
 from xla_client.programs.checked import Choice, checked
 from xla_client.programs.scalars import Scalar
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.types.opcode import Opcode
 
 
 @checked

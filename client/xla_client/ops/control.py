@@ -18,12 +18,12 @@ from xla_client.programs.functions import call_computation
 from xla_client.programs.operands import ComputationLike, Operands, Values
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 _API_VERSION_ORIGINAL = 1
 

@@ -9,7 +9,7 @@ from typing import Protocol
 from xla_client.programs.builder import Dimensions, Op, elementwise
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 
 __all__ = [
     "abs",

@@ -15,9 +15,9 @@ from xla_client.ops.special_values import extreme_array, number_array
 from xla_client.programs.builder import Builder, Dimensions, Op, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 _FUNCTIONS: dict[str, Callable[[Op, Op], Op]] = {
     "add": elementwise.add,

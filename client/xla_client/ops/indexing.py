@@ -4,10 +4,10 @@ from xla_client.programs.builder import Dimensions, Op, as_sequence, builder_of,
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
 from xla_client.programs.operands import ComputationLike, Operands
-from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
-from xla_contract.opcode import Opcode
 from xla_contract.ops.gather import GatherAttributes
 from xla_contract.ops.scatter import ScatterAttributes
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -5,13 +5,13 @@ from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_client.programs.builder import Builder, Op, builder_of, promoted
 from xla_client.programs.checked import Choice, checked
 from xla_client.programs.scalars import Scalar
-from xla_contract.opcode import Opcode
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.rng_bit_generator import (
     UNSIGNED_OF_WIDTH,
     RandomAlgorithm,
     RngBitGeneratorAttributes,
 )
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -9,11 +9,11 @@ from xla_client.programs.builder import Dimensions, Op, as_sequence, builder_of,
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
 from xla_client.programs.operands import ComputationLike, Operands, Values
-from xla_contract.opcode import Opcode
 from xla_contract.ops.map import MapAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.sort import SortAttributes
 from xla_contract.ops.topk import TopKAttributes
+from xla_contract.types.opcode import Opcode
 
 
 @checked

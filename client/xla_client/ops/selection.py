@@ -6,7 +6,7 @@ from xla_client.programs.builder import Op, placed, promoted, stretch
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -5,9 +5,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Array
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array
 
 
 def number_array(number: int, element_type: ElementType) -> Array:

@@ -18,9 +18,9 @@ from xla_client.ops.indexing import gather
 from xla_client.ops.shaping import reshape, rev
 from xla_client.ops.slicing import dynamic_slice, slice
 from xla_client.programs.builder import Op
-from xla_contract.dimension_numbers import GatherDimensionNumbers
 from xla_contract.errors import ArgumentTypeError, ShapeError, XlaError
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers
+from xla_contract.types.opcode import Opcode
 
 _Slice = type(np.s_[:])  # `slice` is an operation here
 

@@ -15,9 +15,9 @@ from xla_client.programs.functions import scalar_computation
 from xla_client.programs.operands import ComputationLike, Operands, Values
 from xla_client.programs.scalars import Scalar
 from xla_client.programs.windows import PaddingLike, amounts_of, make_window
-from xla_contract.opcode import Opcode
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -20,9 +20,9 @@ from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
 from xla_client.transport.transport import Pending
 from xla_contract.errors import XlaError
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
 
 INLINE_BYTES = 1 << 20
 """Of arguments that are sent along with a pipeline; what is more is uploaded first."""

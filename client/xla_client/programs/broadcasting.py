@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,8 +20,6 @@ from xla_client.programs.op import Op
 from xla_client.programs.operands import Operands, values
 from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.broadcast import BroadcastAttributes
 from xla_contract.ops.constant import ConstantAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
@@ -32,9 +30,11 @@ from xla_contract.ops.registry import definition, infer_shape
 from xla_contract.ops.reshape import ReshapeAttributes
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import program_shape_to_proto, shape_to_proto
 
 __all__ = [
     "Builder",

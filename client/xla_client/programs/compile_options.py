@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 LayoutChoice: TypeAlias = Layout | Shape | None
 """A layout for an array, a shape with layouts for a tuple, None for what is said already."""

@@ -11,9 +11,9 @@ from xla_client.coercion.parameters import brief
 from xla_client.programs import conversions
 from xla_client.programs.conversions import ModuleConverter
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import program_shape_from_proto
 
 ProgramLike: TypeAlias = Any
 """A program in one of these forms: a Computation; a Builder, whose last instruction is the result;

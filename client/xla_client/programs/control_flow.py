@@ -11,10 +11,10 @@ from xla_client.programs.functions import Inner, as_result, begun, called, inner
 from xla_client.programs.operands import ComputationLike, Values
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.scan import ScanAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 def loop(

@@ -20,13 +20,13 @@ from xla_client.programs.computation import Computation
 from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.registry import definition
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 COPIED_BYTES = 4096
 """Constants up to this size are copied into a function that could also be handed them."""

@@ -8,9 +8,9 @@ import numpy as np
 
 from xla_client.coercion.numbers import RunValue, described
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
-from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ArgumentTypeError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.shape import Shape
 
 if TYPE_CHECKING:
     from xla_client.programs.builder import Builder

@@ -5,8 +5,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
 
 Scalar: TypeAlias = bool | int | float | complex | np.generic
 """What stands beside an Op in arithmetic."""

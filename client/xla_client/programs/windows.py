@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from xla_client.coercion.numbers import described, integers, pairs, refusal
-from xla_contract.dimension_numbers import Window, WindowDimension, dilated
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.types.dimension_numbers import Window, WindowDimension, dilated
 
 Padding: TypeAlias = Literal["same", "valid", "SAME", "VALID"]
 """valid: none. same: as much as gives ceil(size / stride) windows, the odd one behind."""

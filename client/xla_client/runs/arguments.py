@@ -8,8 +8,8 @@ from xla_client.runs.step_result import StepResult
 from xla_client.session.buffer import Buffer
 from xla_client.session.session import Session
 from xla_contract.errors import InvalidArgumentError, LostError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 
 Argument: TypeAlias = Any
 """A Buffer, a Literal, or anything numpy makes an array of; tuples for tuple parameters.

@@ -21,8 +21,6 @@ from xla_client.session.session import Session
 from xla_client.transport.errors import error_of_status
 from xla_client.transport.transport import Pending
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.literal import Array
-from xla_contract.shape import ProgramShape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_LAUNCH,
@@ -31,6 +29,8 @@ from xla_contract.stubs.xla_extension_pb2 import (
     RunBatchRequest,
     RunResult,
 )
+from xla_contract.types.literal import Array
+from xla_contract.types.shape import ProgramShape
 
 if TYPE_CHECKING:
     # Its default is what Python has from 3.13 on.

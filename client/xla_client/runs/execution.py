@@ -23,10 +23,10 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import CAPABILITY_DESCRIBE_HANDLES
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_from_proto
 
 if TYPE_CHECKING:
     # Its default is what Python has from 3.13 on.

@@ -14,7 +14,7 @@ from xla_client.session.session import Session
 from xla_client.transport.errors import error_of_status
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.varint import encode_varint
+from xla_contract.wire.varint import encode_varint
 
 MAX_RUNS = 64
 """Runs of one message: what is answered together should not be too much."""

@@ -17,7 +17,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 if TYPE_CHECKING:
     from xla_client.session.session import Session
-    from xla_contract.shape import ProgramShape
+    from xla_contract.types.shape import ProgramShape
 
 _FORMATS = {
     "text": extension_pb2.MODULE_FORMAT_TEXT,

@@ -9,9 +9,9 @@ from xla_client.runs.executable import Executable
 from xla_client.session.buffer import Buffer
 from xla_client.session.session import Session
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 Returns: TypeAlias = type[Buffer] | type[tuple[Any, ...]] | None
 """The type of a call's result; None leaves it to the program."""

@@ -11,12 +11,12 @@ from xla_client.session.buffer import Buffer
 from xla_client.session.session import Session
 from xla_contract.aligned import with_aligned_elements
 from xla_contract.errors import InvalidArgumentError, LostError
-from xla_contract.literal import Nested
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import fill_value, value_from_proto
+from xla_contract.types.literal import Nested
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import fill_value, value_from_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 
 INLINE_BYTES = 1 << 17
 """Of the arguments that are sent along with a run; what is larger is uploaded first."""

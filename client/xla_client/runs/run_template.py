@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.literal import Array
-from xla_contract.shape import Shape
-from xla_contract.value_proto import is_plain
+from xla_contract.types.literal import Array
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import is_plain
 
 
 class RunTemplate:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from xla_client.coercion.parameters import parameter_class
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 
 @parameter_class

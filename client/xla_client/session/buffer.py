@@ -15,10 +15,10 @@ from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
 from xla_client.transfers.chunked import Progress
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout
-from xla_contract.literal import Array, Literal
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import Shape
 
 _MESSAGE_BYTES = 1 << 18
 """The largest value that coroutines fetch by a call; others are fetched in a thread."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from xla_client.display.tables import human_bytes, records
 from xla_client.transport.errors import error_of_status
 from xla_contract.errors import XlaError
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

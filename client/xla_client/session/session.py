@@ -34,10 +34,6 @@ from xla_contract.errors import (
     UnavailableError,
     XlaError,
 )
-from xla_contract.literal import Literal
-from xla_contract.literal_encoding import encode_literal_message
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2, xla_pb2
 from xla_contract.stubs.xla_extension_pb2 import (
     CAPABILITY_CHUNKED_TRANSFERS,
@@ -45,6 +41,10 @@ from xla_contract.stubs.xla_extension_pb2 import (
     CloseSessionRequest,
     OpenSessionResponse,
 )
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.encoding import encode_literal_message
+from xla_contract.wire.shape_proto import shape_to_proto
 
 _PROBE_SECONDS = 1.0
 """Seconds that a call whose connection ended spends on asking what has become of the server."""

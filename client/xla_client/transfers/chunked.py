@@ -13,16 +13,6 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from xla_contract.aligned import aligned_empty
-from xla_contract.checksum import crc32
-from xla_contract.chunks import (
-    CHUNK_BYTES,
-    MAX_ENVELOPE_BYTES,
-    ChunkView,
-    check_follows,
-    encode_chunk,
-    scan_chunk,
-    view_of,
-)
 from xla_contract.errors import (
     DataLossError,
     DeadlineExceededError,
@@ -32,12 +22,22 @@ from xla_contract.errors import (
     UnavailableError,
     XlaError,
 )
-from xla_contract.linear_chunks import LinearReader, LinearWriter
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.checksum import crc32
+from xla_contract.wire.chunk_codec import (
+    CHUNK_BYTES,
+    MAX_ENVELOPE_BYTES,
+    ChunkView,
+    check_follows,
+    encode_chunk,
+    scan_chunk,
+    view_of,
+)
+from xla_contract.wire.literals.linear_stream import LinearReader, LinearWriter
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 
 THRESHOLD = 16 << 20
 """Bytes from which an array travels in chunks; one message is faster for smaller ones."""

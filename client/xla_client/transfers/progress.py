@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from xla_contract.linear_chunks import LinearReader
-from xla_contract.literal import Array, Literal
+from xla_contract.types.literal import Array, Literal
+from xla_contract.wire.literals.linear_stream import LinearReader
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Told, now and then, how many bytes have been transferred, and of how many."""

@@ -27,7 +27,6 @@ from google.protobuf.message import Message
 from xla_client.transfers.pipelined_copy import Calls, Pieces
 from xla_client.transfers.progress import Progress, watching, write_in_steps
 from xla_client.transfers.shared_memory_socket import GREETING_SECONDS, greet
-from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -35,12 +34,13 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.linear_memory import read_linear_memory, write_linear_memory
-from xla_contract.literal import Array, Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.linear_memory import read_linear_memory, write_linear_memory
+from xla_contract.wire.shape_proto import shape_to_proto
 
 SWITCH = "XLA_CLIENT_SHARED_MEMORY"
 """The environment variable that turns shared memory off, by 0."""

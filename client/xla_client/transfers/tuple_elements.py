@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from xla_client.programs.compile_options import execution_options
 from xla_client.transfers.chunked import Progress
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 
 LEAST_BYTES = 64 << 20
 """Bytes from which a tuple is worth the calls that take it apart or put it together."""

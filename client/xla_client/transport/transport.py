@@ -26,8 +26,8 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.literal_decoding import decode_literal_message
 from xla_contract.stubs import xla_extension_pb2
+from xla_contract.wire.literals.decoding import decode_literal_message
 
 ChannelCredentials: TypeAlias = grpc.ChannelCredentials
 parameter_class(grpc.ChannelCredentials)

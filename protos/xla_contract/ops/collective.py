@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.signature import exactly, listed, needs_array, same_type
-from xla_contract.replica_groups import (
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.replica_groups import (
     GroupMode,
     ReplicaGroups,
     check_groups,
@@ -17,8 +18,7 @@ from xla_contract.replica_groups import (
     read_groups,
     write_groups,
 )
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.stubs import hlo_pb2
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

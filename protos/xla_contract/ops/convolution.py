@@ -7,7 +7,12 @@ unless the window says window_reversal.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
+from xla_contract.errors import ShapeError
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.precision import decode_precision, encode_precision, product_type
+from xla_contract.ops.signature import needs_array
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     Window,
     convolution_numbers_from_proto,
@@ -15,14 +20,9 @@ from xla_contract.dimension_numbers import (
     window_from_proto,
     window_to_proto,
 )
-from xla_contract.element_type import ElementType
-from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.precision import decode_precision, encode_precision, product_type
-from xla_contract.ops.signature import needs_array
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import (
@@ -19,8 +18,9 @@ from xla_contract.ops.signature import (
     needs_array,
     one_or_tuple,
 )
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

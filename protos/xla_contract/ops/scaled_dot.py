@@ -9,12 +9,12 @@ in the place of a scale says that the operand has none.
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops import dot
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.dot import DotAttributes, infer_dot
 from xla_contract.ops.signature import needs_array
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def infer_scaled_dot(

@@ -8,13 +8,7 @@ lie inside the input is skipped.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
-    ScatterDimensionNumbers,
-    scatter_numbers_from_proto,
-    scatter_numbers_to_proto,
-)
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.gather import batch_sizes, check_batching, check_index_map
 from xla_contract.ops.signature import (
@@ -26,8 +20,14 @@ from xla_contract.ops.signature import (
     needs_array,
     one_or_tuple,
 )
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import (
+    ScatterDimensionNumbers,
+    scatter_numbers_from_proto,
+    scatter_numbers_to_proto,
+)
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

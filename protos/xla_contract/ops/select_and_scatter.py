@@ -7,9 +7,7 @@ Semantics: XLA's SelectAndScatter, the gradient of pooling. Operands are the arr
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import Window, window_from_proto, window_to_proto
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.signature import (
     check_predicate,
@@ -18,8 +16,10 @@ from xla_contract.ops.signature import (
     exactly,
     needs_array,
 )
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import Window, window_from_proto, window_to_proto
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ computation combines scalars, floating types of different precision may meet.
 
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def listed(shapes: Sequence[Shape]) -> str:

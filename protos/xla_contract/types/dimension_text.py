@@ -9,8 +9,8 @@ which the kernel names them.
 from collections.abc import Sequence
 from typing import NoReturn
 
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
 
 _FORMS = "'b01f_01io->b01f' or 'NHWC,HWIO->NHWC'"
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 
 def dimension_numbers(shape: Shape, numbers: Sequence[int]) -> tuple[int, ...]:

@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.index import memory_dimensions, memory_element_count
-from xla_contract.layout import Layout, PaddingValue
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.index import memory_dimensions, memory_element_count
+from xla_contract.types.layout import Layout, PaddingValue
+from xla_contract.types.shape import Shape
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Nested: TypeAlias = "Array | tuple[Nested, ...] | None"

@@ -10,9 +10,9 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
-from xla_contract.layout import Layout
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.layout import Layout
 
 UNBOUNDED = -(2**63)
 """The size written for a dynamic dimension with no bound."""
@@ -152,7 +152,7 @@ class Shape:
                 f'a shape is parsed from text as "f32[2,3]", got {text!r:.80} '
                 f"({type(text).__name__})"
             )
-        from xla_contract.shape_text import parse_shape
+        from xla_contract.types.text_scanner import parse_shape
 
         return parse_shape(text)
 

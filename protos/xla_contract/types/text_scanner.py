@@ -7,10 +7,10 @@ position it is about.
 import re
 from typing import NoReturn
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import COMBINED, Layout
-from xla_contract.shape import UNBOUNDED, ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import COMBINED, Layout
+from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 
 MAX_LENGTH = 1 << 20
 """The longest text that is read, in characters."""

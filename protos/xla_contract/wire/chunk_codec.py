@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs.xla_extension_pb2 import Chunk
-from xla_contract.varint import encode_varint
+from xla_contract.wire.varint import encode_varint
 
 CHUNK_BYTES = 1 << 20
 """Bytes of data in a chunk that we send."""

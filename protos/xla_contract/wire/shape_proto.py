@@ -9,11 +9,11 @@ over where they do not (rank, DENSE format).
 import functools
 from typing import Any
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout, PaddingValue
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout, PaddingValue
+from xla_contract.types.shape import ProgramShape, Shape
 
 MAX_NESTING = 64
 """How deep tuples may nest in a message; protobuf itself stops at 100 messages."""

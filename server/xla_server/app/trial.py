@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import UnimplementedError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Backend, Execution
 from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.dump import Dump

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.buffers.assignment import MemoryUse

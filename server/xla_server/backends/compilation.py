@@ -5,7 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Protocol
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.assignment import Assignment, assign
 from xla_server.buffers.code import Code
 from xla_server.buffers.work import ProgramWork, work_of, work_once

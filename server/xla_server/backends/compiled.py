@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, TypedDict
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
-from xla_contract.shape import ProgramShape
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device
 from xla_server.backends.compilation import Compilation, compile_module
 from xla_server.backends.compiled_executable import CompiledExecutable

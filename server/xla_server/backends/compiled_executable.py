@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.device_buffer import DeviceBuffer, Memory
 from xla_server.backends.dump import Dump

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.backends.backend import Device
 from xla_server.backends.compilation import Compilation
 from xla_server.backends.compiled import CompiledBackend, PlatformOptions

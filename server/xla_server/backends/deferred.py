@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 
 from xla_contract.errors import InternalError, InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape
 from xla_server.backends.backend import Backend, Buffer, Device, Executable
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.host_buffer import HostBuffer

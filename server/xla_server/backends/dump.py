@@ -3,8 +3,8 @@
 import itertools
 import logging
 
-from xla_contract.opcode import Opcode
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import DumpFormat, DumpOptions
 from xla_server.buffers.assignment import Assignment

@@ -14,8 +14,8 @@ from typing import Unpack, cast
 import numpy as np
 
 from xla_contract.errors import InternalError, XlaError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import ProgramShape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.dump import Dump, constant_bytes

@@ -10,8 +10,8 @@ import numpy as np
 from xla_contract import malloc
 from xla_contract.aligned import ALIGNMENT, aligned_empty
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Device
 from xla_server.ops.bounds import filled
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape
 from xla_server.backends.backend import Buffer, Device, Execution, Profile
 from xla_server.backends.dump import Dump, constant_bytes
 from xla_server.backends.dump_directory import DumpDirectory, DumpFiles

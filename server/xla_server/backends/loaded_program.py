@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Self
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.buffers.assignment import MemoryUse, Place
 from xla_server.buffers.code import Code, Row

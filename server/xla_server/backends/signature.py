@@ -6,8 +6,8 @@ from typing import TypeVar
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.backend import Buffer
 from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.host_buffer import HostBuffer

@@ -8,7 +8,7 @@ overlap.
 import dataclasses
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
 from xla_server.buffers.liveness import analyse, interference, members
 

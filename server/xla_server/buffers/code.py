@@ -7,7 +7,7 @@ sequence and the executor needs no stack.
 import dataclasses
 from typing import Any, Protocol, TypeAlias
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cost import Cost
 from xla_server.ir.module import HloInstruction
 from xla_server.target.loop_tuning import Chunks

@@ -10,7 +10,7 @@ from typing import cast
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.signature import check_predicate, check_takes, exactly
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import Attribute, parse_attributes
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 
 PREFIX = {
     ElementType.F32: "s",

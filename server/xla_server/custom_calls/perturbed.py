@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls.batched import MATRIX, VECTOR, Call, Kernel, Matrix
 from xla_server.custom_calls.solvers import tridiagonal_shapes
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.custom_calls.lapack import PREFIX, asked
 
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import Attribute
 from xla_server.custom_calls.batched import MATRIX, VECTOR, Call, Kernel, Matrix
 from xla_server.custom_calls.factorizations import (

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls.batched import MATRIX, STATUS, VECTOR, Call, Kernel, Matrix
 from xla_server.custom_calls.lapack import blas_routine, routine
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls.batched import MATRIX, STATUS, Call, Kernel, Matrix
 from xla_server.custom_calls.lapack import asked, routine
 

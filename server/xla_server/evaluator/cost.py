@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.opcode import Opcode
 from xla_contract.ops.ragged_dot import RaggedMode
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE, TRANSCENDENTAL
 

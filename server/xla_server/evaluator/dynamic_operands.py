@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import BINARY
 from xla_contract.ops.reshape import groups
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled, stretched
 from xla_server.ops.evaluation import Array

@@ -11,9 +11,9 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fitted
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

@@ -4,7 +4,7 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels
 from xla_server.evaluator.feeds import Feeds

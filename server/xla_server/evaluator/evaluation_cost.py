@@ -6,7 +6,7 @@ combines every element with an accumulator, so n elements are n combinations and
 
 import math
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.cost import ONE_FLOP, Cost, instruction_cost
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

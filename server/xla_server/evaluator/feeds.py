@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from xla_contract.errors import FailedPreconditionError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 

@@ -10,8 +10,8 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE

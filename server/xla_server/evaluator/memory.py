@@ -8,8 +8,8 @@ import contextlib
 from pathlib import Path
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 LARGE = 32 * 2**20
 """Bytes from which a value is worth a look; the look takes as long as copying some KiB."""

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.memory import NO_MEMORY_OF_THEIR_OWN
 from xla_server.evaluator.plan import Plan, Plans, Step
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

@@ -11,7 +11,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator import lifted
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, NoChannels, OwnChannels

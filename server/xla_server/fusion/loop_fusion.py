@@ -10,9 +10,9 @@ import itertools
 import math
 from collections.abc import Collection
 
-from xla_contract.dimension_numbers import Window
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.types.dimension_numbers import Window
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.fused_body import FusedBody
 from xla_server.fusion.fusible import (
     COSTLY,

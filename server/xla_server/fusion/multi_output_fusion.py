@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_fusible, is_trivial
 from xla_server.fusion.index_maps import scalars

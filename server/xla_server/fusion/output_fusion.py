@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Collection
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.fusion.levels import levels_from_parameters

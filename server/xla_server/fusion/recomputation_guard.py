@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.fused_body import FusedBody, replace

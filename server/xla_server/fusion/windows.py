@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner
 from xla_server.passes.tree_reduction import neutral_of

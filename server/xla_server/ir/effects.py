@@ -1,6 +1,6 @@
 """What instructions do besides giving their results."""
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 
 SIDE_EFFECTS = frozenset(

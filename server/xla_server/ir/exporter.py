@@ -1,11 +1,11 @@
 """HloModule -> HloModuleProto, as XLA writes it today."""
 
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_server.ir.decoration import copy_fields, present_fields
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 

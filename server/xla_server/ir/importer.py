@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.opcode import VARIADIC, Opcode
 from xla_contract.ops.definition import AnyDefinition
 from xla_contract.ops.registry import definition
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
+from xla_contract.types.opcode import VARIADIC, Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_server.ir.decoration import decoration_of, present_fields
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 

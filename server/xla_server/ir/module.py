@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xla_contract.ops.all_gather import AllGatherAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collective import alone_or_tuple, my_number, only_one, require_alone
 from xla_server.ops.evaluation import Frame, Value

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 

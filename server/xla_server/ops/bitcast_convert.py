@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.bitcast_convert import width
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 from xla_server.ops.numeric import Array

@@ -11,8 +11,8 @@ import numpy as np
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collective import Participants
-from xla_contract.replica_groups import GroupMode
-from xla_contract.shape import Shape
+from xla_contract.types.replica_groups import GroupMode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Frame, Value
 

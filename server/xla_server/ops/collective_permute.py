@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xla_contract.ops.collective_permute import CollectivePermuteAttributes
-from xla_contract.replica_groups import group_mode
+from xla_contract.types.replica_groups import group_mode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collective import alone_or_tuple, my_number, only_one, zeros
 from xla_server.ops.evaluation import Frame, Value

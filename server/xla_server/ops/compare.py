@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.complex_functions import from_parts
 from xla_server.ops.evaluation import Frame, Value

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import cast
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType
 from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.products import compute_type, matrix_product, to_result

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ROWS, KernelForm
 from xla_server.ops.evaluation import Evaluator, Frame, Value

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.dimension_numbers import PaddingDimension
 from xla_contract.ops.pad import PadAttributes
+from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import UNDEFINED
+from xla_contract.types.opcode import Opcode
 from xla_server.ops import elementwise
 from xla_server.ops.all_gather import evaluate_all_gather, evaluate_all_gather_start
 from xla_server.ops.all_reduce import evaluate_all_reduce

@@ -5,8 +5,8 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.convert import converted
 from xla_server.ops.dot import product

@@ -6,9 +6,9 @@ reductions, one of values and one of indices, can be done many elements at a tim
 
 import ml_dtypes
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection, ComparisonType
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.build import count, splat
 from xla_server.passes.edit import Editor, users

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass, Rule

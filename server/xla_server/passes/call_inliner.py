@@ -1,7 +1,7 @@
 """call and fusion instructions replaced by what they call."""
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass

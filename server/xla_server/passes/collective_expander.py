@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import Participants
-from xla_contract.replica_groups import group_mode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import group_mode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import EditorRule, RewritePass

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.build import combiner
 from xla_server.passes.edit import Editor, users

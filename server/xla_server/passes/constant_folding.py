@@ -1,9 +1,9 @@
 """Operations on constants done once, by the evaluators, when the program is compiled."""
 
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass

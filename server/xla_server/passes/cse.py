@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rewrite

@@ -1,9 +1,9 @@
 """Custom calls that say what operations say: TopK, ApproxTopK, and markers of placement."""
 
 from xla_contract.errors import XlaError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.sort import SortAttributes
 from xla_contract.ops.topk import TopKAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls import approximate_topk, markers
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.ir.module import HloInstruction

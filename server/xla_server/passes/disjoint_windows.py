@@ -2,8 +2,8 @@
 
 import math
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import TargetRewritePass

@@ -4,10 +4,10 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
 from xla_server.passes.dot_types import has_packing_kernel, is_in_order, is_narrow_product

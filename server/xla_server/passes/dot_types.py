@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import Capability
 

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.broadcast import BroadcastAttributes
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
 from xla_contract.ops.constant import ConstantAttributes
@@ -22,7 +19,10 @@ from xla_contract.ops.reshape import ReshapeAttributes
 from xla_contract.ops.slice import SliceAttributes
 from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls import random_state
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

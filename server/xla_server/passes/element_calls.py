@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.lifted import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice

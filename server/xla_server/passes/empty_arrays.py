@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.build import is_empty

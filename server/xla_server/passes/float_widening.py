@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.convolution import ConvolutionAttributes
 from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.wide_reducer import widened
 from xla_server.passes.build import combiner

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.effects import acts
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.passes.list_scheduling import SoftDependence, schedule

@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from xla_contract.errors import XlaError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE

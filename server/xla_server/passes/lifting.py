@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.map import MapAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import literal_of

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.build import splat
 from xla_server.passes.edit import Editor, rearrange, renew_operands

@@ -1,6 +1,6 @@
 """opt-barrier removed once the passes that it restricts have run."""
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dot import DotAttributes, free_dimensions
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.ragged_dot import RaggedMode
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass

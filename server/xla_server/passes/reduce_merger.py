@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.build import combiner, splat
 from xla_server.passes.edit import Editor, users

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Collection
 from typing import ClassVar
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rewrite
 from xla_server.target.target import Target

@@ -2,12 +2,12 @@
 
 import math
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.ops.rng import RandomDistribution
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls import random_state
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng import (

@@ -7,10 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.build import splat

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner, count, splat
 from xla_server.passes.edit import Editor

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.opcode import Opcode
 from xla_contract.ops.iota import IotaAttributes
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner, splat
 from xla_server.passes.edit import Editor

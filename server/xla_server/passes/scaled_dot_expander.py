@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.scaled_dot import wider_type
 from xla_server.passes.edit import Editor

@@ -1,7 +1,7 @@
 """scan as a while loop that reads and writes one slice each time."""
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice
 from xla_server.passes.edit import Editor

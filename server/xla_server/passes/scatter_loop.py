@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice

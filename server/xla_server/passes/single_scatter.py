@@ -1,9 +1,9 @@
 """A scatter of one window written as the update of a box."""
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
 from xla_server.passes.edit import Editor

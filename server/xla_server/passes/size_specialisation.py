@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from xla_contract.errors import XlaError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fitted
 from xla_server.evaluator.dynamic_shapes import (
     ANY_SIZE,

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
-from xla_contract.opcode import Opcode
 from xla_contract.ops.pad import PadAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled, part_of, stretched, whole_of
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled
 from xla_server.ops.evaluation import TOKEN

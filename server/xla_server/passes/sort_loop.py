@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.iota import IotaAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.edit import Editor

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass

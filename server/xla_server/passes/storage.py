@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
 
 _FIRST_OPERAND = frozenset(

@@ -8,9 +8,9 @@ simplifier for reductions to vectors and scalars.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.dot_types import has_packing_kernel, is_in_order
 from xla_server.passes.edit import Editor, users

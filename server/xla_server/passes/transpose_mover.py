@@ -5,7 +5,7 @@ the outer transpose moves through the multiplication and meets the inner ones. E
 transposed once, or not at all where the two cancel.
 """
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.edit import Editor, users

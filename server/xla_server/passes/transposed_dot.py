@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.edit import Editor, users
 from xla_server.passes.rewrite_pass import RewritePass, Rule

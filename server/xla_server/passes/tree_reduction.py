@@ -5,9 +5,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import combiner, count
 from xla_server.passes.edit import Editor

@@ -1,6 +1,6 @@
 """Reductions of several arrays at once that have nothing to do with each other, taken apart."""
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
 from xla_server.passes.edit import Editor, users

@@ -1,6 +1,6 @@
 """Loops that never turn, turn once or a few times, written without a loop."""
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.call_inliner import copied, drop_unused

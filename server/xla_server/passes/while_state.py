@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Iterable
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.effects import has_side_effect
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.edit import Editor, rearrange, rewrite, users

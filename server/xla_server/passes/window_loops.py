@@ -5,14 +5,14 @@ Each turn takes what lies under one element of the window, at all positions at o
 
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension, Window
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.pad import PadAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension, Window
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.build import count
 from xla_server.passes.counted_loop import Values, counted_loop, read_slice, write_slice

@@ -7,18 +7,18 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.feed_items import (
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.feed_items import (
     FeedItemDecoder,
     FeedItemEncoder,
     array_count,
     data_byte_size,
     items_part,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
-from xla_contract.stubs import xla_data_pb2
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.errors import status_proto_of

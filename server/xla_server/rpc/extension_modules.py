@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape_proto import program_shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.shape_proto import program_shape_to_proto
 from xla_server.backends.options import DumpFormat, Pattern
 from xla_server.buffers.work import Work
 from xla_server.evaluator.cancellation import Cancellation

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import fill_value
+from xla_contract.wire.literals.value_proto import fill_value
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.errors import status_proto_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.messages import data_handles

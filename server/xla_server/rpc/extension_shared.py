@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import XlaError
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.messages import shape_in
 from xla_server.rpc.methods import Row, Unary

@@ -4,12 +4,12 @@ import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.chunks import ChunkView, encode_chunk, scan_chunk, view_of
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import ChunkView, encode_chunk, scan_chunk, view_of
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.messages import shape_in
 from xla_server.rpc.methods import Row, Streaming, Unary

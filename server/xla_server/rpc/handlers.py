@@ -19,7 +19,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.parsed_size import SMALL_BYTES, require_parsable
+from xla_contract.wire.literals.parsed_size import SMALL_BYTES, require_parsable
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.callers import Callers
 from xla_server.rpc.calls import Calls

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import Message
 
-from xla_contract.literal import Literal
-from xla_contract.literal_encoding import encode_literal_message, most_bytes
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.encoding import encode_literal_message, most_bytes
 from xla_server.rpc.answer_turns import ANSWER_TURNS
 from xla_server.sessions.answer_memory import AnswerRoom, SessionAnswers
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_from_proto
 from xla_server.backends.backend import Profile
 
 

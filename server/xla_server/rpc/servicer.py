@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import XlaError
-from xla_contract.layout import Layout
-from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
-from xla_contract.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.wire.literals.decoding import LiteralMessage, decode_literal_message
+from xla_contract.wire.shape_proto import layout_from_proto, shape_from_proto, shape_to_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer
 from xla_server.rpc.extension_feeds import answering

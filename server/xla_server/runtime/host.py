@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.environment import Environment
 from xla_server.ir.module import HloInstruction
 

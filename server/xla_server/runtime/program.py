@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
 from xla_server.buffers.code import Code, HostThunk, Row, Value
 from xla_server.buffers.work import ProgramWork

@@ -27,7 +27,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_contract.literal import Array
+from xla_contract.types.literal import Array
 from xla_server.sessions.free_list import FreeList
 
 _POPULATE_WRITE = 23

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import Channels, require_shape
 from xla_server.ops.evaluation import Value

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import program_shape_from_proto
 from xla_server.backends.host_buffer import literal_of
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Buffer
 from xla_server.sessions.device_memory import DeviceMemory
 from xla_server.sessions.handles import HandleFactory, HandleKind, HandleTable

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, NotFoundError, XlaError
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.sessions.executions import LaunchedExecution, executions_of
 from xla_server.sessions.handles import HandleKind
 from xla_server.sessions.pending import PendingValue

@@ -3,15 +3,15 @@
 import contextlib
 from collections.abc import Iterator
 
-from xla_contract.checksum import crc32
-from xla_contract.chunks import CHUNK_BYTES, MAX_ENVELOPE_BYTES, ChunkView
 from xla_contract.errors import (
     OutOfRangeError,
     UnimplementedError,
 )
-from xla_contract.linear_chunks import LinearReader
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.checksum import crc32
+from xla_contract.wire.chunk_codec import CHUNK_BYTES, MAX_ENVELOPE_BYTES, ChunkView
+from xla_contract.wire.literals.linear_stream import LinearReader
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.records import checked_layout, present
 from xla_server.sessions.service import XlaService

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
-from xla_contract.shape import ProgramShape
+from xla_contract.types.shape import ProgramShape
 from xla_server.backends.backend import Executable
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.sessions.feed_waiters import Waiter, Waiting
 
 

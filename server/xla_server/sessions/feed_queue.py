@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError, XlaError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feed_explanations import (
     Place,

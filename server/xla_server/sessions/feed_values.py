@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.ops.evaluation import Array, Value
 from xla_server.sessions.feed_waiters import Item
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from xla_contract.errors import XlaError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ops.evaluation import Array
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from xla_contract.errors import AbortedError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.feed_queue import FeedQueue

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.parsed_size import require_parsable
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.literals.parsed_size import require_parsable
+from xla_contract.wire.shape_proto import shape_from_proto
 from xla_server.backends.dump import constant_bytes
 from xla_server.backends.options import DumpFormat
 from xla_server.evaluator.cancellation import Cancellation

@@ -17,8 +17,8 @@ from xla_contract.errors import (
     InvalidArgumentError,
     XlaError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feed_queue import MAX_FRONT, FeedQueue
 from xla_server.sessions.feed_values import literal_of, outfeed_arrays

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from xla_contract.errors import XlaError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Buffer
 
 

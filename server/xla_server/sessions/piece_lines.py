@@ -20,8 +20,8 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_contract.literal import Array
 from xla_contract.piece_line import wait_for_bytes
+from xla_contract.types.literal import Array
 from xla_server.evaluator.cancellation import Cancellation
 
 MAX_LINES = 16

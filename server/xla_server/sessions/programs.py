@@ -5,9 +5,9 @@ import hashlib
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_server.backends.backend import Device
 from xla_server.backends.options import CompileOptions, DumpOptions
 from xla_server.ir.importer import import_module

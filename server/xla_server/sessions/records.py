@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Profile
 from xla_server.sessions.caller_shares import EVERYTHING, CallerShares
 from xla_server.sessions.devices import DeviceHandle

@@ -12,8 +12,8 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Buffer, Device, Executable, Execution, Profile
 from xla_server.backends.dump_directory import DumpFiles
 from xla_server.backends.options import CompileOptions

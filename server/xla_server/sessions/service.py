@@ -18,11 +18,11 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import ReceivedLiteral
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.decoding import ReceivedLiteral
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost

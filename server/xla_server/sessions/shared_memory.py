@@ -13,13 +13,13 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.linear_memory import (
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.wire.literals.linear_memory import (
     is_row_major,
     literal_in_memory,
     read_linear_memory,
     write_linear_memory,
 )
-from xla_contract.shape import UNBOUNDED, Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.runtime.blocks import block_size
 from xla_server.sessions.arena import Arena

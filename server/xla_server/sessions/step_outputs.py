@@ -4,10 +4,10 @@ import dataclasses
 import functools
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_from_proto
 from xla_server.backends.backend import Buffer
 from xla_server.sessions.donations import Path
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_server.backends.backend import Buffer, Device, Profile
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.data import Reservation

@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable
 
-from xla_contract.checksum import crc32
-from xla_contract.chunks import ChunkView, check_follows
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -12,8 +10,10 @@ from xla_contract.errors import (
     InvalidArgumentError,
     XlaError,
 )
-from xla_contract.linear_chunks import LinearWriter
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
+from xla_contract.wire.checksum import crc32
+from xla_contract.wire.chunk_codec import ChunkView, check_follows
+from xla_contract.wire.literals.linear_stream import LinearWriter
 from xla_server.backends.backend import Device
 from xla_server.sessions.data import Reservation
 from xla_server.sessions.service import XlaService

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xla_contract.chunks import ChunkView, check_follows
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -25,8 +24,9 @@ from xla_contract.errors import (
     UnavailableError,
     XlaError,
 )
-from xla_contract.linear_chunks import LinearWriter
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import ChunkView, check_follows
+from xla_contract.wire.literals.linear_stream import LinearWriter
 from xla_server.backends.backend import Device
 from xla_server.evaluator.memory import LARGE, require_bytes
 from xla_server.runtime.blocks import block_size

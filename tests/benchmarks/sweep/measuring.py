@@ -17,7 +17,7 @@ from tests.benchmarks.sweep.catalogue import program
 from tests.benchmarks.sweep.comparing import verdict
 from tests.benchmarks.sweep.program import Program
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels

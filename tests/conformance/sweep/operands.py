@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 
 from tests.conformance.sweep import drawing
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 
 SIX_BITS = (E.F6E2M3FN, E.F6E3M2FN)
 ONE_BIT = (E.S1, E.U1)

@@ -16,8 +16,8 @@ from xla_client import ops
 from xla_client.lib import sorting
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
 

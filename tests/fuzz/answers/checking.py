@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.answers.judge import Judgement, judge
-from xla_contract.opcode import Opcode
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.builtin import BUILTIN
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels, OwnChannels

@@ -12,10 +12,10 @@ from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import Subject
 from tests.processors import TARGET
 from tests.unit.passes.passing import leaves, tame
-from xla_contract.element_type import ElementType
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
 from xla_server.backends.compilation import compile_module, steps_of
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.options import CompileOptions

@@ -6,7 +6,7 @@ import pytest
 from tests.corpus.hlo_text import VECTOR_LOOP
 from tests.processors import HOST, TARGET
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.backend import Device
 from xla_server.backends.compilation import Compilation
 from xla_server.backends.compiled import CompiledBackend

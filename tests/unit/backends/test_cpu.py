@@ -12,9 +12,9 @@ import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP
 from xla_contract.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Execution, Profile
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.dump_directory import DumpDirectory

@@ -9,7 +9,7 @@ from tests.unit.codegen.compiled import CPU, built
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.evaluator.cancellation import Cancellation

@@ -13,7 +13,6 @@ from tests.conformance.examples import ADD, Example
 from tests.unit.codegen.compiled import CPU
 from tests.unit.evaluator.test_dynamic_shapes import CASES, LINE, REFUSED, sized, zero
 from xla_client import Builder, Op, Shape, ops
-from xla_contract.element_type import ElementType as E
 from xla_contract.errors import (
     CancelledError,
     InternalError,
@@ -22,9 +21,10 @@ from xla_contract.errors import (
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.backends import dynamic_executable, sized_programs
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.dynamic_executable import DynamicExecutable

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.unit.codegen.compiled import laid
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels

@@ -11,8 +11,8 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     ShapeError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.backend import Backend, Buffer, Device, Executable
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.interpreter import Interpreter, InterpreterExecutable

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.processors import HOST
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.preparation import Preparation, by_likelihood

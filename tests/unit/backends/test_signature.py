@@ -8,8 +8,8 @@ import pytest
 from tests.unit.codegen.compiled import CPU
 from xla_client.programs.builder import Builder
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.backend import Device
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.host_buffer import HostBuffer

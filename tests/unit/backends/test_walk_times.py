@@ -12,8 +12,8 @@ from tests.conformance.examples import ADD, Example
 from tests.unit.backends.test_dynamic_executable import executed, module_of
 from tests.unit.evaluator.test_dynamic_shapes import LINE, zero
 from xla_client import Op, ops
-from xla_contract.element_type import ElementType as E
-from xla_contract.literal import Literal
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.literal import Literal
 from xla_server.backends import walk_times
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.dump_directory import DumpDirectory

@@ -14,8 +14,8 @@ from xla_contract.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from xla_contract.layout import Layout
-from xla_contract.shape import Shape
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import Shape
 
 MATRIX = np.arange(6, dtype=np.int32).reshape(2, 3)
 

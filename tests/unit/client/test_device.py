@@ -13,8 +13,8 @@ from xla_contract.errors import (
     InvalidArgumentError,
     UnimplementedError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 
 
 def doubling() -> xc.Computation:

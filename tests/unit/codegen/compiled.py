@@ -7,10 +7,10 @@ import numpy as np
 
 from tests.conformance.oracle import assert_equal_bits
 from xla_client.programs.builder import Builder, Op
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.backends.cpu import Cpu
 from xla_server.backends.options import DEFAULTS, CompileOptions
 from xla_server.buffers.assignment import Assignment

@@ -13,8 +13,8 @@ from tests.conformance.sweep.depth import FULL
 from tests.corpus.jax_programs import lower
 from tests.corpus.jax_vocabulary import GROUPS, Group
 from tests.unit.codegen.compiled import CPU, imported
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.backends.compilation import compile_module
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_host

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numba import types
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError, ShapeError, UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import CustomCallAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.custom_calls.builtin import BUILTIN, builtin_registry
 from xla_server.custom_calls.registry import Registry
 from xla_server.evaluator.plan import Plans

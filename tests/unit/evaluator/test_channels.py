@@ -5,8 +5,8 @@ import pytest
 
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import FailedPreconditionError, ResourceExhaustedError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import MAX_ITEMS, NoChannels, OwnChannels, channel_ends
 from xla_server.evaluator.plan import make_plan

@@ -5,11 +5,11 @@ import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from tests.corpus.jax_cases import CASES
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.cost import Cost, _valid_positions, module_cost
 from xla_server.ir.importer import import_module
 

@@ -9,14 +9,14 @@ import pytest
 from tests.conformance.examples import ADD, Example, assert_gives, result_of
 from xla_client import Builder, Op, Shape, ops
 from xla_client.lib import constants
-from xla_contract.dimension_numbers import (
+from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
 )
-from xla_contract.element_type import ElementType as E
-from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from xla_contract.literal import Literal
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.literal import Literal
 from xla_server.evaluator import plan
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.run import has_shape

@@ -3,8 +3,8 @@ import pytest
 
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.evaluator import memory
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module

@@ -15,8 +15,8 @@ from xla_contract.errors import (
     ShapeError,
     UnavailableError,
 )
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.evaluator import plan as plan_module
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.plan import Plans

@@ -9,8 +9,8 @@ import numpy as np
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloModule

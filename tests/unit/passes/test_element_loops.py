@@ -6,7 +6,7 @@ import pytest
 
 from tests.corpus import hlo_programs
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.rules import RULES
 from xla_server.ir.module import HloModule
 from xla_server.passes.element_calls import TRACED, Formulas

@@ -12,9 +12,9 @@ from tests.unit.ops import test_ragged_dot as ragged_dots
 from tests.unit.ops import test_scan as scans
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.ragged_dot import RaggedDotAttributes
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.passes.batch_norm_expander import BatchNormExpander

@@ -1,7 +1,7 @@
 """Passes that replace instructions one by one."""
 
 from tests.unit.passes.passing import imported
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.edit import Editor
 from xla_server.passes.rewrite_pass import RewritePass

@@ -8,10 +8,10 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import CPU
 from tests.unit.passes.passing import assert_kept, imported, leaves, opcodes, passed, stated
-from xla_contract.element_type import ElementType as E
-from xla_contract.literal import Literal
 from xla_contract.ops.rng import RandomDistribution
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.feeds import NoFeeds

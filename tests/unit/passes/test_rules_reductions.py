@@ -9,7 +9,7 @@ from tests.conformance.oracle import assert_equal_bits, run_on_xla
 from tests.corpus.hlo_text import parse_hlo
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 from xla_server.ir.module import HloModule
 from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
 from xla_server.passes.fixpoint import Fixpoint

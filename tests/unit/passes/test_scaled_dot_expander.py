@@ -9,9 +9,9 @@ from tests.unit.codegen.compiled import both
 from tests.unit.passes.passing import assert_kept, opcodes, passed
 from xla_client import ops
 from xla_client.programs.builder import Builder, Op
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 from xla_server.ir.importer import import_module
 from xla_server.passes.scaled_dot_expander import ScaledDotExpander
 

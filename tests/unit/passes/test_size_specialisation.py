@@ -10,10 +10,10 @@ from tests.conformance.examples import ADD, Example
 from tests.unit.evaluator.test_dynamic_shapes import CASES, LINE, sized, zero
 from tests.unit.passes.passing import opcodes
 from xla_client import Builder, Op, Shape, ops
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.plan import make_plan
 from xla_server.evaluator.run import evaluate

@@ -1,5 +1,5 @@
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.text.parser import parse_module
 from xla_server.passes.static_sizes import StaticSizes
 

@@ -1,7 +1,7 @@
 """Buffers of computations: aliases, readers and in-place writes."""
 
 from tests.unit.passes.passing import imported
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
 from xla_server.passes.storage import Storage, storage_of
 

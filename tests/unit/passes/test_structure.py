@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.verifier import verify
 from xla_server.passes.call_inliner import (
     MOST_INSTRUCTIONS,
@@ -139,7 +139,7 @@ class TestEditor:
 
     @pytest.mark.parametrize("opcode", [Opcode.ADD, Opcode.MULTIPLY])
     def test_computations_made_are_no_part_of_what_is_rewritten(self, opcode: Opcode) -> None:
-        from xla_contract.element_type import ElementType
+        from xla_contract.types.element_type import ElementType
         from xla_server.passes.build import combiner
 
         editor = Editor(stated(["f32[]"], "f32[] add(x0, o)"))

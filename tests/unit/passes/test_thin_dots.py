@@ -4,7 +4,7 @@ import pytest
 
 from tests.processors import TARGET
 from tests.unit.passes.passing import stated
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.passes.thin_dots import ThinDot, thin_dot
 
 TUNING = TARGET.tuning.thin_dots

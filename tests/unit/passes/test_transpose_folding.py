@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
 from xla_server.passes.transpose_folding import TransposeFolding
 

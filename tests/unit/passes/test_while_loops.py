@@ -7,7 +7,7 @@ import pytest
 
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.passes.conditional_simplifier import ConditionalSimplifier
 from xla_server.passes.constant_folding import ConstantFolding

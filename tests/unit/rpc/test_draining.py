@@ -17,12 +17,12 @@ from tests.e2e.feed_programs import COUNT, relay
 from tests.fault.plain import RPCS_BY_NAME, Plain, Stream, ends_unavailable, until
 from tests.fault.raw_peer import HEADERS, RawPeer
 from tests.unit.sessions.runs import run_request, step
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.proto import literal_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc import draining as draining_module

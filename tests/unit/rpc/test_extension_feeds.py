@@ -11,12 +11,12 @@ import pytest
 from google.rpc import status_pb2
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import value_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_feeds import ROWS

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.sessions.runs import DOUBLE, PAIR, compiled, run_request, step, value
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto
+from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_run import ROWS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import ReceivedLiteral
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.decoding import ReceivedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.evaluator.cancellation import Cancellation

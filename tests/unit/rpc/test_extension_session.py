@@ -23,9 +23,9 @@ from xla_contract.errors import (
     NotFoundError,
     UnauthenticatedError,
 )
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc import extension_session

@@ -22,11 +22,11 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_shared import ROWS

@@ -6,12 +6,12 @@ import types
 import numpy as np
 import pytest
 
-from xla_contract.chunks import encode_chunk, scan_chunk
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
-from xla_contract.literal import Literal
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.chunk_codec import encode_chunk, scan_chunk
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_transfers import ROWS

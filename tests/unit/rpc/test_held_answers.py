@@ -13,8 +13,8 @@ from google.protobuf.message import Message
 from tests.unit.rpc.fixed_caller import CALLER, always
 from xla_contract.descriptors import RPCS
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc import held_answers

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.backend import Profile
 from xla_server.rpc.messages import data_handles, fill_profile, profile_to_proto, shape_in
 

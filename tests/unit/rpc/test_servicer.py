@@ -10,10 +10,10 @@ import pytest
 
 from xla_contract.descriptors import RPCS
 from xla_contract.errors import CancelledError, InvalidArgumentError
-from xla_contract.literal_decoding import decode_literal_message
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.decoding import decode_literal_message
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.deferred import Answer

@@ -10,7 +10,7 @@ import pytest
 
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels

@@ -7,7 +7,7 @@ from tests.unit.codegen.compiled import built
 from xla_client import Shape, ops
 from xla_client.programs.builder import Builder, Op
 from xla_contract.errors import CancelledError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from xla_client import Builder, Computation, Shape, ops
-from xla_contract.literal import Literal
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.value_proto import value_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.engine import Engine

@@ -20,7 +20,7 @@ from tests.unit.sessions.runs import (
 )
 from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto
+from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_run import run_in_place
 from xla_server.sessions.batch import Batch, RunOne

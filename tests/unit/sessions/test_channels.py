@@ -10,7 +10,7 @@ from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels
 from xla_server.sessions.channels import CallChannels, ChannelQueues, ChannelType, ServerChannels

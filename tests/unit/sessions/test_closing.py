@@ -19,11 +19,11 @@ from tests.unit.sessions.runs import (
     step,
     value,
 )
-from xla_contract.chunks import ChunkView
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import ReceivedLiteral
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import ChunkView
+from xla_contract.wire.literals.decoding import ReceivedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_run import run_in_place

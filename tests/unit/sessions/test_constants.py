@@ -13,11 +13,11 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnimplementedError,
 )
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.constants import compute_constant

@@ -7,8 +7,8 @@ from xla_contract.errors import (
     UnauthenticatedError,
     UnimplementedError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.backends.backend import Buffer
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.data import DataTable

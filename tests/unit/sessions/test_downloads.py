@@ -13,9 +13,9 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnimplementedError,
 )
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.downloads import downloading

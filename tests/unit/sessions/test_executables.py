@@ -13,7 +13,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnauthenticatedError,
 )
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feed_queue import MAX_TOLD, FeedQueue
 from xla_server.sessions.feed_waiters import FeedUser, Item

@@ -1,6 +1,6 @@
 import numpy as np
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.sessions.feed_stock import Stock
 from xla_server.sessions.feed_waiters import Item
 

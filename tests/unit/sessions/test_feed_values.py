@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.sessions.feed_values import MAX_ITEM_BYTES, infeed_arrays, outfeed_arrays
 
 VECTOR, NUMBER = Shape.parse("f32[4]"), Shape.parse("s32[]")

@@ -12,8 +12,8 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feed_waiters import FeedUser
 from xla_server.sessions.feeds import DeviceFeeds

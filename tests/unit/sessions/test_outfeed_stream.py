@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
-from xla_contract.layout import Layout
-from xla_contract.shape import Shape
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import Shape
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.feed_queue import MAX_FRONT
 from xla_server.sessions.feed_values import items_of_value

@@ -1,8 +1,8 @@
 import pytest
 
 from xla_contract.errors import AbortedError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.pending import Completion, NotYetError, PendingValue
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.unit.sessions.runs import ADD, PAIR, program
 from xla_contract.errors import InternalError, InvalidArgumentError, UnimplementedError, XlaError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.backend import Device
 from xla_server.sessions.programs import Program, prepare_program, require_program
 

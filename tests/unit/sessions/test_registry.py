@@ -9,8 +9,8 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnauthenticatedError,
 )
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import ReceivedLiteral
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.decoding import ReceivedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.caller import Caller

@@ -21,8 +21,8 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.literal import Literal
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.devices import DeviceHandle

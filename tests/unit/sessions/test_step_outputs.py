@@ -19,9 +19,9 @@ from tests.unit.sessions.runs import (
     value,
 )
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.sessions import step_outputs
 from xla_server.sessions.executions import executions_of
 from xla_server.sessions.quotas import Quotas

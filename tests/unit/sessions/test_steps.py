@@ -29,12 +29,12 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import value_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.quotas import Quotas
 from xla_server.sessions.records import Limits

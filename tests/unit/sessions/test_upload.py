@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xla_contract.chunks import ChunkView
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -18,8 +17,9 @@ from xla_contract.errors import (
     UnauthenticatedError,
     XlaError,
 )
-from xla_contract.linear_chunks import LinearWriter
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import ChunkView
+from xla_contract.wire.literals.linear_stream import LinearWriter
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.engine import Engine
 from xla_server.sessions.records import Limits

@@ -5,7 +5,6 @@ import zlib
 import numpy as np
 import pytest
 
-from xla_contract.chunks import ChunkView
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -17,7 +16,8 @@ from xla_contract.errors import (
     UnavailableError,
     XlaError,
 )
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import ChunkView
 from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions import uploads
 from xla_server.sessions.devices import DeviceHandle

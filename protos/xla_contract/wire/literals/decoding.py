@@ -4,8 +4,8 @@ The bytes of the usual form are scanned by hand and the literal is a view of the
 its shape once, the payload once and in one piece, no tuple, no unknown field, all lengths inside,
 one value for each element. Integers that are varints are counted, and become an array when they
 are asked for. Whatever else the bytes are, protobuf's own parser decides, unless it would make too
-much of them (`parsed_size.py`), and the literal is read from its message: other legal forms give
-the same literal, illegal ones the same errors.
+much of them (`parsed_size`), and the literal is read from its message: other legal forms give the
+same literal, illegal ones the same errors.
 """
 
 import dataclasses
@@ -19,16 +19,16 @@ from google.protobuf.message import DecodeError, Message
 
 from xla_contract.aligned import aligned_empty
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.index import memory_element_count
-from xla_contract.literal import Array, Literal
-from xla_contract.literal_payload import PAYLOAD_FIELDS
-from xla_contract.literal_proto import literal_from_proto
-from xla_contract.parsed_size import require_parsable
-from xla_contract.shape import UNBOUNDED, Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.value_proto import literal_of_memory
-from xla_contract.varint import are_varints, count_varints, encode_varint
+from xla_contract.types.index import memory_element_count
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.wire.literals.parsed_size import require_parsable
+from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
+from xla_contract.wire.literals.proto import literal_from_proto
+from xla_contract.wire.literals.value_proto import literal_of_memory
+from xla_contract.wire.shape_proto import shape_from_proto
+from xla_contract.wire.varint import are_varints, count_varints, encode_varint
 
 M = TypeVar("M", bound=Message)
 

@@ -16,16 +16,16 @@ import numpy as np
 from google.protobuf.message import Message
 
 from xla_contract import malloc
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.linear_memory import write_linear_memory
-from xla_contract.literal import Array, Literal, storage
-from xla_contract.literal_payload import PAYLOAD_FIELDS
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.value_proto import is_plain
-from xla_contract.varint import BLOCK, encode_varint, encode_varints
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array, Literal, storage
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.linear_memory import write_linear_memory
+from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
+from xla_contract.wire.literals.value_proto import is_plain
+from xla_contract.wire.shape_proto import shape_to_proto
+from xla_contract.wire.varint import BLOCK, encode_varint, encode_varints
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 """What one protobuf message can be."""

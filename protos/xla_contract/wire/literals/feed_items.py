@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_extension_pb2
-from xla_contract.value_proto import memory_of, value_from_proto
-from xla_contract.varint import encode_varint, encode_varints
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import memory_of, value_from_proto
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.wire.varint import encode_varint, encode_varints
 
 Buffer = bytes | memoryview
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.index import memory_dimensions
-from xla_contract.literal import Array, Literal, storage
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.index import memory_dimensions
+from xla_contract.types.literal import Array, Literal, storage
+from xla_contract.types.shape import Shape
 
 SPLIT_BYTES = 8 << 20
 """Bytes from which two threads copy: one does not use up what the memory gives."""

@@ -11,11 +11,11 @@ import sys
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Array, Literal
-from xla_contract.shape import Shape
-from xla_contract.value_proto import memory_of, require_memory_shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import memory_of, require_memory_shape
 
 
 class LinearReader:

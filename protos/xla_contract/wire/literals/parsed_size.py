@@ -16,10 +16,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.literal_proto import require_no_excess
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.varint import MAX_BYTES, count_varints
+from xla_contract.wire.literals.proto import require_no_excess
+from xla_contract.wire.shape_proto import shape_from_proto
+from xla_contract.wire.varint import MAX_BYTES, count_varints
 
 MULTIPLE = 32
 """Bytes that a message may take in memory for each that it has on the wire, beside ALLOWANCE.

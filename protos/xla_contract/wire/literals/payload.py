@@ -6,8 +6,8 @@ others (one byte an element, or two in little-endian order).
 
 import dataclasses
 
-from xla_contract.element_type import ElementType
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.element_type import ElementType
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.index import memory_element_count
-from xla_contract.literal import Array, Literal, storage
-from xla_contract.literal_payload import PAYLOAD_FIELDS, PayloadField
-from xla_contract.shape import UNBOUNDED, Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.varint import encode_varint, encode_varints
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.index import memory_element_count
+from xla_contract.types.literal import Array, Literal, storage
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.wire.literals.payload import PAYLOAD_FIELDS, PayloadField
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
+from xla_contract.wire.varint import encode_varint, encode_varints
 
 _LENGTH_DELIMITED = 2
 

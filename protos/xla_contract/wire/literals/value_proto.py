@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.literal import Array, Literal
-from xla_contract.shape import UNBOUNDED, Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 
 _IS_LITTLE = sys.byteorder == "little"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.app.calling.credentials import checked_target, credentials_for
 from xla_server.app.calling.remote import Remote
 from xla_server.app.config import load_settings

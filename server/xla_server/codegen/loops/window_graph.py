@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.loops.collapse import groups_of, indices_of, merged
 from xla_server.codegen.loops.stored_nodes import all_nodes

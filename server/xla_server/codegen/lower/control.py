@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
 from xla_server.codegen.lower.small_loop import elements_of, lower_small_loop

@@ -7,8 +7,8 @@ dimension order is read and written where it is.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.lower.convolution_phases import Phase, do_overlap

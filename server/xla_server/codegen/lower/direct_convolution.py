@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.lower.convolution_phases import (
     Phase,

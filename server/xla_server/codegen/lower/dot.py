@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir.builder import Items, Loop

@@ -6,7 +6,7 @@ Semantics: xla_server.custom_calls.factorizations, and portable for the names of
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.instructions.lapack import LETTER, workspace
 from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.lower.linear_algebra import OTHER_TRIANGLE, factorize

@@ -16,9 +16,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fft import FftAttributes, FftType
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.lower.fft_block import Tables

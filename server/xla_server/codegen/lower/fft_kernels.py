@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionKind
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.concatenate import lower_concatenate
 from xla_server.codegen.lower.convolution import lower_convolution_fusion
 from xla_server.codegen.lower.dot import lower_dot_fusion

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from xla_contract.errors import XlaError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lapack import LAPACK_CALLS, lower_lapack
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (

@@ -5,7 +5,7 @@ import functools
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort

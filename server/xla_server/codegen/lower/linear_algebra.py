@@ -8,9 +8,9 @@ Narrow floats do not come here: they are widened before.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.kernel_ir.builder import Branch
 from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree

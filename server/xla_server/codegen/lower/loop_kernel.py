@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.concatenate import CONCATENATE_LOWERINGS
 from xla_server.codegen.lower.control import CONTROL_LOWERINGS
 from xla_server.codegen.lower.convolution import CONVOLUTION_LOWERINGS

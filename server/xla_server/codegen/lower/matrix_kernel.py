@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, workspace
 from xla_server.codegen.kernel_ir import expressions as ir

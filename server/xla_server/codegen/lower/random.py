@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import CopyThunk
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.expressions import (

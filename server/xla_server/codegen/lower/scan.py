@@ -14,9 +14,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import CopyThunk
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.loops.scheduled import ScheduledKernel

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,

@@ -8,8 +8,8 @@ a few elements are written where they are.
 import math
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.loops.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.scalar_builder import Named

@@ -6,7 +6,7 @@ Semantics: xla_server.custom_calls.solvers and perturbed.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.lower.linear_algebra import solve
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.matrix_kernel import MatrixCall, MatrixKernel, option

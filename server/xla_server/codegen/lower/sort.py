@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat

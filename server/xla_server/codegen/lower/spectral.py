@@ -7,7 +7,7 @@ unset because it found none is zero, as in LAPACK's Python wrappers.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Branch
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort

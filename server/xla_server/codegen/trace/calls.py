@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
 from xla_server.ir.explicit_stack import Deep

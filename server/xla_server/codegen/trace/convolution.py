@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.codegen.kernel_ir.unrolling import MAX_COPIES
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Node, ReductionResult

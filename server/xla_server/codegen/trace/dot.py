@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonType
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.functions.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.trace.graph import Literal, Node

@@ -4,8 +4,8 @@ import bisect
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Position
 from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.bits import BIT_RULES
 from xla_server.codegen.trace.calls import CALL_RULES
 from xla_server.codegen.trace.convolution import CONVOLUTION_RULES

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.text.decorations import IGNORED, read_decoration
 from xla_server.ir.text.form import REQUIRED, Form

@@ -10,14 +10,14 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from xla_contract.dimension_numbers import (
+from xla_contract.stubs import hlo_pb2, xla_data_pb2
+from xla_contract.types.dimension_numbers import (
     convolution_numbers_from_proto,
     convolution_numbers_to_proto,
     window_from_proto,
     window_to_proto,
 )
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
-from xla_contract.stubs import hlo_pb2, xla_data_pb2
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 from xla_server.ir.text.kinds import (
     BOOL,
     DIM_LABELS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.text.kinds import Kind
 
 REQUIRED: Any = object()

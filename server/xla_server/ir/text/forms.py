@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.all_gather import AllGatherAttributes
 from xla_contract.ops.all_reduce import AllReduceAttributes
 from xla_contract.ops.all_to_all import AllToAllAttributes
@@ -16,9 +15,10 @@ from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
 from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
-from xla_contract.replica_groups import GroupForm, ReplicaGroups
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
+from xla_contract.types.shape import Shape
 from xla_server.ir.text.form import Attribute, Form, Nested, element, record_form
 from xla_server.ir.text.forms_arrays import ARRAYS
 from xla_server.ir.text.forms_channels import CHANNELS

@@ -2,8 +2,6 @@
 
 import operator
 
-from xla_contract.dimension_numbers import PaddingConfig
-from xla_contract.opcode import Opcode
 from xla_contract.ops.bitcast import BitcastAttributes
 from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
 from xla_contract.ops.broadcast import BroadcastAttributes
@@ -26,8 +24,10 @@ from xla_contract.ops.slice import SliceAttributes
 from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
 from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.dimension_numbers import PaddingConfig
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.text.form import Attribute, Form, element, record_form
 from xla_server.ir.text.kinds import (
     BYTES,

@@ -1,7 +1,7 @@
 """The forms of send and recv."""
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.text.form import Attribute, Form, element, record_form
 from xla_server.ir.text.kinds import BOOL, INTEGER
 

@@ -2,13 +2,6 @@
 
 import operator
 
-from xla_contract.dimension_numbers import (
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    ScatterDimensionNumbers,
-    Window,
-)
-from xla_contract.opcode import Opcode
 from xla_contract.ops.batch_norm import BatchNormAttributes
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.convolution import ConvolutionAttributes
@@ -28,8 +21,15 @@ from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
 from xla_contract.ops.sort import SortAttributes
 from xla_contract.ops.topk import TopKAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.dimension_numbers import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    ScatterDimensionNumbers,
+    Window,
+)
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.text.form import Attribute, Form, Nested, element, record_form
 from xla_server.ir.text.kinds import (
     BOOL,

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.replica_groups import (
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.replica_groups import (
     GroupForm,
     Groups,
     ReplicaGroups,
     iota_groups,
     mesh_axes_groups,
 )
-from xla_contract.stubs import xla_data_pb2
 from xla_server.ir.text.kinds import INTEGER_PAIRS, Kind
 from xla_server.ir.text.reader import HloReader
 

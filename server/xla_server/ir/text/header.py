@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from xla_contract.shape import ProgramShape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.shape import ProgramShape
 from xla_server.ir.text.decorations import frontend_text, read_frontend
 from xla_server.ir.text.kinds import INTEGERS, STRING
 from xla_server.ir.text.reader import HloReader

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterator
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 LARGEST_DRAWING = 400

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.dimension_numbers import (
+from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     PaddingConfig,
     PaddingDimension,

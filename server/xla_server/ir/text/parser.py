@@ -7,12 +7,12 @@ A computation's signature, comments, and attributes without meaning for the valu
 import re
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.registry import definition
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.ir.decoration import decoration_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.asynchronous import split_opcode, wrap

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.decorations import decoration_texts
 from xla_server.ir.text.form import REQUIRED, Form

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
-from xla_contract.shape_text import ShapeReader
+from xla_contract.types.shape import Shape
+from xla_contract.types.text_scanner import ShapeReader
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_client.programs.compile_options import LayoutChoice, compiled_shape, execution_options
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import shape_from_proto
 
 MATRIX, PAIR = Shape.parse("f32[2,3]"), Shape.parse("(f32[2,3], s32[4])")
 PROGRAM = ProgramShape((MATRIX, PAIR), PAIR, ("x", "y"))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_client.programs.scalars import scalar_array
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
 
 ARRAYS = [each for each in ElementType if each.is_array]
 INTEGERS = [each for each in ARRAYS if each.is_integer]

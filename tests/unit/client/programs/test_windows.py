@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_client.programs.windows import make_window, pairs_of
-from xla_contract.dimension_numbers import Window, WindowDimension
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.types.dimension_numbers import Window, WindowDimension
 
 SIZES = st.integers(1, 12)
 

@@ -16,8 +16,8 @@ from xla_client.runs.arguments import (
 )
 from xla_client.runs.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 
 VECTOR, SCALAR = Shape.parse("f32[4]"), Shape.parse("f32[]")
 

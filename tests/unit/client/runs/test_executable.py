@@ -26,7 +26,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 
 @pytest.fixture

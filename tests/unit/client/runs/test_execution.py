@@ -21,11 +21,11 @@ from xla_contract.errors import (
     NotFoundError,
     UnimplementedError,
 )
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs.xla_extension_pb2 import CAPABILITY_DESCRIBE_HANDLES
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 
 def test_a_profile_is_read_field_by_field() -> None:

@@ -10,11 +10,11 @@ from tests.unit.client.small_programs import ONES, VECTOR
 from xla_client.runs import run_request as runs
 from xla_client.runs.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError, UnavailableError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto, value_to_proto
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import value_from_proto, value_to_proto
+from xla_contract.wire.shape_proto import shape_from_proto
 
 LARGE = Shape.parse(f"f32[{runs.INLINE_BYTES // 4}]")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from xla_client.runs.run_template import RunTemplate
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import value_to_proto
 
 
 class Encoder:

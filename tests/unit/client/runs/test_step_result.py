@@ -5,7 +5,7 @@ import pytest
 import xla_client as xc
 from xla_client.runs.step_result import StepResult
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 NESTED = Shape.parse("(f32[2]{0}, (s32[]{}, f32[2,3]{1,0}))")
 

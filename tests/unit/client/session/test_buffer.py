@@ -10,8 +10,8 @@ import xla_client as xc
 from tests.unit.client.small_programs import ONES
 from xla_client.session.buffer import Buffer, unpacked
 from xla_contract.errors import InvalidArgumentError, NotFoundError, UnimplementedError
-from xla_contract.layout import Layout
-from xla_contract.shape import Shape
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import Shape
 
 MATRIX = np.arange(6, dtype=np.int32).reshape(2, 3)
 

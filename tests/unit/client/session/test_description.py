@@ -9,9 +9,9 @@ import xla_client as xc
 from xla_client import Builder
 from xla_client.session.description import Quotas, descriptions_of, quotas_of
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.rpc.errors import status_proto_of
 
 

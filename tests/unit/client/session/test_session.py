@@ -21,8 +21,8 @@ from xla_contract.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
-from xla_contract.literal import Literal
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.types.literal import Literal
 
 MIB = 1 << 20
 

@@ -9,7 +9,6 @@ import pytest
 
 from xla_client.transfers import chunked as transfers
 from xla_client.transfers.chunked import ChunkedTransfers
-from xla_contract.chunks import encode_chunk, scan_chunk
 from xla_contract.errors import (
     DataLossError,
     DeadlineExceededError,
@@ -18,11 +17,12 @@ from xla_contract.errors import (
     NotFoundError,
     UnavailableError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import encode_chunk, scan_chunk
+from xla_contract.wire.shape_proto import shape_to_proto
 
 VALUE = np.arange(100, dtype=np.uint8)
 LITERAL = Literal.from_numpy(VALUE)

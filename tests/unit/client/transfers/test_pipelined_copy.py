@@ -24,10 +24,10 @@ from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 
 DEVICE = xla_data_pb2.DeviceHandle()
 RING_BYTES = PLACES * PIECE_BYTES

@@ -8,9 +8,9 @@ import pytest
 
 from tests.fault.plain import until
 from xla_client.transfers.progress import STEP_BYTES, watching, write_in_steps
-from xla_contract.linear_memory import write_linear_memory
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.linear_memory import write_linear_memory
 
 
 @pytest.mark.parametrize("shape", ["f32[700,900]", "f32[700,900]{0,1}", "pred[1500,1000]", "s8[3]"])

@@ -12,10 +12,10 @@ import pytest
 from xla_client.transfers import shared_memory
 from xla_client.transfers.shared_memory import KEPT_BYTES, SharedMemory, is_enabled
 from xla_contract.errors import DeadlineExceededError, InvalidArgumentError, ResourceExhaustedError
-from xla_contract.literal import Literal
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.shape_proto import shape_from_proto
 from xla_server.sessions.arena import Arena
 
 DEVICE = xla_data_pb2.DeviceHandle()

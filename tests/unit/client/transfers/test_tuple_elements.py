@@ -13,11 +13,11 @@ from xla_client.session import session as _session
 from xla_client.transfers import chunked as transfers
 from xla_client.transfers import tuple_elements as large_tuples
 from xla_client.transfers.tuple_elements import is_put_together, is_taken_apart
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
 
 PARTS = (np.arange(6, dtype=np.int32).reshape(2, 3), np.float32([1, 2]), np.bool_(True))
 

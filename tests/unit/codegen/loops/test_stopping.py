@@ -14,7 +14,7 @@ from jax import lax
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported
 from xla_contract.errors import CancelledError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.compiled_executable import CompiledExecutable
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import CANCELLATION, KernelThunk

@@ -12,7 +12,7 @@ from tests.example_platform.platform import Example
 from tests.processors import HOST, MACHINES, runs
 from tests.unit.codegen.compiled import on_cpu
 from tests.unit.passes.passing import imported
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.cpu import Cpu
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.channels import NoChannels

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.codegen.compiled import on_cpu
 from xla_contract.errors import InternalError, UnimplementedError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.backends.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.kernel import Kernel

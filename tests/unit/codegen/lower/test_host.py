@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.unit.codegen.compiled import built, on_cpu
 from xla_client import ops
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.backends.cpu import Cpu
 from xla_server.custom_calls.registry import Registry
 

@@ -10,8 +10,8 @@ from tests.processors import TARGET
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lapack import LAPACK_CALLS
 from xla_server.codegen.lower.lowering import lower

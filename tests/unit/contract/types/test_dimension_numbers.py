@@ -4,7 +4,9 @@ import pytest
 
 from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.dimension_numbers import (
+from xla_contract.ops.registry import definition
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     PaddingConfig,
     PaddingDimension,
@@ -13,10 +15,8 @@ from xla_contract.dimension_numbers import (
     padding_config_from_proto,
     padding_config_to_proto,
 )
-from xla_contract.opcode import Opcode
-from xla_contract.ops.registry import definition
-from xla_contract.shape_proto import shape_from_proto
-from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.wire.shape_proto import shape_from_proto
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
-from xla_contract.dimension_text import parse_convolution_numbers
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
+from xla_contract.types.dimension_text import parse_convolution_numbers
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,16 @@ import pytest
 from tests.conformance.examples import ADD, GE, scalar_function
 from xla_client import Builder, Op, Shape, ops
 from xla_client.lib import constants
-from xla_contract.dimension_numbers import (
+from xla_contract.errors import ShapeError
+from xla_contract.ops.fft import FftType
+from xla_contract.ops.reshape import groups
+from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
 )
-from xla_contract.element_type import ElementType as E
-from xla_contract.errors import ShapeError
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.reshape import groups
+from xla_contract.types.element_type import ElementType as E
 
 BATCHED = DotDimensionNumbers((2,), (1,), (0,), (0,))
 ROWS = GatherDimensionNumbers((1,), (0,), (0,), 1)

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.element_type import ElementType
 
 ARRAY_TYPES = [element_type for element_type in ElementType if element_type.is_array]
 

@@ -1,7 +1,7 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import COMBINED, Layout
+from xla_contract.types.layout import COMBINED, Layout
 
 
 def test_the_default_is_row_major() -> None:

@@ -5,12 +5,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout, PaddingValue
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_text import parse_shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout, PaddingValue
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.types.text_scanner import parse_shape
 
 ROWS = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 

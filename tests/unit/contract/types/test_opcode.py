@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from xla_contract.opcode import VARIADIC, Opcode
+from xla_contract.types.opcode import VARIADIC, Opcode
 
 
 def test_every_opcode_has_an_arity() -> None:

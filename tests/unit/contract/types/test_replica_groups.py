@@ -1,7 +1,8 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.replica_groups import (
+from xla_contract.stubs import hlo_pb2, xla_data_pb2
+from xla_contract.types.replica_groups import (
     GroupForm,
     GroupMode,
     ReplicaGroups,
@@ -10,7 +11,6 @@ from xla_contract.replica_groups import (
     read_groups,
     write_groups,
 )
-from xla_contract.stubs import hlo_pb2, xla_data_pb2
 
 
 def instruction() -> hlo_pb2.HloInstructionProto:

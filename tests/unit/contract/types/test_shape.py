@@ -3,10 +3,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
-from xla_contract.layout import Layout
-from xla_contract.shape import MAX_RANK, UNBOUNDED, ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import MAX_RANK, UNBOUNDED, ProgramShape, Shape
 
 F32 = ElementType.F32
 PADDED = Layout((0, 1), padded_dimensions=(3, 5))

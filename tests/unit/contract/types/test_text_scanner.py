@@ -1,14 +1,14 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import UNBOUNDED, Shape
-from xla_contract.shape_proto import shape_to_proto
-from xla_contract.shape_text import (
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.types.text_scanner import (
     MAX_LENGTH,
     MAX_NESTING,
     parse_program_shape,
     parse_shape,
 )
+from xla_contract.wire.shape_proto import shape_to_proto
 
 TEXTS = [
     "f32[]",

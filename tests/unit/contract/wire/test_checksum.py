@@ -6,7 +6,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xla_contract import checksum
+from xla_contract.wire import checksum
 
 
 @given(st.lists(st.binary(max_size=5000), max_size=5))

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xla_contract.chunks import (
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.stubs.xla_extension_pb2 import Chunk, DownloadResponse, UploadRequest
+from xla_contract.wire.chunk_codec import (
     MAX_CHUNK_BYTES,
     MAX_ENVELOPE_BYTES,
     ChunkView,
@@ -13,8 +15,6 @@ from xla_contract.chunks import (
     scan_chunk,
     view_of,
 )
-from xla_contract.errors import InvalidArgumentError
-from xla_contract.stubs.xla_extension_pb2 import Chunk, DownloadResponse, UploadRequest
 
 OFFSETS = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
 DATA = st.one_of(st.binary(max_size=300), st.integers(0, 70_000).map(bytes))

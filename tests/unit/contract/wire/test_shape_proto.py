@@ -2,11 +2,13 @@ from typing import Any
 
 import pytest
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout, PaddingValue
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import (
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout, PaddingValue
+from xla_contract.types.shape import Shape
+from xla_contract.types.text_scanner import parse_program_shape, parse_shape
+from xla_contract.wire.shape_proto import (
     MAX_NESTING,
     layout_from_proto,
     layout_to_proto,
@@ -15,8 +17,6 @@ from xla_contract.shape_proto import (
     shape_from_proto,
     shape_to_proto,
 )
-from xla_contract.shape_text import parse_program_shape, parse_shape
-from xla_contract.stubs import xla_data_pb2
 
 F32: Any = int(ElementType.F32)
 TUPLE: Any = int(ElementType.TUPLE)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from xla_contract import varint
-from xla_contract.varint import are_varints, count_varints, encode_varint
+from xla_contract.wire import varint
+from xla_contract.wire.varint import are_varints, count_varints, encode_varint
 
 
 def encoded(data: bytes) -> varint.Bytes:

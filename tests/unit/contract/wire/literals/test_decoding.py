@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ResourceExhaustedError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import LiteralMessage, decode_literal_message
-from xla_contract.literal_payload import PAYLOAD_FIELDS
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
-from xla_contract.shape_proto import shape_to_proto
-from xla_contract.shape_text import parse_shape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_contract.varint import encode_varint
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.text_scanner import parse_shape
+from xla_contract.wire.literals.decoding import LiteralMessage, decode_literal_message
+from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
+from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
+from xla_contract.wire.varint import encode_varint
 
 REQUEST = xla_pb2.TransferToInfeedRequest
 ARRAY_TYPES = [element_type for element_type in ElementType if element_type.is_array]

@@ -3,15 +3,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from xla_contract import literal_encoding
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.layout import Layout, PaddingValue
-from xla_contract.literal import Literal
-from xla_contract.literal_encoding import encode_literal_message, most_bytes
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout, PaddingValue
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals import encoding as literal_encoding
+from xla_contract.wire.literals.encoding import encode_literal_message, most_bytes
+from xla_contract.wire.literals.proto import literal_to_proto
 
 MEBIBYTE = 1 << 20
 ARRAY_TYPES = [element_type for element_type in ElementType if element_type.is_array]

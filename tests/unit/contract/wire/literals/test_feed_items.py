@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
-from xla_contract import feed_items
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.feed_items import FeedItemDecoder, FeedItemEncoder, items_part
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals import feed_items
+from xla_contract.wire.literals.feed_items import FeedItemDecoder, FeedItemEncoder, items_part
+from xla_contract.wire.literals.value_proto import value_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 
 LITERALS = [
     Literal.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3)),

@@ -3,18 +3,18 @@ import itertools
 import numpy as np
 import pytest
 
-from xla_contract import linear_memory
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout, PaddingValue
-from xla_contract.linear_memory import (
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout, PaddingValue
+from xla_contract.types.literal import Literal, storage
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals import linear_memory
+from xla_contract.wire.literals.linear_memory import (
     is_row_major,
     literal_in_memory,
     read_linear_memory,
     write_linear_memory,
 )
-from xla_contract.literal import Literal, storage
-from xla_contract.shape import Shape
 
 TYPES = [each for each in ElementType if each.is_array]
 

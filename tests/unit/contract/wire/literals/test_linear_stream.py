@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.layout import Layout, PaddingValue
-from xla_contract.linear_chunks import LinearReader, LinearWriter
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.value_proto import memory_of
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout, PaddingValue
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.linear_stream import LinearReader, LinearWriter
+from xla_contract.wire.literals.value_proto import memory_of
 
 TYPES = [each for each in ElementType if each.is_array]
 

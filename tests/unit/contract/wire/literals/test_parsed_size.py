@@ -6,15 +6,15 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from xla_client import Builder, ops
-from xla_contract import parsed_size
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.literal_decoding import decode_literal_message
-from xla_contract.literal_proto import literal_from_proto
-from xla_contract.parsed_size import require_parsable
-from xla_contract.shape_proto import shape_to_proto
-from xla_contract.shape_text import parse_shape
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
-from xla_contract.varint import encode_varint
+from xla_contract.types.text_scanner import parse_shape
+from xla_contract.wire.literals import parsed_size
+from xla_contract.wire.literals.decoding import decode_literal_message
+from xla_contract.wire.literals.parsed_size import require_parsable
+from xla_contract.wire.literals.proto import literal_from_proto
+from xla_contract.wire.shape_proto import shape_to_proto
+from xla_contract.wire.varint import encode_varint
 
 UPLOAD = xla_pb2.TransferToServerRequest
 COMPILE = xla_pb2.CompileRequest

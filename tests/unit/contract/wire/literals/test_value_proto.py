@@ -2,12 +2,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.value_proto import memory_of, value_from_proto, value_to_proto
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import memory_of, value_from_proto, value_to_proto
 
 ARRAYS = [kind for kind in ElementType if kind.is_array]
 
