@@ -196,11 +196,7 @@ def _preload() -> None:
 
     It takes a fifth of a second of the time that the child needs until it listens.
     """
-    for name in (
-        "xla_client.programs.builder",
-        "xla_client.ops",
-        "xla_contract.types.text_scanner",
-    ):
+    for name in ("xla_client.programs.builder", "xla_client.ops"):
         importlib.import_module(name)
     preload()
 

@@ -15,7 +15,7 @@ from tests.e2e.process import Raw, refused, start_server
 from tests.fault.plain import until
 from xla_contract.malloc import tune
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_contract.types.text_scanner import parse_shape
+from xla_contract.types.shape import parse_shape
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_contract.wire.varint import encode_varint
 

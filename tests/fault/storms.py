@@ -34,7 +34,7 @@ from tests.unit.sessions.runs import argument_of
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.literal import Literal
-from xla_contract.types.text_scanner import parse_shape
+from xla_contract.types.shape import parse_shape
 from xla_contract.wire.literals.proto import literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 

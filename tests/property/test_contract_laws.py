@@ -10,8 +10,13 @@ from xla_contract.types import index
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import COMBINED, Layout, PaddingValue
 from xla_contract.types.literal import Literal, storage
-from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
-from xla_contract.types.text_scanner import parse_program_shape, parse_shape
+from xla_contract.types.shape import (
+    UNBOUNDED,
+    ProgramShape,
+    Shape,
+    parse_program_shape,
+    parse_shape,
+)
 from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 from xla_contract.wire.shape_proto import (
     program_shape_from_proto,

@@ -45,12 +45,6 @@ KNOWN: set[frozenset[str]] = {
     ),
     frozenset(
         {
-            "xla_contract.types.shape",
-            "xla_contract.types.text_scanner",
-        }
-    ),
-    frozenset(
-        {
             "xla_server.sessions.executions",
             "xla_server.sessions.service",
             "xla_server.sessions.steps",

@@ -188,14 +188,16 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "xla_client/lib/special.py": (ONCE, {"erf_inv"}),
     "xla_client/ops/selection.py": (SHAPE, {"_select_tuple", "select"}),
     "xla_client/runs/run_template.py": (ONCE, {"RunTemplate.request"}),
-    "xla_contract/aligned.py": (SHAPE, {"with_aligned_elements"}),
     "xla_contract/descriptors.py": (FIELDS, {"_descriptors"}),
     "xla_contract/wire/literals/feed_items.py": (
         SHAPE,
         {"_fields", "array_count", "data_byte_size"},
     ),
     "xla_contract/wire/literals/linear_stream.py": (SIZE, {"_gather"}),
-    "xla_contract/types/literal.py": (SHAPE, {"Literal._from_tuple", "Literal.from_numpy"}),
+    "xla_contract/types/literal.py": (
+        SHAPE,
+        {"Literal._from_tuple", "Literal.from_numpy", "with_aligned_elements"},
+    ),
     "xla_contract/wire/literals/encoding.py": (SHAPE, {"_parts", "_pieces", "most_bytes"}),
     "xla_contract/wire/literals/proto.py": (SHAPE, {"_fill", "_read", "_read_tuple"}),
     "xla_contract/ops/rules.py": (SHAPE, {"as_dynamic"}),
@@ -210,7 +212,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "shape_from_proto",
         },
     ),
-    "xla_contract/types/text_scanner.py": (SHAPE, {"ShapeReader.shape"}),
+    "xla_contract/types/shape.py": (SHAPE, {"ShapeReader.shape"}),
     "xla_contract/wire/literals/value_proto.py": (
         FIELDS,
         {"_form_of", "_found_form", "_read", "fill_value", "is_plain"},

@@ -9,11 +9,10 @@ from xla_client.runs.arguments import Argument, as_literal, require_compatible, 
 from xla_client.runs.step_result import StepResult
 from xla_client.session.buffer import Buffer
 from xla_client.session.session import Session
-from xla_contract.aligned import with_aligned_elements
 from xla_contract.errors import InvalidArgumentError, LostError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.types.literal import Nested
+from xla_contract.types.literal import Nested, with_aligned_elements
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.value_proto import fill_value, value_from_proto
 from xla_contract.wire.shape_proto import shape_to_proto

@@ -25,7 +25,6 @@ from xla_client.transfers.tuple_elements import (
 from xla_client.transport.errors import CutOffError
 from xla_client.transport.transport import Pending, Transport
 from xla_contract import malloc
-from xla_contract.aligned import with_aligned_elements
 from xla_contract.errors import (
     InvalidArgumentError,
     LostError,
@@ -41,7 +40,7 @@ from xla_contract.stubs.xla_extension_pb2 import (
     CloseSessionRequest,
     OpenSessionResponse,
 )
-from xla_contract.types.literal import Literal
+from xla_contract.types.literal import Literal, with_aligned_elements
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.encoding import encode_literal_message
 from xla_contract.wire.shape_proto import shape_to_proto

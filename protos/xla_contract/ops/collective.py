@@ -10,15 +10,9 @@ from collections.abc import Sequence
 from xla_contract.errors import ShapeError
 from xla_contract.ops.signature import exactly, listed, needs_array, same_type
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.replica_groups import (
-    GroupMode,
-    ReplicaGroups,
-    check_groups,
-    group_mode,
-    read_groups,
-    write_groups,
-)
+from xla_contract.types.replica_groups import GroupMode, ReplicaGroups, check_groups, group_mode
 from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.replica_groups_proto import read_groups, write_groups
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,17 +12,16 @@ from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.precision import decode_precision, encode_precision, product_type
 from xla_contract.ops.signature import needs_array
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.dimension_numbers import (
-    ConvolutionDimensionNumbers,
-    Window,
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
     convolution_numbers_from_proto,
     convolution_numbers_to_proto,
     window_from_proto,
     window_to_proto,
 )
-from xla_contract.types.element_type import ElementType
-from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

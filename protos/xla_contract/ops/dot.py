@@ -12,14 +12,11 @@ from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.precision import decode_precision, encode_precision, product_type
 from xla_contract.ops.signature import check_distinct, needs_array
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.dimension_numbers import (
-    DotDimensionNumbers,
-    dot_numbers_from_proto,
-    dot_numbers_to_proto,
-)
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import dot_numbers_from_proto, dot_numbers_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

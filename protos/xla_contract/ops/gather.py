@@ -11,13 +11,13 @@ from xla_contract.errors import ShapeError
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.signature import check_distinct, check_sorted, needs_array
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.dimension_numbers import (
-    GatherDimensionNumbers,
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
     gather_numbers_from_proto,
     gather_numbers_to_proto,
 )
-from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.dimension_numbers import (
-    PaddingConfig,
+from xla_contract.types.dimension_numbers import PaddingConfig
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
     padding_config_from_proto,
     padding_config_to_proto,
 )
-from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

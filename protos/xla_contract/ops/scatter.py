@@ -21,13 +21,13 @@ from xla_contract.ops.signature import (
     one_or_tuple,
 )
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.dimension_numbers import (
-    ScatterDimensionNumbers,
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
     scatter_numbers_from_proto,
     scatter_numbers_to_proto,
 )
-from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

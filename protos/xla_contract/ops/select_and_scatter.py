@@ -17,9 +17,10 @@ from xla_contract.ops.signature import (
     needs_array,
 )
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.dimension_numbers import Window, window_from_proto, window_to_proto
+from xla_contract.types.dimension_numbers import Window
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import window_from_proto, window_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from xla_contract.aligned import aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.index import memory_dimensions, memory_element_count
@@ -338,3 +339,18 @@ def _padding(element_type: ElementType, layout: Layout) -> Any:
         return infinity.astype(dtype)[()]
     least, most = _limits(element_type)
     return np.array(least if lowest else most, dtype)[()]
+
+
+def with_aligned_elements(literal: Literal) -> Literal:
+    """The literal, its arrays copied where elements do not lie at multiples of their size.
+
+    Views of received bytes often do not; numpy is slow on them and other libraries refuse them.
+    """
+    if literal.shape.is_tuple:
+        return Literal.tuple_of([with_aligned_elements(part) for part in literal.elements])
+    if not literal.shape.is_array or literal.value.flags.aligned:
+        return literal
+    array = aligned_empty(literal.shape.dimensions, literal.value.dtype)
+    np.copyto(array, literal.value)
+    array.flags.writeable = False
+    return Literal(literal.shape, array, (), literal.dynamic_sizes)

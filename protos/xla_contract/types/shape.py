@@ -7,12 +7,14 @@ dimensions, layout), a tuple of shapes, a token or an opaque value. Shapes are i
 import dataclasses
 import math
 import operator
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.layout import Layout
+from xla_contract.types.text_scanner import TextScanner
 
 UNBOUNDED = -(2**63)
 """The size written for a dynamic dimension with no bound."""
@@ -21,6 +23,15 @@ MAX_RANK = 32
 """The most dimensions an array may have; numpy 1 holds no more."""
 
 _MAX_BYTES = 2**63 - 1
+
+MAX_LENGTH = 1 << 20
+"""The longest text that is read, in characters."""
+
+MAX_NESTING = 64
+"""How deep tuples may nest, as in messages."""
+
+_PARAMETER_NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*:")
+_LAYOUT = re.compile(r"\s*\{\s*(?:[0-9]+\s*[,}:]|[:}])")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,8 +163,6 @@ class Shape:
                 f'a shape is parsed from text as "f32[2,3]", got {text!r:.80} '
                 f"({type(text).__name__})"
             )
-        from xla_contract.types.text_scanner import parse_shape
-
         return parse_shape(text)
 
     @property
@@ -378,3 +387,110 @@ class ProgramShape:
         names = self.parameter_names or tuple(f"p{i}" for i in range(len(self.parameters)))
         inside = ", ".join(f"{n}: {s}" for n, s in zip(names, self.parameters, strict=True))
         return f"({inside}) -> {self.result}"
+
+
+def parse_shape(text: str) -> Shape:
+    """The shape written in HLO text; `parse_shape(str(shape)) == shape` but for padding.
+
+    Raises InvalidArgumentError with the position of what is wrong.
+    """
+    reader = _whole(text)
+    shape = reader.shape(0)
+    reader.end()
+    return shape
+
+
+def parse_program_shape(text: str) -> ProgramShape:
+    """The signature written in HLO text, parameter names optional but all or none.
+
+    Raises InvalidArgumentError with the position of what is wrong.
+    """
+    reader = _whole(text)
+    program = reader.program_shape()
+    reader.end()
+    return program
+
+
+class ShapeReader(TextScanner):
+    """A recursive descent over the text of shapes: `f32[2,<=3]{1,0}`, `(s32[], token[])`."""
+
+    def shape(self, depth: int = 0) -> Shape:
+        """The shape that begins here, `depth` tuples deep."""
+        if depth > MAX_NESTING:
+            self.fail(f"at most {MAX_NESTING} nested tuples are")
+        if not self.skip("("):
+            return self._array()
+        parts: list[Shape] = []
+        if not self.skip(")"):
+            parts.append(self.shape(depth + 1))
+            while self.skip(","):
+                parts.append(self.shape(depth + 1))
+            self.expect(")")
+        return Shape.tuple_of(parts)
+
+    def program_shape(self) -> ProgramShape:
+        """The signature that begins here."""
+        parameters: list[Shape] = []
+        names: list[str] = []
+        self.expect("(")
+        if not self.skip(")"):
+            self._parameter(parameters, names)
+            while self.skip(","):
+                self._parameter(parameters, names)
+            self.expect(")")
+        self.expect("->")
+        return ProgramShape(tuple(parameters), self.shape(0), tuple(names))
+
+    def _parameter(self, parameters: list[Shape], names: list[str]) -> None:
+        self.space()
+        name = _PARAMETER_NAME.match(self.text, self.at)
+        if (name is not None) != (len(names) == len(parameters)) and parameters:
+            self.fail("a name for every parameter or for none is")
+        if name is not None:
+            self.at = name.end()
+            names.append(name[1])
+        parameters.append(self.shape(0))
+
+    def _array(self) -> Shape:
+        self.space()
+        start = self.at
+        element_type = self.element_type()
+        dimensions, dynamic = self._dimensions()
+        layout = None
+        # Behind a result shape, a brace with anything else in it is a computation.
+        if _LAYOUT.match(self.text, self.at):
+            self.expect("{")
+            layout = self.layout()
+        if not element_type.is_array and (dimensions or layout is not None):
+            self.at = start
+            self.fail(f"{element_type.text}[] without dimensions is")
+        try:
+            return Shape(element_type, tuple(dimensions), layout, tuple(dynamic))
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{error.message} at {self.place(start)}") from error
+
+    def _dimensions(self) -> tuple[list[int], list[bool]]:
+        dimensions: list[int] = []
+        dynamic: list[bool] = []
+        self.expect("[")
+        if self.skip("]"):
+            return dimensions, dynamic
+        while True:
+            if self.skip("?"):
+                dimensions.append(UNBOUNDED)
+                dynamic.append(True)
+            else:
+                dynamic.append(self.skip("<="))
+                dimensions.append(self.integer("a dimension size"))
+            if not self.skip(","):
+                break
+        self.expect("]")
+        return dimensions, dynamic
+
+
+def _whole(text: str) -> ShapeReader:
+    if len(text) > MAX_LENGTH:
+        raise InvalidArgumentError(
+            f"a shape may be {MAX_LENGTH} characters of text, got {len(text)}"
+        )
+    return ShapeReader(text)

@@ -1,8 +1,4 @@
-"""Shapes in HLO text: `f32[2,<=3]{1,0}`, `(s32[], token[])`, `(x: f32[2]) -> f32[2]`.
-
-Semantics: XLA's HLO text form. Text is bounded in length and nesting; every error says the
-position it is about.
-"""
+"""Tokens of HLO text, and layouts in it: `{1,0:T(8,128)}`. Every error says its position."""
 
 import re
 from typing import NoReturn
@@ -10,46 +6,21 @@ from typing import NoReturn
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import COMBINED, Layout
-from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
-
-MAX_LENGTH = 1 << 20
-"""The longest text that is read, in characters."""
-
-MAX_NESTING = 64
-"""How deep tuples may nest, as in messages."""
 
 _SPACE = re.compile(r"(?:\s++|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
 _INTEGER = re.compile(r"[0-9]{1,19}")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PARAMETER_NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*:")
-_LAYOUT = re.compile(r"\s*\{\s*(?:[0-9]+\s*[,}:]|[:}])")
 _LARGEST_SIZE = 2**63 - 1
 
-
-def parse_shape(text: str) -> Shape:
-    """The shape written in HLO text; `parse_shape(str(shape)) == shape` but for padding.
-
-    Raises InvalidArgumentError with the position of what is wrong.
-    """
-    reader = _whole(text)
-    shape = reader.shape(0)
-    reader.end()
-    return shape
+_TYPES: dict[str, ElementType] = {
+    element_type.text: element_type
+    for element_type in ElementType
+    if element_type.is_array or element_type in (ElementType.TOKEN, ElementType.OPAQUE_TYPE)
+}
 
 
-def parse_program_shape(text: str) -> ProgramShape:
-    """The signature written in HLO text, parameter names optional but all or none.
-
-    Raises InvalidArgumentError with the position of what is wrong.
-    """
-    reader = _whole(text)
-    program = reader.program_shape()
-    reader.end()
-    return program
-
-
-class ShapeReader:
-    """A recursive descent over one text that begins at a position of it.
+class TextScanner:
+    """Tokens of HLO text, and its layouts, from a position on.
 
     `at` is the position of what is read next; blanks and comments before it are skipped.
     """
@@ -58,90 +29,23 @@ class ShapeReader:
         self.text = text
         self.at = at
 
-    def shape(self, depth: int = 0) -> Shape:
-        """The shape that begins here, `depth` tuples deep."""
-        if depth > MAX_NESTING:
-            self.fail(f"at most {MAX_NESTING} nested tuples are")
-        if not self.skip("("):
-            return self._array()
-        parts: list[Shape] = []
-        if not self.skip(")"):
-            parts.append(self.shape(depth + 1))
-            while self.skip(","):
-                parts.append(self.shape(depth + 1))
-            self.expect(")")
-        return Shape.tuple_of(parts)
-
-    def program_shape(self) -> ProgramShape:
-        """The signature that begins here."""
-        parameters: list[Shape] = []
-        names: list[str] = []
-        self.expect("(")
-        if not self.skip(")"):
-            self._parameter(parameters, names)
-            while self.skip(","):
-                self._parameter(parameters, names)
-            self.expect(")")
-        self.expect("->")
-        return ProgramShape(tuple(parameters), self.shape(0), tuple(names))
-
     def end(self) -> None:
         """Nothing more may follow."""
         self.space()
         if self.at < len(self.text):
             self.fail("the end is")
 
-    def _parameter(self, parameters: list[Shape], names: list[str]) -> None:
-        self.space()
-        name = _PARAMETER_NAME.match(self.text, self.at)
-        if (name is not None) != (len(names) == len(parameters)) and parameters:
-            self.fail("a name for every parameter or for none is")
-        if name is not None:
-            self.at = name.end()
-            names.append(name[1])
-        parameters.append(self.shape(0))
-
-    def _array(self) -> Shape:
-        self.space()
-        start = self.at
-        word = _WORD.match(self.text, start)
-        element_type = None if word is None else _TYPES.get(word[0])
-        if word is None or element_type is None:
+    def element_type(self) -> ElementType:
+        """The element type whose name begins here."""
+        word = _WORD.match(self.text, self.at)
+        found = None if word is None else _TYPES.get(word[0])
+        if word is None or found is None:
             self.fail("an element type or ( is")
         self.at = word.end()
-        dimensions, dynamic = self._dimensions()
-        layout = None
-        # Behind a result shape, a brace with anything else in it is a computation.
-        if _LAYOUT.match(self.text, self.at):
-            self.expect("{")
-            layout = self._layout()
-        if not element_type.is_array and (dimensions or layout is not None):
-            self.at = start
-            self.fail(f"{element_type.text}[] without dimensions is")
-        try:
-            return Shape(element_type, tuple(dimensions), layout, tuple(dynamic))
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{error.message} at {self.place(start)}") from error
+        return found
 
-    def _dimensions(self) -> tuple[list[int], list[bool]]:
-        dimensions: list[int] = []
-        dynamic: list[bool] = []
-        self.expect("[")
-        if self.skip("]"):
-            return dimensions, dynamic
-        while True:
-            if self.skip("?"):
-                dimensions.append(UNBOUNDED)
-                dynamic.append(True)
-            else:
-                dynamic.append(self.skip("<="))
-                dimensions.append(self.integer("a dimension size"))
-            if not self.skip(","):
-                break
-        self.expect("]")
-        return dimensions, dynamic
-
-    def _layout(self) -> Layout:
+    def layout(self) -> Layout:
+        """The layout whose brace was just read."""
         start = self.at
         order: list[int] = []
         if not self.peek("}") and not self.peek(":"):
@@ -237,18 +141,3 @@ class ShapeReader:
         raise InvalidArgumentError(
             f"{needed} needed in {subject}, got {got} at {self.place(self.at)}"
         )
-
-
-def _whole(text: str) -> ShapeReader:
-    if len(text) > MAX_LENGTH:
-        raise InvalidArgumentError(
-            f"a shape may be {MAX_LENGTH} characters of text, got {len(text)}"
-        )
-    return ShapeReader(text)
-
-
-_TYPES: dict[str, ElementType] = {
-    element_type.text: element_type
-    for element_type in ElementType
-    if element_type.is_array or element_type in (ElementType.TOKEN, ElementType.OPAQUE_TYPE)
-}

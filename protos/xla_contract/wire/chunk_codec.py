@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs.xla_extension_pb2 import Chunk
-from xla_contract.wire.varint import encode_varint
+from xla_contract.wire.varint import encode_varint, read_varint
 
 CHUNK_BYTES = 1 << 20
 """Bytes of data in a chunk that we send."""
@@ -19,6 +19,9 @@ MAX_CHUNK_BYTES = 4 << 20
 
 MAX_ENVELOPE_BYTES = 40
 """What the message takes beside the data: at most 11 + 11 + 11 + 5 bytes."""
+
+_LONGEST_VARINT = 9
+"""Bytes of a number that fits in an int64."""
 
 _PART_TAG = 2 << 3 | 2
 _OFFSET_TAG = 1 << 3
@@ -56,22 +59,26 @@ def scan_chunk(message: bytes | memoryview) -> ChunkView | None:
 
     None for every other message, well-formed or not: those are for the official parser.
     """
-    view = memoryview(message)
+    try:
+        return _scanned(memoryview(message))
+    except IndexError:
+        return None
+
+
+def _scanned(view: memoryview) -> ChunkView | None:
     end = len(view)
     if end < 2 or view[0] != _PART_TAG:
         return None
-    size, at = _varint(view, 1, end)
-    if at < 0 or at + size != end:
+    size, at = read_varint(view, 1, end, _LONGEST_VARINT)
+    if at + size != end:
         return None
     offset = 0
     if at < end and view[at] == _OFFSET_TAG:
-        offset, at = _varint(view, at + 1, end)
-        if at < 0:
-            return None
+        offset, at = read_varint(view, at + 1, end, _LONGEST_VARINT)
     data = view[at:at]
     if at < end and view[at] == _DATA_TAG:
-        size, at = _varint(view, at + 1, end)
-        if at < 0 or at + size > end:
+        size, at = read_varint(view, at + 1, end, _LONGEST_VARINT)
+        if at + size > end:
             return None
         data = view[at : at + size]
         at += size
@@ -112,16 +119,3 @@ def check_follows(chunk: ChunkView, received: int, size: int) -> None:
             "only the last chunk may have a checksum, got one after "
             f"{received + count} of {size} bytes"
         )
-
-
-def _varint(view: memoryview, at: int, end: int) -> tuple[int, int]:
-    """A varint in its shortest form that fits in an int64, and where it ends; -1 if it is none."""
-    value = shift = 0
-    while at < end and shift < 63:
-        byte = view[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value, at) if byte or not shift else (0, -1)
-        shift += 7
-    return 0, -1

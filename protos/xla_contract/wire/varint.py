@@ -31,6 +31,27 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+def read_varint(
+    data: bytes | memoryview, at: int, end: int, longest: int | None = None
+) -> tuple[int, int]:
+    """Return the varint at a position of `data`, and where it ends.
+
+    Raises IndexError where none ends before `end`. With `longest`, it must also have at most so
+    many bytes, and no more than its value needs.
+    """
+    if at < end and data[at] < 0x80:
+        return data[at], at + 1
+    result = 0
+    for number in range(at, min(at + (longest or MAX_BYTES), end)):
+        byte = data[number]
+        result |= (byte & 0x7F) << 7 * (number - at)
+        if byte < 0x80:
+            if longest and not byte:
+                break
+            return result, number + 1
+    raise IndexError
+
+
 def encode_varints(values: Integers) -> bytes:
     """The varints of a one-dimensional array of unsigned integers, one after another.
 

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from xla_contract.errors import InternalError, ShapeError, XlaError
-from xla_contract.types.shape import Shape
-from xla_contract.types.text_scanner import parse_program_shape
+from xla_contract.types.shape import Shape, parse_program_shape
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.target import (
     CustomCallTarget,

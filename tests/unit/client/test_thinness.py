@@ -17,7 +17,6 @@ LATER = {
     "xla_client.display.graphs",
     "xla_contract.types.dimension_numbers",
     "xla_contract.ops",
-    "xla_contract.types.text_scanner",
     "importlib.metadata",
     "email",
     "difflib",

@@ -28,7 +28,7 @@ from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
 from xla_contract.wire.literals.proto import literal_from_proto
 from xla_contract.wire.literals.value_proto import literal_of_memory
 from xla_contract.wire.shape_proto import shape_from_proto
-from xla_contract.wire.varint import are_varints, count_varints, encode_varint
+from xla_contract.wire.varint import are_varints, count_varints, encode_varint, read_varint
 
 M = TypeVar("M", bound=Message)
 
@@ -39,6 +39,7 @@ _SIZES = _FIELDS["dynamic_sizes"].number
 
 _PARSED_BYTES = 1 << 16
 
+_LONGEST_VARINT = 5
 _MAX_FIELDS = 64
 _MAX_SMALL_BYTES = 4096
 _MAX_SHAPE_BYTES = 128
@@ -231,32 +232,22 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
     for _ in range(_MAX_FIELDS):
         if at == end:
             return
-        tag, value = _varint(data, at, end)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == _LENGTH_DELIMITED:
-            size, value = _varint(data, value, end)
-            stop = value + size
-        elif wire_type == 0:
-            _, stop = _varint(data, value, end)
-        else:
-            raise _UnusualError
+        try:
+            tag, value = read_varint(data, at, end, _LONGEST_VARINT)
+            number, wire_type = tag >> 3, tag & 7
+            if wire_type == _LENGTH_DELIMITED:
+                size, value = read_varint(data, value, end, _LONGEST_VARINT)
+                stop = value + size
+            elif wire_type == 0:
+                _, stop = read_varint(data, value, end, _LONGEST_VARINT)
+            else:
+                raise _UnusualError
+        except IndexError:
+            raise _UnusualError from None
         if stop > end or not number:
             raise _UnusualError
         yield _Field(number, wire_type, at, value, stop)
         at = stop
-    raise _UnusualError
-
-
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A varint of five bytes at most in its shortest form, and where it ends."""
-    result = 0
-    for number in range(at, min(at + 5, end)):
-        byte = data[number]
-        result |= (byte & 0x7F) << 7 * (number - at)
-        if byte < 0x80:
-            if not byte and number > at:
-                break
-            return result, number + 1
     raise _UnusualError
 
 

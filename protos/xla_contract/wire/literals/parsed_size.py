@@ -19,7 +19,7 @@ from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.wire.literals.proto import require_no_excess
 from xla_contract.wire.shape_proto import shape_from_proto
-from xla_contract.wire.varint import MAX_BYTES, count_varints
+from xla_contract.wire.varint import count_varints, read_varint
 
 MULTIPLE = 32
 """Bytes that a message may take in memory for each that it has on the wire, beside ALLOWANCE.
@@ -243,13 +243,13 @@ def _field_at(data: bytes, at: int) -> tuple[int, int, int, int]:
     The end lies behind that of `data` where the field is cut off, or is none.
     """
     try:
-        tag, value = _varint(data, at)
+        tag, value = read_varint(data, at, len(data))
         wire_type = tag & 7
         if wire_type == _LENGTH_DELIMITED:
-            size, value = _varint(data, value)
+            size, value = read_varint(data, value, len(data))
             end = value + size
         elif wire_type == _VARINT:
-            _, end = _varint(data, value)
+            _, end = read_varint(data, value, len(data))
         else:
             end = value + _WIDTHS.get(wire_type, 0)
     except IndexError:
@@ -261,18 +261,3 @@ def _count(data: bytes, start: int, stop: int) -> int:
     if stop - start <= _FEW:
         return sum(byte < 0x80 for byte in data[start:stop])
     return count_varints(np.frombuffer(data, np.uint8, stop - start, start))
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A varint and where it ends; raises IndexError where none does."""
-    byte = data[at]
-    if byte < 0x80:
-        return byte, at + 1
-    result = byte & 0x7F
-    for shift in range(7, 7 * MAX_BYTES, 7):
-        at += 1
-        byte = data[at]
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, at + 1
-    raise IndexError

@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_contract.types.dimension_numbers import (
+from xla_contract.wire.dimension_numbers_proto import (
     convolution_numbers_from_proto,
     convolution_numbers_to_proto,
     window_from_proto,

@@ -6,13 +6,8 @@ from typing import TypeVar
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.types.replica_groups import (
-    GroupForm,
-    Groups,
-    ReplicaGroups,
-    iota_groups,
-    mesh_axes_groups,
-)
+from xla_contract.types.replica_groups import GroupForm, Groups, ReplicaGroups
+from xla_contract.wire.replica_groups_proto import iota_groups, mesh_axes_groups
 from xla_server.ir.text.kinds import INTEGER_PAIRS, Kind
 from xla_server.ir.text.reader import HloReader
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.shape import Shape
-from xla_contract.types.text_scanner import ShapeReader
+from xla_contract.types.shape import Shape, ShapeReader
 
 T = TypeVar("T")
 

@@ -12,10 +12,12 @@ from xla_contract.types.dimension_numbers import (
     PaddingDimension,
     Window,
     WindowDimension,
+)
+from xla_contract.types.opcode import Opcode
+from xla_contract.wire.dimension_numbers_proto import (
     padding_config_from_proto,
     padding_config_to_proto,
 )
-from xla_contract.types.opcode import Opcode
 from xla_contract.wire.shape_proto import shape_from_proto
 
 

@@ -5,8 +5,7 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types import index
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout
-from xla_contract.types.shape import Shape
-from xla_contract.types.text_scanner import parse_shape
+from xla_contract.types.shape import Shape, parse_shape
 
 PADDED = Shape.array(ElementType.F32, (2, 3)).with_layout(Layout((0, 1), (3, 5)))
 

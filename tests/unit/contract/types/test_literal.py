@@ -9,8 +9,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout, PaddingValue
 from xla_contract.types.literal import Literal
-from xla_contract.types.shape import Shape
-from xla_contract.types.text_scanner import parse_shape
+from xla_contract.types.shape import Shape, parse_shape
 
 ROWS = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
 

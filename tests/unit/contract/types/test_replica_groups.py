@@ -8,9 +8,8 @@ from xla_contract.types.replica_groups import (
     ReplicaGroups,
     check_groups,
     group_mode,
-    read_groups,
-    write_groups,
 )
+from xla_contract.wire.replica_groups_proto import read_groups, write_groups
 
 
 def instruction() -> hlo_pb2.HloInstructionProto:

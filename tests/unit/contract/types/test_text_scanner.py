@@ -1,10 +1,11 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.types.shape import UNBOUNDED, Shape
-from xla_contract.types.text_scanner import (
+from xla_contract.types.shape import (
     MAX_LENGTH,
     MAX_NESTING,
+    UNBOUNDED,
+    Shape,
     parse_program_shape,
     parse_shape,
 )

@@ -6,8 +6,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout, PaddingValue
-from xla_contract.types.shape import Shape
-from xla_contract.types.text_scanner import parse_program_shape, parse_shape
+from xla_contract.types.shape import Shape, parse_program_shape, parse_shape
 from xla_contract.wire.shape_proto import (
     MAX_NESTING,
     layout_from_proto,

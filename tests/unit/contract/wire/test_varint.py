@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from xla_contract.wire import varint
-from xla_contract.wire.varint import are_varints, count_varints, encode_varint
+from xla_contract.wire.varint import are_varints, count_varints, encode_varint, read_varint
 
 
 def encoded(data: bytes) -> varint.Bytes:
@@ -30,3 +30,25 @@ def test_none_may_be_longer_than_ten_bytes_or_lack_its_end(
     assert are_varints(encoded(before + b"\xff" * 9 + b"\x01" + before))
     assert not are_varints(encoded(before + b"\xff" * 10 + b"\x01" + before))
     assert not are_varints(encoded(before + b"\xff"))
+
+
+@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**31, 2**63 - 1, 2**64 - 1])
+def test_a_varint_is_read_as_it_was_written(value: int) -> None:
+    data = b"\xff" + encode_varint(value)
+    end = len(data)
+    assert read_varint(data, 1, end) == read_varint(memoryview(data), 1, end, 10) == (value, end)
+    for refused in (lambda: read_varint(data, 1, end - 1), lambda: read_varint(data, end, end)):
+        with pytest.raises(IndexError):
+            refused()
+    if end > 2:
+        with pytest.raises(IndexError):
+            read_varint(data, 1, end, end - 2)
+
+
+def test_a_padded_varint_is_read_unless_a_longest_one_is_stated() -> None:
+    padded = b"\x85\x80\x00"
+    assert read_varint(padded, 0, 3) == (5, 3)
+    with pytest.raises(IndexError):
+        read_varint(padded, 0, 3, 3)
+    with pytest.raises(IndexError):
+        read_varint(b"\x80" * 10 + b"\x01", 0, 11)

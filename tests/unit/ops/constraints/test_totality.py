@@ -20,6 +20,7 @@ _CONTRACT = Path(xla_contract.__file__).parent
 _FILES = (
     *sorted((_CONTRACT / "ops").glob("*.py")),
     _CONTRACT / "types/replica_groups.py",
+    _CONTRACT / "wire/replica_groups_proto.py",
     _CONTRACT / "types/dimension_numbers.py",
 )
 

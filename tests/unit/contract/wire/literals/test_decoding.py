@@ -9,7 +9,7 @@ from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
-from xla_contract.types.text_scanner import parse_shape
+from xla_contract.types.shape import parse_shape
 from xla_contract.wire.literals.decoding import LiteralMessage, decode_literal_message
 from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
 from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto

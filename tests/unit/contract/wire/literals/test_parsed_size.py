@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from xla_client import Builder, ops
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
-from xla_contract.types.text_scanner import parse_shape
+from xla_contract.types.shape import parse_shape
 from xla_contract.wire.literals import parsed_size
 from xla_contract.wire.literals.decoding import decode_literal_message
 from xla_contract.wire.literals.parsed_size import require_parsable

@@ -9,8 +9,7 @@ from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout, PaddingValue
 from xla_contract.types.literal import Array, Literal
-from xla_contract.types.shape import Shape
-from xla_contract.types.text_scanner import parse_shape
+from xla_contract.types.shape import Shape, parse_shape
 from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 
