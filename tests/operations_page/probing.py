@@ -14,7 +14,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_contract.wire.literals.decoding import ReceivedLiteral
+from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.backend import Backend
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.engine import Engine
@@ -197,7 +197,7 @@ class Runner:
         try:
             arguments = [self._argument(shape) for shape in program.parameters]
             for shape in program.fed:
-                literal = ReceivedLiteral(literal_of(shape))
+                literal = UndecodedLiteral(literal_of(shape))
                 self._service.transfer_to_infeed(literal, 0, None, cancellation, _raise_if)
             handle = self._service.runner.compile(
                 program.computation.proto,
@@ -220,7 +220,7 @@ class Runner:
     def _argument(self, shape: Shape) -> int:
         found = self._arguments.get(str(shape))
         if found is None:
-            literal = ReceivedLiteral(literal_of(shape))
+            literal = UndecodedLiteral(literal_of(shape))
             found = self._arguments[str(shape)] = self._service.transfer_to_server(literal, None)
         return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 
-class Changes:
+class NotifyingLock:
     """Entered to look at what it guards and to change it; the same thread may enter again."""
 
     def __init__(self) -> None:

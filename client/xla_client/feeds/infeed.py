@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, Iterable
 from typing import NamedTuple, Protocol
 
 from xla_client.coercion.parameters import brief
-from xla_client.feeds.resumable_stream import FeedBlock, FeedLink
+from xla_client.feeds.resumable_stream import FeedBlock, ResumableStream
 from xla_client.feeds.state import close_request, drain_request
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.session.session import Session, device_handle
@@ -235,7 +235,7 @@ class _Value(NamedTuple):
     byte_size: int
 
 
-class _StreamedInfeed(FeedLink):
+class _StreamedInfeed(ResumableStream):
     """Values over an Infeed stream."""
 
     has_streams = True

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any, NamedTuple, Protocol, Self, cast
 
 from xla_client.coercion.parameters import brief
-from xla_client.feeds.resumable_stream import FIRST_PAUSE, FeedBlock, FeedLink
+from xla_client.feeds.resumable_stream import FIRST_PAUSE, FeedBlock, ResumableStream
 from xla_client.feeds.state import close_request, drain_request
 from xla_client.runs.execution import Execution
 from xla_client.session.session import Session, device_handle
@@ -213,7 +213,7 @@ class _Value(NamedTuple):
     byte_size: int
 
 
-class _StreamedOutfeed(FeedLink):
+class _StreamedOutfeed(ResumableStream):
     """Values over an Outfeed stream."""
 
     def __init__(

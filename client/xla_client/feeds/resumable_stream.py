@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from xla_client.feeds.condition import Changes
+from xla_client.feeds.condition import NotifyingLock
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
 from xla_client.transport.stream import ClientStream
@@ -72,7 +72,7 @@ class FeedBlock(abc.ABC):
         """As `_leave`, without holding up the event loop."""
 
 
-class FeedLink(abc.ABC):
+class ResumableStream(abc.ABC):
     """A stream of a session that outlives its connections: a thread receives, another sends.
 
     What is here is guarded by `changes`.
@@ -80,7 +80,7 @@ class FeedLink(abc.ABC):
 
     def __init__(self, session: Session, rpc: str) -> None:
         self.session = session
-        self.changes = Changes()
+        self.changes = NotifyingLock()
         self.error: XlaError | None = None
         """Why the link has ended before its time."""
         self.is_closing = False
@@ -175,7 +175,7 @@ class FeedLink(abc.ABC):
 
         Waits for no lock: who has one may not be in this process.
         """
-        self.changes = Changes()
+        self.changes = NotifyingLock()
         self.error = UnavailableError(
             f"{self._rpc}: the feed must be of this process, got that of the process this one was "
             "forked from: connect again",

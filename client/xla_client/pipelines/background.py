@@ -9,7 +9,7 @@ from xla_client.transport.transport import Pending
 from xla_contract.errors import CancelledError, UnimplementedError, XlaError
 
 
-class Calling:
+class CallSequence:
     """Calls one after the other, until they are stopped. One thread makes them, any may stop."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class BackgroundExecution(Execution[Any]):
     For servers that cannot launch what is to be run.
     """
 
-    def __init__(self, work: Callable[[Calling], Any]) -> None:
+    def __init__(self, work: Callable[[CallSequence], Any]) -> None:
         super().__init__()
-        self._calling = Calling()
+        self._calling = CallSequence()
         threading.Thread(target=self._run, args=(work,), name="xla-run", daemon=True).start()
 
     @property
@@ -69,7 +69,7 @@ class BackgroundExecution(Execution[Any]):
     def _watch(self) -> None:
         """The thread sets the future whether anybody asks or not."""
 
-    def _run(self, work: Callable[[Calling], Any]) -> None:
+    def _run(self, work: Callable[[CallSequence], Any]) -> None:
         try:
             result = work(self._calling)
         except XlaError as error:

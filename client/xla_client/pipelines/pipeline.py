@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_client.coercion.parameters import brief
-from xla_client.pipelines.pipeline_fallback import Calls
-from xla_client.pipelines.pipeline_run import OneRun, Output, Recording, Way
+from xla_client.pipelines.pipeline_fallback import PipelineFallback
+from xla_client.pipelines.pipeline_run import OneRun, Output, PipelineTransport, StepRecord
 from xla_client.runs.arguments import Argument
 from xla_client.runs.executable import Executable
 from xla_client.runs.execution import Execution
@@ -44,7 +44,7 @@ class Pipeline:
         self._session = session
         self._id = object()
         can_run = session.transport.capabilities >= _NEEDED
-        self._way: Way = OneRun(session) if can_run else Calls(session)
+        self._way: PipelineTransport = OneRun(session) if can_run else PipelineFallback(session)
         self._executables: list[Executable[Any]] = []
         self._outputs: list[Output] = []
         self._is_over = False
@@ -92,7 +92,7 @@ class Pipeline:
                 raise InvalidArgumentError(
                     "a pipeline must call executables of its own client, got one of another"
                 )
-            self._way.add(Recording(self._id, place, executable, given, donate, timeout))
+            self._way.add(StepRecord(self._id, place, executable, given, donate, timeout))
         except XlaError as error:
             raise error.at(place) from error.__cause__
         # It must live until the run.

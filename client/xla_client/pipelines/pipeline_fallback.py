@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client.pipelines.background import BackgroundExecution, Calling
-from xla_client.pipelines.pipeline_run import DEVICE, Output, Recording, Way
+from xla_client.pipelines.background import BackgroundExecution, CallSequence
+from xla_client.pipelines.pipeline_run import DEVICE, Output, PipelineTransport, StepRecord
 from xla_client.runs import run_request as runs
 from xla_client.runs.arguments import as_buffer, require_count
 from xla_client.runs.donation import donated_in_steps
@@ -16,14 +16,14 @@ from xla_client.session.session import Session
 from xla_contract.errors import InvalidArgumentError, XlaError
 
 
-class Calls(Way):
+class PipelineFallback(PipelineTransport):
     """A call of Execute for each step."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._steps: list[tuple[Recording, list[Buffer | StepResult]]] = []
+        self._steps: list[tuple[StepRecord, list[Buffer | StepResult]]] = []
 
-    def add(self, recording: Recording) -> None:
+    def add(self, recording: StepRecord) -> None:
         arguments = recording.arguments
         parameters = recording.executable.program_shape.parameters
         require_count(arguments, parameters)
@@ -43,10 +43,10 @@ class Calls(Way):
         self._steps.append((recording, recorded))
 
     def run(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
-        return self._run(outputs, timeout, Calling())
+        return self._run(outputs, timeout, CallSequence())
 
     async def arun(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
-        calling = Calling()
+        calling = CallSequence()
         try:
             return await asyncio.to_thread(self._run, outputs, timeout, calling)
         except asyncio.CancelledError:
@@ -57,7 +57,7 @@ class Calls(Way):
         return BackgroundExecution(lambda calling: self._run(outputs, timeout, calling))
 
     def _run(
-        self, outputs: Sequence[Output], timeout: float | None, calling: Calling
+        self, outputs: Sequence[Output], timeout: float | None, calling: CallSequence
     ) -> tuple[Any, ...]:
         results = _Results()
         by_modules = donated_in_steps(

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from xla_client.pipelines.background import BackgroundExecution, Calling
+from xla_client.pipelines.background import BackgroundExecution, CallSequence
 from xla_client.runs import run_request as runs
 from xla_client.runs.arguments import Argument
 from xla_client.runs.donation import donated_in_steps
@@ -49,7 +49,7 @@ class Output:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Recording:
+class StepRecord:
     """What a step is recorded with; `place` says which one it is."""
 
     pipeline_id: object
@@ -65,7 +65,7 @@ class Recording:
         parameters = self.executable.donated_parameters if self.donate is None else ()
         return parameters, self.arguments
 
-    def without_values(self) -> "Recording":
+    def without_values(self) -> "StepRecord":
         """The same without the caller's values, which the step has taken."""
         arguments = [
             each if isinstance(each, Buffer | StepResult) else None for each in self.arguments
@@ -73,14 +73,14 @@ class Recording:
         return dataclasses.replace(self, arguments=arguments)
 
 
-class Way(abc.ABC):
+class PipelineTransport(abc.ABC):
     """How a pipeline gets to the server."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     @abc.abstractmethod
-    def add(self, recording: Recording) -> None:
+    def add(self, recording: StepRecord) -> None:
         """Add a step; raises InvalidArgumentError for what does not fit."""
 
     @abc.abstractmethod
@@ -96,18 +96,18 @@ class Way(abc.ABC):
         """Start to run all and return at once; every output is to be kept."""
 
 
-class OneRun(Way):
+class OneRun(PipelineTransport):
     """One message of Run, or of Launch."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._steps: list[runs.Step] = []
         # Executables and buffers must live until the server has the run.
-        self._recordings: list[Recording] = []
+        self._recordings: list[StepRecord] = []
         self._room = INLINE_BYTES
         self._generation = session.generation
 
-    def add(self, recording: Recording) -> None:
+    def add(self, recording: StepRecord) -> None:
         step = runs.make_step(
             self._session,
             recording.executable.handle,
@@ -170,7 +170,7 @@ class OneRun(Way):
         steps, recordings = list(self._steps), list(self._recordings)
         self._end_donations(is_freed=False)
 
-        def work(calling: Calling) -> tuple[Any, ...]:
+        def work(calling: CallSequence) -> tuple[Any, ...]:
             response = calling.result(lambda: pending)
             steps.clear()
             recordings.clear()

@@ -15,7 +15,7 @@ from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Stretch:
+class BroadcastSpec:
     """How one operand becomes a result: its dimension i is dimension `mapping[i]` there.
 
     A dimension whose size differs from the result's has size 1.
@@ -44,7 +44,7 @@ class Stretch:
 
 def plan_binary(
     lhs: Shape, rhs: Shape, broadcast_dimensions: Sequence[int] | None = None
-) -> tuple[Stretch, Stretch]:
+) -> tuple[BroadcastSpec, BroadcastSpec]:
     """The steps by which the operands of an elementwise operation reach their common dimensions.
 
     Args:
@@ -67,12 +67,12 @@ def plan_binary(
     result = tuple(
         _common_size(lhs, lhs_mapping, rhs, rhs_mapping, number) for number in range(rank)
     )
-    return Stretch(lhs, lhs_mapping, result), Stretch(rhs, rhs_mapping, result)
+    return BroadcastSpec(lhs, lhs_mapping, result), BroadcastSpec(rhs, rhs_mapping, result)
 
 
 def plan_in_dim(
     operand: Shape, dimensions: Sequence[int], broadcast_dimensions: Sequence[int]
-) -> Stretch:
+) -> BroadcastSpec:
     """The steps by which `operand` becomes an array of `dimensions`; size 1 is broadcast.
 
     Args:
@@ -96,7 +96,7 @@ def plan_in_dim(
                 f"dim {number} = {operand.dimensions[number]} of {operand} and dim {target} = "
                 f"{result[target]} of {_text(operand, result)}"
             )
-    return Stretch(operand, mapping, result)
+    return BroadcastSpec(operand, mapping, result)
 
 
 def _mappings(

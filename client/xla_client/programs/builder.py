@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from xla_client.coercion.literals import as_array, as_literal
 from xla_client.coercion.numbers import Dimensions, data, integers
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.programs.broadcasting import Stretch, plan_binary
+from xla_client.programs.broadcasting import BroadcastSpec, plan_binary
 from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_client.programs.module_embedding import Embedding, Names
@@ -395,7 +395,7 @@ def elementwise(
     return builder.instruction(opcode, operands, attributes)
 
 
-def stretch(operand: Op, plan: Stretch) -> Op:
+def stretch(operand: Op, plan: BroadcastSpec) -> Op:
     """`operand` broadcast as planned: degenerate dimensions are reshaped away first."""
     if plan.is_trivial:
         return operand

@@ -18,8 +18,8 @@ from xla_client.transfers.pipelined_copy import Calls
 from xla_client.transfers.shared_memory import SharedMemory, is_enabled
 from xla_client.transfers.tuple_elements import (
     download_elements,
-    is_put_together,
-    is_taken_apart,
+    is_assembled,
+    is_split,
     upload_elements,
 )
 from xla_client.transport.errors import CutOffError
@@ -242,7 +242,7 @@ class Session:
     ) -> int:
         """Keep a literal on a device; gives its data handle."""
         shape, target = literal.shape, device_handle(device)
-        if self.chunks is not None and is_put_together(shape):
+        if self.chunks is not None and is_assembled(shape):
             return upload_elements(self, literal, target, timeout, progress)
         handle = None
         if self.shared_memory is not None:
@@ -267,7 +267,7 @@ class Session:
         progress: Progress | None = None,
     ) -> Literal:
         """The value of a data handle in the layouts of `shape`, which says all of them."""
-        if self.chunks is not None and is_taken_apart(shape):
+        if self.chunks is not None and is_split(shape):
             return download_elements(self, handle, shape, timeout, progress)
         wanted, literal = shape_to_proto(shape), None
         if self.shared_memory is not None:

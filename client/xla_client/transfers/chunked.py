@@ -31,7 +31,7 @@ from xla_contract.wire.chunk_codec import (
     CHUNK_BYTES,
     MAX_ENVELOPE_BYTES,
     ChunkView,
-    check_follows,
+    check_contiguous,
     encode_chunk,
     scan_chunk,
     view_of,
@@ -302,7 +302,7 @@ class _Download:
         if chunk is None:
             chunk = self._parsed(message, is_first)
         try:
-            check_follows(chunk, self.received, self._size)
+            check_contiguous(chunk, self.received, self._size)
             self._writer.write(chunk.offset, chunk.data)
         except InvalidArgumentError as error:
             raise DataLossError(f"Download: {error.message}") from error

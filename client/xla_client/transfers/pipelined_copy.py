@@ -24,7 +24,7 @@ from xla_contract.errors import (
     FailedPreconditionError,
     NotFoundError,
 )
-from xla_contract.piece_line import bytes_soon, wait_for_bytes
+from xla_contract.piece_line import poll_recv, recv_spinning
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Array, Literal
@@ -62,7 +62,7 @@ _OTHERWISE = AbortedError, FailedPreconditionError, NotFoundError
 """Errors of a way, not of the value."""
 
 
-class Ring:
+class SharedRing:
     """An allocation of a session with its line, used for one array at a time.
 
     `offset` is that of its allocation, `memory` uint8[PLACES * PIECE_BYTES].
@@ -81,9 +81,9 @@ class Ring:
         """
         for start in range(0, data.size, PIECE_BYTES):
             if len(self._free) <= PLACES - WARM_PLACES:
-                self._add(bytes_soon(self._line, PLACES))
+                self._add(poll_recv(self._line, PLACES))
             if not self._free:
-                self._add(wait_for_bytes(self._line, PLACES))
+                self._add(recv_spinning(self._line, PLACES))
             piece, place = data[start : start + PIECE_BYTES], self._free.pop()
             np.copyto(self._places[place][: piece.size], piece)
             self._line.send(bytes((place,)))
@@ -94,7 +94,7 @@ class Ring:
         """After an upload: see all places free for the next; raises OSError."""
         self._line.settimeout(GREETING_SECONDS)
         while len(self._free) < PLACES:
-            self._add(wait_for_bytes(self._line, PLACES))
+            self._add(recv_spinning(self._line, PLACES))
         self._line.settimeout(None)
 
     def shut(self) -> None:
@@ -133,7 +133,7 @@ class Pieces:
         self._calls = calls
         self._take = take
         self._free = free
-        self._rings: list[Ring] = []
+        self._rings: list[SharedRing] = []
         self._is_closed = False
         # Both ends of an upload copy: more at once would take processors from each other, and are
         # no faster than one copy after the other.
@@ -190,7 +190,7 @@ class Pieces:
 
     def _pass(
         self,
-        ring: Ring,
+        ring: SharedRing,
         data: Array,
         request: extension_pb2.UploadSharedPiecesRequest,
         timeout: float | None,
@@ -233,7 +233,7 @@ class Pieces:
             self._put_back(ring, keep=is_settled)
         return handle
 
-    def _ring(self, timeout: float | None) -> Ring | None:
+    def _ring(self, timeout: float | None) -> SharedRing | None:
         """A ring that nobody else uses; None where there is none."""
         with contextlib.suppress(IndexError):
             return self._rings.pop()
@@ -247,9 +247,9 @@ class Pieces:
             _LOG.debug("no line with the server: %s", error)
             self._free([offset])
             return None
-        return Ring(offset, memory, line)
+        return SharedRing(offset, memory, line)
 
-    def _put_back(self, ring: Ring, *, keep: bool) -> None:
+    def _put_back(self, ring: SharedRing, *, keep: bool) -> None:
         """Keep a ring, or free it: the server waits for a call that may still be at it."""
         if keep and not self._is_closed and len(self._rings) < KEPT_RINGS:
             self._rings.append(ring)

@@ -40,13 +40,13 @@ class Session(Protocol):
         """The value of a data handle in the layouts of `shape`."""
 
 
-def is_put_together(shape: Shape) -> bool:
+def is_assembled(shape: Shape) -> bool:
     """Whether a value of this shape is uploaded by its elements."""
     leaves_fit = all(leaf.is_array and leaf.is_static for leaf in shape.leaves())
     return shape.is_tuple and leaves_fit and shape.byte_size >= LEAST_BYTES
 
 
-def is_taken_apart(shape: Shape) -> bool:
+def is_split(shape: Shape) -> bool:
     """Whether a value of this shape is downloaded by its elements."""
     is_flat = shape.is_tuple and all(part.is_array for part in shape.tuple_shapes)
     return is_flat and shape.byte_size >= LEAST_BYTES

@@ -16,7 +16,7 @@ from typing import Any
 
 import grpc
 
-from xla_client.transport.signal_guard import HeldBack
+from xla_client.transport.signal_guard import DeferredInterrupt
 from xla_contract.errors import CancelledError, XlaError
 
 _PAUSE = 0.002
@@ -77,7 +77,7 @@ class DirectStream:
             return False
         if self._status is None and time.monotonic() - self._asked_at >= _PAUSE:
             # What has happened comes before the end of a batch that has nothing to do.
-            with HeldBack(self.cancel):
+            with DeferredInterrupt(self.cancel):
                 if self._operate((), self):
                     while self._next().tag is not self:
                         pass
@@ -88,13 +88,13 @@ class DirectStream:
         """Send a message, to be followed by `receive`; raises the error the call has ended with."""
         cygrpc = self._grpc
         operations = (cygrpc.SendMessageOperation(message, 0), cygrpc.ReceiveMessageOperation(0))
-        with HeldBack(self.cancel):
+        with DeferredInterrupt(self.cancel):
             if self._status is not None or not self._operate(operations, None):
                 raise self._error()
 
     def receive(self) -> bytes | None:
         """The answer to what was sent, None at the call's good end; raises XlaError."""
-        with HeldBack(self.cancel):
+        with DeferredInterrupt(self.cancel):
             return self._received()
 
     def cancel(self) -> None:
@@ -106,7 +106,7 @@ class DirectStream:
         """Give the call up and wait for its end, which is at once; harmless when it has ended."""
         # In a child that was forked nothing of a call goes on.
         if self._due and os.getpid() == self._process:
-            with HeldBack(self.cancel):
+            with DeferredInterrupt(self.cancel):
                 self.cancel()
                 self._drain()
 

@@ -14,11 +14,11 @@ _PATIENCE = 0.01
 """Seconds that closing waits for a call to end before it breaks it off, once and again."""
 
 
-class BrokenOffError(Exception):
+class StreamBrokenError(Exception):
     """The stream ended before it brought the answer of a call, which the server may have made."""
 
 
-class Exchanges(Protocol):
+class MessageStream(Protocol):
     """A stream, one message there and one back; but for `cancel` one thread at a time uses it."""
 
     @property
@@ -38,12 +38,12 @@ class Exchanges(Protocol):
         """Give the stream up and everything that goes with it; harmless when it has ended."""
 
 
-class Conversation:
+class MultiplexedStream:
     """One call at a time; who comes while there is one makes an ordinary call."""
 
-    def __init__(self, begin: Callable[[], Exchanges]) -> None:
+    def __init__(self, begin: Callable[[], MessageStream]) -> None:
         self._begin = begin
-        self._stream: Exchanges | None = None
+        self._stream: MessageStream | None = None
         self._number = 0
         self._using = threading.Lock()
         self._is_closed = False
@@ -56,7 +56,7 @@ class Conversation:
     def call(self, path: str, request: bytes) -> xla_extension_pb2.ConverseResponse | None:
         """Make a call and wait for the answer; None when the stream is in use or not to be had.
 
-        The call was not made then. Raises BrokenOffError when the stream ended instead of an
+        The call was not made then. Raises StreamBrokenError when the stream ended instead of an
         answer.
         """
         if not self._using.acquire(blocking=False):
@@ -80,7 +80,7 @@ class Conversation:
         finally:
             self._using.release()
 
-    def _open(self) -> Exchanges | None:
+    def _open(self) -> MessageStream | None:
         if self._stream is None or not self._stream.is_active:
             self._end()
             if not self._is_closed:
@@ -93,7 +93,7 @@ class Conversation:
             stream.close()
 
     def _call(
-        self, stream: Exchanges, path: str, request: bytes
+        self, stream: MessageStream, path: str, request: bytes
     ) -> xla_extension_pb2.ConverseResponse | None:
         self._number += 1
         message = xla_extension_pb2.ConverseRequest(id=self._number, method=path, request=request)
@@ -108,7 +108,7 @@ class Conversation:
             except NotBegunError:
                 return None
             except XlaError as error:
-                raise BrokenOffError from error
+                raise StreamBrokenError from error
             if data is not None:
                 answer = xla_extension_pb2.ConverseResponse.FromString(data)
         finally:
@@ -117,5 +117,5 @@ class Conversation:
                 # takes its answer for that of the next.
                 self._end()
         if answer is None:
-            raise BrokenOffError from UnavailableError("Converse: the server ended the stream")
+            raise StreamBrokenError from UnavailableError("Converse: the server ended the stream")
         return answer

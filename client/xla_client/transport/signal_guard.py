@@ -17,8 +17,8 @@ _SIGNAL: Any = importlib.import_module("_signal")
 """What `signal` wraps: that makes enums of all it is given, which takes longer than a message."""
 
 
-class HeldBack:
-    """A block that Ctrl-C does not end halfway: `with HeldBack(give_up):`.
+class DeferredInterrupt:
+    """A block that Ctrl-C does not end halfway: `with DeferredInterrupt(give_up):`.
 
     `give_up` is called at once, in a thread of its own, and must let the block come to its end;
     behind it once more, so that it is done when KeyboardInterrupt is raised. In the main thread

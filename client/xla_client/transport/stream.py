@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from xla_client.transport.signal_guard import HeldBack
+from xla_client.transport.signal_guard import DeferredInterrupt
 from xla_contract.errors import CancelledError, XlaError
 
 _WAITING = 4
@@ -90,8 +90,8 @@ class ClientStream:
         """As `cancel`: there is nothing more to let go of."""
         self.cancel()
 
-    def _held_back(self) -> HeldBack:
-        return HeldBack(self._give_up)
+    def _held_back(self) -> DeferredInterrupt:
+        return DeferredInterrupt(self._give_up)
 
     def _give_up(self) -> None:
         # Ctrl-C may come before there is a call.

@@ -11,8 +11,12 @@ from grpc_status import rpc_status
 from xla_client.coercion.parameters import parameter_class
 from xla_client.transport.errors import cut_off, error_of, error_of_status
 from xla_client.transport.inline_stream import open_direct_stream
-from xla_client.transport.multiplexed_stream import BrokenOffError, Conversation, Exchanges
-from xla_client.transport.signal_guard import HeldBack
+from xla_client.transport.multiplexed_stream import (
+    MessageStream,
+    MultiplexedStream,
+    StreamBrokenError,
+)
+from xla_client.transport.signal_guard import DeferredInterrupt
 from xla_client.transport.stream import ClientStream
 from xla_client.transport.tls import Tls
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
@@ -165,7 +169,7 @@ class Transport:
             for rpc in (*RPCS, *EXTENSION_RPCS)
             if rpc.name in _CONVERSED
         }
-        self._conversation: Conversation | None = None
+        self._conversation: MultiplexedStream | None = None
         self._closed = False
         self.is_resumed = False
         """True if the session is one that another client opened."""
@@ -239,13 +243,13 @@ class Transport:
         self.session = session
         last, self._conversation = self._conversation, None
         if xla_extension_pb2.CAPABILITY_CONVERSE in self.capabilities:
-            conversation = Conversation(self._begin_conversation)
+            conversation = MultiplexedStream(self._begin_conversation)
             conversation.open()
             self._conversation = conversation
         if last is not None:
             last.close()
 
-    def _begin_conversation(self) -> Exchanges:
+    def _begin_conversation(self) -> MessageStream:
         path = self._streams["Converse"].path
         headers = self._headers()
         exception = functools.partial(self._exception_of_stream, headers)
@@ -307,12 +311,12 @@ class Transport:
         except grpc.RpcError as error:
             raise _exception(name, error) from None
 
-    def _converse(self, conversation: Conversation, name: str, request: bytes) -> Any:
+    def _converse(self, conversation: MultiplexedStream, name: str, request: bytes) -> Any:
         """Make a call on the stream; None when it is to be made otherwise."""
         path, deserialize = self._conversed[name]
         try:
             answer = conversation.call(path, request)
-        except BrokenOffError as error:
+        except StreamBrokenError as error:
             # Where the session has ended nothing is made twice: an ordinary call says so.
             if name in _REPEATABLE or isinstance(error.__cause__, _REFUSALS):
                 return None
@@ -331,7 +335,7 @@ class Transport:
         self._check_open(name)
         deadline = self._deadline(name, timeout)
         # It waits for nobody, and what nobody holds is given up.
-        with HeldBack(lambda: None):
+        with DeferredInterrupt(lambda: None):
             call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
         return Pending(name, call)
 

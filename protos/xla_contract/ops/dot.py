@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xla_contract.errors import ShapeError
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.precision import decode_precision, encode_precision, product_type
-from xla_contract.ops.signature import check_distinct, needs_array
+from xla_contract.ops.signature import check_distinct, require_array
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
@@ -39,7 +39,7 @@ def infer_dot(
     operands: Sequence[Shape], attributes: DotAttributes, called: Sequence[ProgramShape] = ()
 ) -> Shape:
     """The shape of lhs dot rhs; ShapeError when dimension numbers or sizes do not fit."""
-    lhs, rhs = (needs_array(shape, "an operand") for shape in operands)
+    lhs, rhs = (require_array(shape, "an operand") for shape in operands)
     numbers = attributes.dimension_numbers
     check_distinct(
         "lhs contracting and batch dimensions",

@@ -15,8 +15,8 @@ from xla_contract.ops.signature import (
     check_reducer,
     exactly,
     listed,
-    needs_array,
     one_or_tuple,
+    require_array,
 )
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
@@ -43,7 +43,7 @@ def split_inputs(operands: Sequence[Shape]) -> tuple[Sequence[Shape], Sequence[S
         )
     arrays, initial = operands[:count], operands[count:]
     for shape in arrays:
-        if needs_array(shape, "a reduced operand").dimensions != arrays[0].dimensions:
+        if require_array(shape, "a reduced operand").dimensions != arrays[0].dimensions:
             raise ShapeError(f"reduced operands must have equal dimensions, got {listed(arrays)}")
     return arrays, initial
 

@@ -17,8 +17,8 @@ from xla_contract.ops.signature import (
     check_sorted,
     exactly,
     listed,
-    needs_array,
     one_or_tuple,
+    require_array,
 )
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
@@ -51,7 +51,7 @@ def infer_scatter(
     inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     for group in (inputs, updates):
         for shape in group:
-            if needs_array(shape, "an operand").dimensions != group[0].dimensions:
+            if require_array(shape, "an operand").dimensions != group[0].dimensions:
                 raise ShapeError(
                     f"inputs and updates must have equal dimensions each, got {listed(operands)}"
                 )

@@ -14,7 +14,7 @@ from xla_contract.ops.signature import (
     check_reducer,
     check_takes,
     exactly,
-    needs_array,
+    require_array,
 )
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import Window
@@ -37,8 +37,8 @@ def infer_select_and_scatter(
 ) -> Shape:
     """The array's shape; ShapeError when source, window or computations do not fit it."""
     operand, source, initial = operands
-    needs_array(operand, "the operand")
-    needs_array(source, "the source")
+    require_array(operand, "the operand")
+    require_array(source, "the source")
     select, scatter = exactly(called, ("select", "scatter"))
     scalar = Shape.scalar(operand.element_type)
     check_takes("select computation", select, (scalar, scalar))

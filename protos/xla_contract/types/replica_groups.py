@@ -1,4 +1,4 @@
-"""Which replicas or partitions take part in a collective together.
+"""Groups of the replicas or partitions that take part in a collective together.
 
 Semantics: XLA's ReplicaGroup, its two compact forms, and CollectiveOpGroupMode. Writers of
 different ages state the groups in different fields; what is read in one form is written in it.
@@ -56,7 +56,7 @@ class ReplicaGroups:
 
 
 class GroupMode(enum.Enum):
-    """What the numbers in the groups count."""
+    """Meaning of the ids in a group."""
 
     CROSS_REPLICA = "cross-replica"
     CROSS_PARTITION = "cross-partition"
@@ -65,7 +65,7 @@ class GroupMode(enum.Enum):
 
 
 def group_mode(channel_id: int, use_global_device_ids: bool | None) -> GroupMode:
-    """What the groups of a collective count.
+    """Meaning of the groups of a collective.
 
     `use_global_device_ids` is None for the operations that do not have it; a channel is one
     above 0. Raises ShapeError for global ids without a channel.

@@ -457,7 +457,7 @@ class ShapeReader(TextScanner):
         element_type = self.element_type()
         dimensions, dynamic = self._dimensions()
         layout = None
-        # Behind a result shape, a brace with anything else in it is a computation.
+        # A brace behind a result shape that holds anything else begins a computation.
         if _LAYOUT.match(self.text, self.at):
             self.expect("{")
             layout = self.layout()

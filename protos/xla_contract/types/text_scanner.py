@@ -22,7 +22,7 @@ _TYPES: dict[str, ElementType] = {
 class TextScanner:
     """Tokens of HLO text, and its layouts, from a position on.
 
-    `at` is the position of what is read next; blanks and comments before it are skipped.
+    Tokens are read from position `at`; blanks and comments before them are skipped.
     """
 
     def __init__(self, text: str, at: int = 0) -> None:
@@ -30,7 +30,7 @@ class TextScanner:
         self.at = at
 
     def end(self) -> None:
-        """Nothing more may follow."""
+        """Raise InvalidArgumentError unless the text ends here."""
         self.space()
         if self.at < len(self.text):
             self.fail("the end is")
@@ -114,7 +114,7 @@ class TextScanner:
             self.at = space.end()
 
     def peek(self, token: str) -> bool:
-        """Whether `token` comes next."""
+        """Return whether `token` comes next."""
         self.space()
         return self.text.startswith(token, self.at)
 

@@ -95,7 +95,7 @@ def view_of(chunk: Chunk) -> ChunkView:
     return ChunkView(chunk.offset, memoryview(chunk.data), checksum)
 
 
-def check_follows(chunk: ChunkView, received: int, size: int) -> None:
+def check_contiguous(chunk: ChunkView, received: int, size: int) -> None:
     """Refuse a chunk that does not follow `received` bytes of `size`.
 
     Raises InvalidArgumentError for a gap, an overlap, too many bytes, a chunk above

@@ -19,7 +19,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_contract.wire.literals.parsed_size import SMALL_BYTES, require_parsable
+from xla_contract.wire.literals.parsed_size import SMALL_BYTES, check_parse_size
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.callers import Callers
 from xla_server.rpc.calls import Calls
@@ -53,13 +53,13 @@ class Boundary:
     def parse(self, rpc: Rpc, request: bytes, decode: Decode | None = None) -> Any:
         """The request, by protobuf or `decode`.
 
-        Raises InvalidArgumentError for bytes that are none, and as `require_parsable`.
+        Raises InvalidArgumentError for bytes that are none, and as `check_parse_size`.
         """
         try:
             if decode is not None:
                 return decode(request)
             if len(request) > SMALL_BYTES:
-                require_parsable(rpc.request, request)
+                check_parse_size(rpc.request, request)
             return rpc.request.FromString(request)
         except DecodeError as error:
             raise InvalidArgumentError(

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError, Message
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.wire.literals.parsed_size import require_parsable
+from xla_contract.wire.literals.parsed_size import check_parse_size
 from xla_contract.wire.shape_proto import shape_from_proto
 from xla_server.backends.dump import constant_bytes
 from xla_server.backends.options import DumpFormat
@@ -126,7 +126,7 @@ def _read_message(data: bytes) -> hlo_pb2.HloModuleProto:
 
 
 def _parsed(kind: type[M], data: bytes) -> M | None:
-    require_parsable(kind, data)
+    check_parse_size(kind, data)
     try:
         return kind.FromString(data)
     except DecodeError:

@@ -20,7 +20,7 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_contract.piece_line import wait_for_bytes
+from xla_contract.piece_line import recv_spinning
 from xla_contract.types.literal import Array
 from xla_server.evaluator.cancellation import Cancellation
 
@@ -183,7 +183,7 @@ def shut(line: socket.socket) -> None:
 def _told(line: socket.socket, most: int, cancellation: Cancellation) -> bytes:
     """Wait for pieces; gives the places they lie in."""
     try:
-        places = wait_for_bytes(line, most)
+        places = recv_spinning(line, most)
     except TimeoutError as error:
         # No deadline of the client's, who may have been stopped: it can go another way.
         raise AbortedError(f"a piece must come within {SILENCE_SECONDS:g} s, got none") from error

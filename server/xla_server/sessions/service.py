@@ -22,7 +22,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.layout import Layout
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
-from xla_contract.wire.literals.decoding import ReceivedLiteral
+from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.evaluator.cost import Cost, module_cost
@@ -218,7 +218,7 @@ class XlaService:
     # Values ---------------------------------------------------------------------------------
 
     def transfer_to_server(
-        self, literal: ReceivedLiteral | None, device: DeviceHandle | None
+        self, literal: UndecodedLiteral | None, device: DeviceHandle | None
     ) -> int:
         """Keep a literal on a device, under a new handle.
 
@@ -282,7 +282,7 @@ class XlaService:
 
     def transfer_to_infeed(
         self,
-        literal: ReceivedLiteral | None,
+        literal: UndecodedLiteral | None,
         replica_id: int,
         device: DeviceHandle | None,
         cancellation: Cancellation,

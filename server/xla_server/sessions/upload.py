@@ -12,7 +12,7 @@ from xla_contract.errors import (
 )
 from xla_contract.types.shape import Shape
 from xla_contract.wire.checksum import crc32
-from xla_contract.wire.chunk_codec import ChunkView, check_follows
+from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
 from xla_contract.wire.literals.linear_stream import LinearWriter
 from xla_server.backends.backend import Device
 from xla_server.sessions.data import Reservation
@@ -104,7 +104,7 @@ class Upload:
         with self._lock:
             self._check_owner(owner)
             assert self._writer is not None
-            check_follows(chunk, self.received, self.size)
+            check_contiguous(chunk, self.received, self.size)
             arrived = self.received + len(chunk.data)
             self._reservation.grow(arrived, self, spared=self._spared)
             self._active_at = now

@@ -25,7 +25,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.types.shape import Shape
-from xla_contract.wire.chunk_codec import ChunkView, check_follows
+from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
 from xla_contract.wire.literals.linear_stream import LinearWriter
 from xla_server.backends.backend import Device
 from xla_server.evaluator.memory import LARGE, require_bytes
@@ -290,7 +290,7 @@ class _FinishedUpload(IncomingUpload):
         self._finished = finished
 
     def write(self, chunk: ChunkView) -> None:
-        check_follows(chunk, self._finished.size, self._finished.size)
+        check_contiguous(chunk, self._finished.size, self._finished.size)
 
     def finish(self) -> int:
         return self._finished.handle

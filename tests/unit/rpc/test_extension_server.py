@@ -8,7 +8,7 @@ import pytest
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Literal
-from xla_contract.wire.literals.decoding import ReceivedLiteral
+from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.evaluator.cancellation import Cancellation
@@ -42,8 +42,8 @@ def sessions(clock: Clock) -> Iterator[SessionRegistry]:
     made.close_all()
 
 
-def zeros(count: int) -> ReceivedLiteral:
-    return ReceivedLiteral(Literal.from_numpy(np.zeros(count, np.float32)))
+def zeros(count: int) -> UndecodedLiteral:
+    return UndecodedLiteral(Literal.from_numpy(np.zeros(count, np.float32)))
 
 
 def described(

@@ -23,7 +23,7 @@ from xla_contract.errors import XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView
-from xla_contract.wire.literals.decoding import ReceivedLiteral
+from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.rpc.extension_run import run_in_place
@@ -123,7 +123,7 @@ class Caller:
         """More than the queue has room for."""
         ended: list[XlaError | None] = []
         for _ in range(4):
-            literal = ReceivedLiteral(Literal.from_numpy(VALUE))
+            literal = UndecodedLiteral(Literal.from_numpy(VALUE))
             self._service.transfer_to_infeed(literal, 0, None, cancellation, ended.append)
         if self._choose.random() < 0.5:
             self._service.reset_device()

@@ -16,7 +16,7 @@ from xla_contract.errors import (
 )
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
-from xla_contract.wire.literals.decoding import ReceivedLiteral
+from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
@@ -287,7 +287,7 @@ def test_values_that_wait_for_room_count_as_the_session_s():
     cancellation = Cancellation()
 
     def transfer(value: object) -> None:
-        received = ReceivedLiteral(Literal.from_numpy(value))
+        received = UndecodedLiteral(Literal.from_numpy(value))
         service.transfer_to_infeed(received, 0, None, cancellation, told.append)
 
     transfer(NUMBERS)

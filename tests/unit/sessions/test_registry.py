@@ -10,7 +10,7 @@ from xla_contract.errors import (
     UnauthenticatedError,
 )
 from xla_contract.types.literal import Literal
-from xla_contract.wire.literals.decoding import ReceivedLiteral
+from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.evaluator.cancellation import Cancellation
 from xla_server.sessions.caller import Caller
@@ -20,8 +20,8 @@ from xla_server.sessions.records import Limits
 from xla_server.sessions.registry import Session, SessionRegistry
 
 
-def _received(value: object) -> ReceivedLiteral:
-    return ReceivedLiteral(Literal.from_numpy(value))
+def _received(value: object) -> UndecodedLiteral:
+    return UndecodedLiteral(Literal.from_numpy(value))
 
 
 class Clock:

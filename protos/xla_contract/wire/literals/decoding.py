@@ -23,7 +23,7 @@ from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.index import memory_element_count
 from xla_contract.types.literal import Array, Literal
 from xla_contract.types.shape import UNBOUNDED, Shape
-from xla_contract.wire.literals.parsed_size import require_parsable
+from xla_contract.wire.literals.parsed_size import check_parse_size
 from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
 from xla_contract.wire.literals.proto import literal_from_proto
 from xla_contract.wire.literals.value_proto import literal_of_memory
@@ -46,7 +46,7 @@ _MAX_SHAPE_BYTES = 128
 """Bounds of the usual form; so short a shape cannot nest deeper than any parser allows."""
 
 
-class ReceivedLiteral:
+class UndecodedLiteral:
     """A literal in a message that came in: read already, or still to be checked."""
 
     __slots__ = ("_received",)
@@ -90,21 +90,21 @@ class LiteralMessage(Generic[M]):
     """A message and the literal in it, which `message` itself may lack."""
 
     message: M
-    literal: ReceivedLiteral | None
+    literal: UndecodedLiteral | None
 
 
 def decode_literal_message(kind: type[M], data: bytes) -> LiteralMessage[M]:
     """The message of a kind that has a field `literal`.
 
-    Raises DecodeError as protobuf does, and as `require_parsable`.
+    Raises DecodeError as protobuf does, and as `check_parse_size`.
     """
     try:
         return _scan(kind, data)
     except (_UnusualError, DecodeError, XlaError):
         pass
-    require_parsable(kind, data)
+    check_parse_size(kind, data)
     message = kind.FromString(data)
-    literal = ReceivedLiteral(message.literal) if message.HasField("literal") else None  # type: ignore[attr-defined]
+    literal = UndecodedLiteral(message.literal) if message.HasField("literal") else None  # type: ignore[attr-defined]
     return LiteralMessage(message, literal)
 
 
@@ -128,7 +128,7 @@ def _scan(kind: type[M], data: bytes) -> LiteralMessage[M]:
             literal = _literal(data, field.value, field.end)
     if literal is None:
         raise _UnusualError
-    return LiteralMessage(kind.FromString(_small(data, rest)), ReceivedLiteral(literal))
+    return LiteralMessage(kind.FromString(_small(data, rest)), UndecodedLiteral(literal))
 
 
 def _literal(data: bytes, start: int, end: int) -> "Literal | _Integers":

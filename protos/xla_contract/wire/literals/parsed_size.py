@@ -50,7 +50,7 @@ _FEW = 64
 """Bytes that are counted before numpy has begun."""
 
 
-def require_parsable(kind: type[Message], data: bytes) -> None:
+def check_parse_size(kind: type[Message], data: bytes) -> None:
     """Raise unless the bytes of a message of a kind may be given to protobuf's parser.
 
     Raises ResourceExhaustedError where it would take more than MULTIPLE times the bytes and

@@ -3,10 +3,10 @@ import math
 import threading
 import time
 
-from xla_client.feeds.condition import Changes
+from xla_client.feeds.condition import NotifyingLock
 
 
-def _change_later(changes: Changes, seen: list[int]) -> threading.Thread:
+def _change_later(changes: NotifyingLock, seen: list[int]) -> threading.Thread:
     def change() -> None:
         time.sleep(0.05)
         with changes:
@@ -19,7 +19,7 @@ def _change_later(changes: Changes, seen: list[int]) -> threading.Thread:
 
 
 def test_threads_and_coroutines_are_woken():
-    changes, seen = Changes(), list[int]()
+    changes, seen = NotifyingLock(), list[int]()
     thread = _change_later(changes, seen)
     with changes:
         assert changes.wait_for(lambda: bool(seen), 10)
@@ -36,7 +36,7 @@ def test_threads_and_coroutines_are_woken():
 
 
 def test_what_does_not_happen_is_waited_for_as_long_as_was_said():
-    changes = Changes()
+    changes = NotifyingLock()
     with changes:
         assert not changes.wait_for(lambda: False, 0.01)
         changes.wait(0.01)
@@ -47,7 +47,7 @@ def test_what_does_not_happen_is_waited_for_as_long_as_was_said():
 
 
 def test_who_gives_up_waiting_is_forgotten():
-    changes = Changes()
+    changes = NotifyingLock()
 
     async def give_up() -> None:
         assert not await changes.until(lambda: False, 0.001)
@@ -62,7 +62,7 @@ def test_who_gives_up_waiting_is_forgotten():
 
 
 def test_time_without_end_may_be_given():
-    changes, seen = Changes(), list[int]()
+    changes, seen = NotifyingLock(), list[int]()
     thread = _change_later(changes, seen)
     with changes:
         assert changes.wait_for(lambda: bool(seen), math.inf)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fault.plain import until
 from xla_client.feeds import resumable_stream as _feed_link
-from xla_client.feeds.resumable_stream import FeedLink
+from xla_client.feeds.resumable_stream import ResumableStream
 from xla_client.session.session import Session
 from xla_client.transport.transport import Transport
 from xla_contract.errors import (
@@ -71,7 +71,7 @@ def request(number: int) -> Any:
     return extension_pb2.OutfeedRequest(progress=extension_pb2.OutfeedProgress(acknowledged=number))
 
 
-class Link(FeedLink):
+class Link(ResumableStream):
     """Begins each connection with its number, and sends what is put into `outgoing`."""
 
     def __init__(self, session: Session) -> None:

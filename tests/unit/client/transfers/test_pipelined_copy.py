@@ -17,7 +17,7 @@ from xla_client.transfers.pipelined_copy import (
     WARM_PLACES,
     Calls,
     Pieces,
-    Ring,
+    SharedRing,
 )
 from xla_contract.errors import (
     AbortedError,
@@ -251,7 +251,7 @@ def all_of(line, size):
 
 def test_no_place_is_written_before_it_is_free(line):
     memory = np.zeros(RING_BYTES, np.uint8)
-    ring = Ring(0, memory, line[0])
+    ring = SharedRing(0, memory, line[0])
     data = np.repeat(np.arange(1, PLACES + 2, dtype=np.uint8), PIECE_BYTES)
     thread = threading.Thread(target=ring.write, args=(data,))
     thread.start()
@@ -265,7 +265,7 @@ def test_no_place_is_written_before_it_is_free(line):
 
 
 def test_as_long_as_the_server_keeps_up_few_places_are_used(line):
-    ring = Ring(0, np.zeros(RING_BYTES, np.uint8), line[0])
+    ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
     seen = set()
 
     def copy():
@@ -283,9 +283,9 @@ def test_as_long_as_the_server_keeps_up_few_places_are_used(line):
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("end", [Ring.shut, lambda _: None])
+@pytest.mark.parametrize("end", [SharedRing.shut, lambda _: None])
 def test_the_end_of_a_line_is_met_by_who_writes(line, end):
-    ring = Ring(0, np.zeros(RING_BYTES, np.uint8), line[0])
+    ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
 
     def leave():
         end(ring)
@@ -298,7 +298,7 @@ def test_the_end_of_a_line_is_met_by_who_writes(line, end):
 
 def test_a_ring_is_kept_only_with_all_its_places(line, monkeypatch):
     monkeypatch.setattr(_shared_pieces, "GREETING_SECONDS", 0.05)
-    ring = Ring(0, np.zeros(RING_BYTES, np.uint8), line[0])
+    ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
     ring.write(np.zeros(PIECE_BYTES, np.uint8))
     with pytest.raises(TimeoutError):
         ring.settle()

@@ -12,7 +12,7 @@ import xla_client as xc
 from xla_client.session import session as _session
 from xla_client.transfers import chunked as transfers
 from xla_client.transfers import tuple_elements as large_tuples
-from xla_client.transfers.tuple_elements import is_put_together, is_taken_apart
+from xla_client.transfers.tuple_elements import is_assembled, is_split
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout
@@ -46,14 +46,14 @@ def chunked(target: str) -> Iterator[xc.Client]:
 )
 def test_which_tuples_go_by_their_elements(shape: str, goes: bool, comes: bool) -> None:
     parsed = Shape.parse(shape)
-    assert (is_put_together(parsed), is_taken_apart(parsed)) == (goes, comes)
+    assert (is_assembled(parsed), is_split(parsed)) == (goes, comes)
 
 
 def test_small_ones_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape.parse("(f32[4], s32[])")
     for least, is_large in ((20, True), (21, False)):
         monkeypatch.setattr(large_tuples, "LEAST_BYTES", least)
-        assert (is_put_together(shape), is_taken_apart(shape)) == (is_large, is_large)
+        assert (is_assembled(shape), is_split(shape)) == (is_large, is_large)
 
 
 TYPES = [ElementType.F32, ElementType.PRED, ElementType.S4, ElementType.C64, ElementType.BF16]
@@ -145,4 +145,4 @@ def test_a_server_without_chunks_gets_tuples_whole(plain_client: xc.Client) -> N
     buffer = plain_client.to_device(PARTS)
     assert plain_client._session.chunks is None
     assert buffer.to_literal().equal(Literal.from_numpy(PARTS))
-    assert _session.is_put_together(buffer.shape)
+    assert _session.is_assembled(buffer.shape)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from xla_client.transport.multiplexed_stream import BrokenOffError, Conversation
+from xla_client.transport.multiplexed_stream import MultiplexedStream, StreamBrokenError
 from xla_contract.errors import CancelledError, NotBegunError, UnavailableError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -64,8 +64,8 @@ def streams() -> Streams:
 
 
 @pytest.fixture
-def conversation(streams: Streams) -> Conversation:
-    made = Conversation(streams.begin)
+def conversation(streams: Streams) -> MultiplexedStream:
+    made = MultiplexedStream(streams.begin)
     made.open()
     return made
 
@@ -73,7 +73,7 @@ def conversation(streams: Streams) -> Conversation:
 PATH = "xla.XlaService/Execute"
 
 
-def answered(conversation: Conversation, request: bytes) -> bytes | None:
+def answered(conversation: MultiplexedStream, request: bytes) -> bytes | None:
     answer = conversation.call(PATH, request)
     return None if answer is None else answer.response
 
@@ -131,7 +131,7 @@ def test_a_stream_that_ends_instead_of_an_answer_breaks_the_call_off(
     streams, conversation, end
 ) -> None:
     streams[0].end = end
-    with pytest.raises(BrokenOffError) as caught:
+    with pytest.raises(StreamBrokenError) as caught:
         conversation.call(PATH, b"a")
     assert caught.value.__cause__ is end
     # The server is told, should it still be at it.
@@ -142,7 +142,7 @@ def test_a_stream_that_ends_instead_of_an_answer_breaks_the_call_off(
 
 def test_a_stream_that_ends_well_in_a_call_breaks_it_off(streams, conversation) -> None:
     streams[0].has_ended_well = True
-    with pytest.raises(BrokenOffError) as caught:
+    with pytest.raises(StreamBrokenError) as caught:
         conversation.call(PATH, b"a")
     assert isinstance(caught.value.__cause__, UnavailableError)
     assert answered(conversation, b"b") == b"b"
@@ -167,5 +167,5 @@ def test_a_closed_conversation_begins_nothing(streams, conversation) -> None:
     assert answered(conversation, b"a") is None
     conversation.open()
     assert len(streams) == 1
-    Conversation(streams.begin).close()
+    MultiplexedStream(streams.begin).close()
     assert len(streams) == 1

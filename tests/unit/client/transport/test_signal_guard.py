@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from xla_client.transport.signal_guard import HeldBack
+from xla_client.transport.signal_guard import DeferredInterrupt
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def test_a_block_comes_to_its_end_before_the_interrupt() -> None:
     steps = []
 
     def block() -> None:
-        with HeldBack(given_up.set):
+        with DeferredInterrupt(given_up.set):
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             steps.append(given_up.wait(100))
@@ -44,7 +44,7 @@ def test_giving_up_is_done_in_another_thread() -> None:
         done.set()
 
     def block() -> None:
-        with HeldBack(give_up):
+        with DeferredInterrupt(give_up):
             with lock:
                 signal.raise_signal(signal.SIGINT)
                 assert not threads
@@ -60,7 +60,7 @@ def test_an_interrupt_goes_before_the_error_that_comes_of_giving_up() -> None:
     given_up = threading.Event()
 
     def block() -> None:
-        with HeldBack(given_up.set):
+        with DeferredInterrupt(given_up.set):
             signal.raise_signal(signal.SIGINT)
             assert given_up.wait(100)
             raise ValueError("given up")
@@ -74,8 +74,8 @@ def test_a_block_inside_another_leaves_the_interrupt_to_it() -> None:
     steps = []
 
     def block() -> None:
-        with HeldBack(given_up.set):
-            with HeldBack(lambda: steps.append("inner")):
+        with DeferredInterrupt(given_up.set):
+            with DeferredInterrupt(lambda: steps.append("inner")):
                 signal.raise_signal(signal.SIGINT)
             steps.append("behind")
 
@@ -87,7 +87,7 @@ def test_a_block_inside_another_leaves_the_interrupt_to_it() -> None:
 def test_who_handles_ctrl_c_otherwise_sees_it_as_it_comes() -> None:
     seen: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
-    with HeldBack(lambda: seen.append(0)):
+    with DeferredInterrupt(lambda: seen.append(0)):
         signal.raise_signal(signal.SIGINT)
         assert seen == [signal.SIGINT]
     assert seen == [signal.SIGINT]
@@ -98,7 +98,7 @@ def test_other_threads_are_left_alone() -> None:
 
     def work() -> None:
         try:
-            with HeldBack(lambda: None):
+            with DeferredInterrupt(lambda: None):
                 assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         except BaseException as error:
             failed.append(error)

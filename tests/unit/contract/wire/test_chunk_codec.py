@@ -10,7 +10,7 @@ from xla_contract.wire.chunk_codec import (
     MAX_CHUNK_BYTES,
     MAX_ENVELOPE_BYTES,
     ChunkView,
-    check_follows,
+    check_contiguous,
     encode_chunk,
     scan_chunk,
     view_of,
@@ -121,6 +121,6 @@ def test_unusual_messages_are_left_to_the_official_parser(message):
     ],
 )
 def test_chunks_that_do_not_follow_are_refused(chunk, rule):
-    check_follows(ChunkView(4, memoryview(b"123456"), 9), 4, 10)
+    check_contiguous(ChunkView(4, memoryview(b"123456"), 9), 4, 10)
     with pytest.raises(InvalidArgumentError, match=rule):
-        check_follows(chunk, 4, 10)
+        check_contiguous(chunk, 4, 10)

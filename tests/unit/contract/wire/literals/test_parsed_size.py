@@ -11,7 +11,7 @@ from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_contract.types.shape import parse_shape
 from xla_contract.wire.literals import parsed_size
 from xla_contract.wire.literals.decoding import decode_literal_message
-from xla_contract.wire.literals.parsed_size import require_parsable
+from xla_contract.wire.literals.parsed_size import check_parse_size
 from xla_contract.wire.literals.proto import literal_from_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_contract.wire.varint import encode_varint
@@ -75,9 +75,9 @@ def test_numbers_are_counted_before_they_are_parsed(
 ) -> None:
     for literal in (TWO + numbers, numbers + TWO, tagged(10, TWO + numbers) + shape("(s64[2]{0})")):
         with pytest.raises(InvalidArgumentError, match=r"literal s64\[2\]\{0\}: .* for 2 elements"):
-            require_parsable(kind, whole(literal))
+            check_parse_size(kind, whole(literal))
     with pytest.raises(InvalidArgumentError, match="must have a shape, got none"):
-        require_parsable(kind, whole(numbers))
+        check_parse_size(kind, whole(numbers))
 
 
 def test_what_is_told_is_what_is_told_of_parsed_messages() -> None:
@@ -90,18 +90,18 @@ def test_what_is_told_is_what_is_told_of_parsed_messages() -> None:
         assert str(caught.value) == str(official.value)
     sparse = TWO + tagged(14, b"\x01" * MANY)
     with pytest.raises(InvalidArgumentError, match="must be dense, got sparse_indices"):
-        require_parsable(UPLOAD, upload(sparse))
+        check_parse_size(UPLOAD, upload(sparse))
 
 
 def test_as_many_as_the_shape_says_pass_in_whatever_pieces() -> None:
     half = tagged(5, b"\x01" * (MANY // 2))
     for literal in (upload(ALL + ONES), upload(ALL + half) + upload(half), upload(half * 2 + ALL)):
-        require_parsable(UPLOAD, literal)
+        check_parse_size(UPLOAD, literal)
         received = decode_literal_message(UPLOAD, literal).literal
         assert received is not None
         np.testing.assert_array_equal(received.read().value, np.ones(MANY, np.int64))
-    require_parsable(COMPILE, constant(ALL + ONES))
-    require_parsable(UPLOAD, upload(ALL + half + tagged(1, b"\x10\x05") + half))
+    check_parse_size(COMPILE, constant(ALL + ONES))
+    check_parse_size(UPLOAD, upload(ALL + half + tagged(1, b"\x10\x05") + half))
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,15 @@ def test_empty_messages_one_beside_the_other_are_refused(
 ) -> None:
     monkeypatch.setattr(parsed_size, "ALLOWANCE", 1 << 20)
     with pytest.raises(ResourceExhaustedError, match=f"a message of {len(data)} bytes may take"):
-        require_parsable(kind, data)
+        check_parse_size(kind, data)
 
 
 def test_fields_beyond_a_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"\x10\x01" * MANY
-    require_parsable(xla_pb2.TransferToInfeedRequest, data)
+    check_parse_size(xla_pb2.TransferToInfeedRequest, data)
     monkeypatch.setattr(parsed_size, "MAX_FIELDS", 1000)
     with pytest.raises(ResourceExhaustedError, match="may have 1000 fields"):
-        require_parsable(xla_pb2.TransferToInfeedRequest, data)
+        check_parse_size(xla_pb2.TransferToInfeedRequest, data)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_fields_beyond_a_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_malformed_bytes_are_left_to_the_parser(fault: bytes) -> None:
     data = upload(ALL + ONES) + fault
-    require_parsable(UPLOAD, data)
+    check_parse_size(UPLOAD, data)
     with pytest.raises(DecodeError):
         decode_literal_message(UPLOAD, data)
 
@@ -161,11 +161,11 @@ def test_malformed_bytes_are_left_to_the_parser(fault: bytes) -> None:
 def test_unknown_fields_and_groups_are_walked_through() -> None:
     unknown = tagged(99, bytes(100)) + b"\x99\x06" + bytes(8) + b"\x9d\x06" + bytes(4)
     group = b"\x9b\x06\x10\x01\x9c\x06"
-    require_parsable(UPLOAD, (unknown + group) * 2000)
+    check_parse_size(UPLOAD, (unknown + group) * 2000)
 
 
 def test_small_messages_are_not_looked_at() -> None:
-    require_parsable(UPLOAD, upload(tagged(10, b"") * 1000 + TWO + tagged(5, bytes(9))))
+    check_parse_size(UPLOAD, upload(tagged(10, b"") * 1000 + TWO + tagged(5, bytes(9))))
 
 
 def test_no_small_message_takes_more_than_any_may() -> None:
@@ -186,4 +186,4 @@ def test_programs_pass_without_the_allowance(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(parsed_size, "ALLOWANCE", 0)
     data = COMPILE(computation=module).SerializeToString()
     assert len(data) > parsed_size.SMALL_BYTES
-    require_parsable(COMPILE, data)
+    check_parse_size(COMPILE, data)
