@@ -12,9 +12,11 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from xla_client.coercion.numbers import refusal
+from xla_client.coercion.numbers import flag, refusal, text
 from xla_client.coercion.signatures import require_bound
 from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import Shape
 
 Rule = Callable[[str, Any], Any]
 """Gives what a parameter of this name works with; raises ArgumentTypeError for other types."""
@@ -33,9 +35,10 @@ def parameter_class(kind: T) -> T:
     return kind
 
 
-def known(*names: str) -> tuple[Any, ...]:
-    """Return the classes of these names that are registered."""
-    return tuple(_CLASSES[name] for name in names if name in _CLASSES)
+def known(*kinds: str | type) -> tuple[Any, ...]:
+    """Return classes; those that are named as far as they are registered."""
+    found = (_CLASSES.get(kind) if isinstance(kind, str) else kind for kind in kinds)
+    return tuple(kind for kind in found if kind is not None)
 
 
 class Parameters:
@@ -113,7 +116,7 @@ def seconds(name: str, value: Any) -> Any:
 
 
 def integer(name: str, value: Any) -> int:
-    """Return a Python int."""
+    """Return a Python int; an object with `__index__` is none: a Buffer's waits for its value."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise refusal(name, "an int", value)
     return int(value)
@@ -132,15 +135,18 @@ def optional(rule: Rule) -> Rule:
     return lambda name, value: None if value is None else rule(name, value)
 
 
-def instance(kind: str, needed: str, *others: str) -> Rule:
-    """Return the rule that takes objects of registered classes."""
+def instance(needed: str, *kinds: Any) -> Rule:
+    """Return the rule that takes objects of classes, or of registered ones by their names."""
 
     def rule(name: str, value: Any) -> Any:
-        if not isinstance(value, known(kind, *others)):
+        if not isinstance(value, known(*kinds)):
             raise refusal(name, needed, value)
         return value
 
     return rule
+
+
+_layout_choice = instance("a Layout, a Shape with layouts or None", Layout, Shape, types.NoneType)
 
 
 def ordinal(name: str, value: Any) -> int:
@@ -176,36 +182,6 @@ def launches(name: str, value: Any) -> list[Any]:
     raise refusal(name, "a sequence of Launch(computation, arguments, device)", value)
 
 
-def flag(name: str, value: Any) -> bool:
-    """Return a bool."""
-    if not isinstance(value, bool | np.bool_):
-        raise refusal(name, "True or False", value)
-    return bool(value)
-
-
-def text(name: str, value: Any) -> str:
-    """Return text."""
-    if not isinstance(value, str):
-        raise refusal(name, "text", value)
-    return value
-
-
-def target(name: str, value: Any) -> str:
-    """Return the address of a server as text."""
-    if not isinstance(value, str):
-        raise refusal(name, "a str such as 'host:1685'", value)
-    return value
-
-
-def token(name: str, value: Any) -> Any:
-    """Return what gives a token, or None."""
-    if value is not None and not callable(value) and not isinstance(value, str | os.PathLike):
-        raise refusal(
-            name, "a token, the path of a file, a function that gives one, or None", value
-        )
-    return value
-
-
 def metadata(name: str, value: Any) -> Any:
     """Return headers of calls."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
@@ -213,13 +189,6 @@ def metadata(name: str, value: Any) -> Any:
         if all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             return tuple(map(tuple, pairs))
     raise refusal(name, "a sequence of pairs of a name and a value", value)
-
-
-def progress(name: str, value: Any) -> Any:
-    """Return a function or None."""
-    if value is not None and not callable(value):
-        raise refusal(name, "a function of (bytes done, bytes in all) or None", value)
-    return value
 
 
 def batch(name: str, value: Any) -> list[Any]:
@@ -236,42 +205,17 @@ def arguments_of_run(name: str, value: Any) -> Sequence[Any]:
     raise refusal(name, "a list or tuple with the arguments of each run, as (x,)", value)
 
 
-def layout(name: str, value: Any) -> Any:
-    """Return a Layout or None."""
-    from xla_contract.types.layout import Layout
-
-    if value is not None and not isinstance(value, Layout):
-        raise refusal(name, "a Layout or None", value)
-    return value
-
-
-def debug_options(name: str, value: Any) -> Any:
-    """Return a mapping or None."""
-    if value is not None and not isinstance(value, Mapping):
-        raise refusal(name, "a mapping of names of DebugOptions to their values, or None", value)
-    return value
-
-
 def layouts(name: str, value: Any) -> Any:
     """Return a sequence with a layout for each parameter, or None."""
     if value is not None and (isinstance(value, str) or not isinstance(value, Iterable)):
         raise refusal(name, "a sequence with a Layout, a Shape or None for each parameter", value)
-    return None if value is None else [layout_choice(name, each) for each in value]
-
-
-def layout_choice(name: str, value: Any) -> Any:
-    """Return a Layout, a Shape or None."""
-    from xla_contract.types.layout import Layout
-    from xla_contract.types.shape import Shape
-
-    if value is not None and not isinstance(value, Layout | Shape):
-        raise refusal(name, "a Layout, a Shape with layouts or None", value)
-    return value
+    return None if value is None else [_layout_choice(name, each) for each in value]
 
 
 def returns(name: str, value: Any) -> Any:
     """Return the class of a call's result, or None."""
-    if value in (None, tuple, *known("Buffer")) or isinstance(value, types.GenericAlias):
+    stated = any(value is each for each in (None, tuple, *known("Buffer")))
+    if stated or isinstance(value, types.GenericAlias):
         return value
     raise refusal(name, "tuple, xla_client.Buffer or None", value)
 
@@ -290,29 +234,40 @@ RULES: Mapping[str, Rule] = types.MappingProxyType(
         "platform": text,
         "count": optional(integer),
         "prefetch": integer,
-        "run": optional(instance("Execution", "an Execution, as Executable.submit gives it")),
-        "target": target,
+        "run": optional(instance("an Execution, as Executable.submit gives it", "Execution")),
+        "target": instance("a str such as 'host:1685'", str),
         "session": optional(text),
-        "token": token,
+        "token": optional(
+            instance(
+                "a token, the path of a file, a function that gives one, or None",
+                str,
+                os.PathLike,
+                Callable,
+            )
+        ),
         "credentials": optional(
-            instance("Tls", "a Tls, a grpc.ChannelCredentials or None", "ChannelCredentials")
+            instance("a Tls, a grpc.ChannelCredentials or None", "Tls", "ChannelCredentials")
         ),
         "metadata": metadata,
-        "client": instance("Client", "a Client, as xla_client.connect gives it"),
+        "client": instance("a Client, as xla_client.connect gives it", "Client"),
         "shared_memory": optional(flag),
-        "progress": progress,
+        "progress": optional(
+            instance("a function of (bytes done, bytes in all) or None", Callable)
+        ),
         "return_exceptions": flag,
         "insecure": flag,
         "batch": batch,
         "launches": launches,
-        "layout": layout,
+        "layout": optional(instance("a Layout or None", Layout)),
         "argument_layouts": layouts,
-        "result_layout": layout_choice,
-        "debug_options": debug_options,
+        "result_layout": _layout_choice,
+        "debug_options": optional(
+            instance("a mapping of names of DebugOptions to their values, or None", Mapping)
+        ),
         "returns": returns,
-        "buffer": instance("Buffer", "a Buffer, as client.to_device gives it"),
-        "executable": instance("Executable", "an Executable, as client.compile gives it"),
-        "result": instance("StepResult", "the result of a step, as Pipeline.call gives it"),
+        "buffer": instance("a Buffer, as client.to_device gives it", "Buffer"),
+        "executable": instance("an Executable, as client.compile gives it", "Executable"),
+        "result": instance("the result of a step, as Pipeline.call gives it", "StepResult"),
     }
 )
 """The rule of each parameter that has one name and one meaning in all methods."""
