@@ -8,15 +8,28 @@ from xla_contract.ops.registry import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
     PaddingConfig,
     PaddingDimension,
+    ScatterDimensionNumbers,
     Window,
     WindowDimension,
 )
 from xla_contract.types.opcode import Opcode
 from xla_contract.wire.dimension_numbers_proto import (
+    convolution_numbers_from_proto,
+    convolution_numbers_to_proto,
+    dot_numbers_from_proto,
+    dot_numbers_to_proto,
+    gather_numbers_from_proto,
+    gather_numbers_to_proto,
     padding_config_from_proto,
     padding_config_to_proto,
+    scatter_numbers_from_proto,
+    scatter_numbers_to_proto,
+    window_from_proto,
+    window_to_proto,
 )
 from xla_contract.wire.shape_proto import shape_from_proto
 
@@ -41,6 +54,21 @@ def test_padding_survives_the_wire() -> None:
     config = PaddingConfig((PaddingDimension(-1, 2, 3), PaddingDimension(0, 4)))
     assert padding_config_from_proto(padding_config_to_proto(config)) == config
     assert str(config) == "-1_2_3x0_4"
+
+
+def test_each_field_survives_the_wire_at_its_own_place() -> None:
+    dot = DotDimensionNumbers((1,), (2, 3), (4,), (5,))
+    assert dot_numbers_from_proto(dot_numbers_to_proto(dot)) == dot
+    convolution = ConvolutionDimensionNumbers(1, 2, (3, 4), 5, 6, (7,), 8, 9, (10,))
+    written = convolution_numbers_to_proto(convolution)
+    assert convolution_numbers_from_proto(written) == convolution
+    assert (written.kernel_output_feature_dimension, *written.input_spatial_dimensions) == (6, 3, 4)
+    gather = GatherDimensionNumbers((1,), (2, 3), (4,), 5, (6,), (7,))
+    assert gather_numbers_from_proto(gather_numbers_to_proto(gather)) == gather
+    scatter = ScatterDimensionNumbers((1,), (2, 3), (4,), 5, (6,), (7,))
+    assert scatter_numbers_from_proto(scatter_numbers_to_proto(scatter)) == scatter
+    window = Window((WindowDimension(1, 2, -3, 4, 5, 6, True), WindowDimension(7)))
+    assert window_from_proto(window_to_proto(window)) == window
 
 
 def test_text_is_hlo_s() -> None:
