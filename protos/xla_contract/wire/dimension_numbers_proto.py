@@ -1,6 +1,6 @@
 """Messages of windows, paddings and dimension numbers.
 
-All but a padding's have fields of the records' names. What is read is unchecked.
+All but a padding's have fields of the records' names. Values read are unchecked.
 """
 
 import dataclasses
