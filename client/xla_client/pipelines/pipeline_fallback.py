@@ -6,7 +6,7 @@ from typing import Any
 
 from xla_client.pipelines.background import BackgroundExecution, CallSequence
 from xla_client.pipelines.pipeline_run import DEVICE, Output, PipelineTransport, StepRecord
-from xla_client.runs import run_request as runs
+from xla_client.runs import run_request
 from xla_client.runs.arguments import as_buffer, require_count
 from xla_client.runs.donation import donated_in_steps
 from xla_client.runs.execution import Execution
@@ -27,7 +27,7 @@ class PipelineFallback(PipelineTransport):
         arguments = recording.arguments
         parameters = recording.executable.program_shape.parameters
         require_count(arguments, parameters)
-        runs.require_numbers(recording.donate or (), len(arguments))
+        run_request.require_numbers(recording.donate or (), len(arguments))
         recorded: list[Buffer | StepResult] = []
         for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
             try:

@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from xla_client.pipelines.background import BackgroundExecution, CallSequence
-from xla_client.runs import run_request as runs
+from xla_client.runs import run_request
 from xla_client.runs.arguments import Argument
 from xla_client.runs.donation import donated_in_steps
 from xla_client.runs.executable import Executable
@@ -45,7 +45,7 @@ class Output:
     @property
     def is_spread(self) -> bool:
         """Whether it is kept as its elements."""
-        return not self.is_fetched and runs.is_flat_tuple(self.shape)
+        return not self.is_fetched and run_request.is_flat_tuple(self.shape)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,14 +101,14 @@ class OneRun(PipelineTransport):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._steps: list[runs.Step] = []
+        self._steps: list[run_request.Step] = []
         # Executables and buffers must live until the server has the run.
         self._recordings: list[StepRecord] = []
         self._room = INLINE_BYTES
         self._generation = session.generation
 
     def add(self, recording: StepRecord) -> None:
-        step = runs.make_step(
+        step = run_request.make_step(
             self._session,
             recording.executable.handle,
             recording.executable.program_shape.parameters,
@@ -116,7 +116,7 @@ class OneRun(PipelineTransport):
             donate=recording.donate or (),
             device=DEVICE,
             timeout=recording.timeout,
-            room=min(self._room, runs.INLINE_BYTES),
+            room=min(self._room, run_request.INLINE_BYTES),
             pipeline_id=recording.pipeline_id,
             place=recording.place,
         )
@@ -186,7 +186,7 @@ class OneRun(PipelineTransport):
                 for number in range(len(output.shape.tuple_shapes)):
                     parts.add(index=(*output.result.index, number), keep=True)
             elif output.is_fetched:
-                runs.ask_for(parts.add(index=output.result.index), output.shape)
+                run_request.ask_for(parts.add(index=output.result.index), output.shape)
             else:
                 parts.add(index=output.result.index, keep=True)
         return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
@@ -254,7 +254,7 @@ class OneRun(PipelineTransport):
                 continue
             part = next(parts)
             if part.HasField("value"):
-                received.append(runs.fetched(part.value))
+                received.append(run_request.fetched(part.value))
             else:
                 received.append(_Late(Buffer(self._session, part.data.handle, output.shape)))
         return received

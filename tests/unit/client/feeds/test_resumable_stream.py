@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from tests.fault.plain import until
-from xla_client.feeds import resumable_stream as _feed_link
+from xla_client.feeds import resumable_stream
 from xla_client.feeds.resumable_stream import ResumableStream
 from xla_client.session.session import Session
 from xla_client.transport.transport import Transport
@@ -170,7 +170,7 @@ def test_a_stream_is_begun_used_and_ended_well(server: Server, link: Link) -> No
 def test_a_lost_connection_is_found_again(
     server: Server, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_feed_link, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(resumable_stream, "FIRST_PAUSE", 0.001)
     server.scripts = [breaks_after(0), breaks_after(1), breaks_after(1), echo]
     link.begin()
     until(lambda: link.connections == 4 and 4000 in link.answers)
@@ -193,9 +193,9 @@ def test_what_another_connection_would_not_mend_ends_it(server: Server, link: Li
 def test_a_server_that_does_not_come_back_is_given_up(
     server: Server, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_feed_link, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(resumable_stream, "FIRST_PAUSE", 0.001)
     # Many times what a connection takes.
-    monkeypatch.setattr(_feed_link, "RECONNECT_SECONDS", 1)
+    monkeypatch.setattr(resumable_stream, "RECONNECT_SECONDS", 1)
     server.scripts = [breaks_after(0)] * 100
     link.begin()
     link.wait()
@@ -208,8 +208,8 @@ def test_a_server_that_does_not_come_back_is_given_up(
 def test_a_connection_that_served_has_all_the_time_again(
     server: Server, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_feed_link, "FIRST_PAUSE", 0.03)
-    monkeypatch.setattr(_feed_link, "RECONNECT_SECONDS", 0.02)
+    monkeypatch.setattr(resumable_stream, "FIRST_PAUSE", 0.03)
+    monkeypatch.setattr(resumable_stream, "RECONNECT_SECONDS", 0.02)
     server.scripts = [*[breaks_after(1)] * 4, echo]
     link.begin()
     until(lambda: 5000 in link.answers)
@@ -278,7 +278,7 @@ def test_an_answer_that_cannot_be_taken_ends_it_on_both_sides(server: Server, li
 def test_closing_does_not_wait_for_ever(
     server: Server, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_feed_link, "END_SECONDS", 0.05)
+    monkeypatch.setattr(resumable_stream, "END_SECONDS", 0.05)
     is_over = threading.Event()
 
     def deaf(requests: Iterator[int], context: grpc.ServicerContext) -> Iterator[int]:
@@ -297,7 +297,7 @@ def test_closing_in_a_thread_of_its_own_does_not_wait(
     server: Server, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A collection of garbage may run anywhere."""
-    monkeypatch.setattr(_feed_link, "END_SECONDS", 60)  # Which is what it would wait for.
+    monkeypatch.setattr(resumable_stream, "END_SECONDS", 60)  # Which is what it would wait for.
     server.scripts = [echo]
     closed = threading.Event()
 

@@ -16,8 +16,7 @@ from tests.unit.client.small_programs import (
     identity,
     pair,
 )
-from xla_client.runs import executable
-from xla_client.runs import run_request as runs
+from xla_client.runs import executable, run_request
 from xla_client.transport.transport import Transport
 from xla_contract.errors import (
     DeadlineExceededError,
@@ -68,7 +67,7 @@ def test_a_call_takes_one_round_trip_where_the_server_can(
 def test_fetching_goes_with_the_run_where_the_result_is_small(
     client: xc.Client, plain_client: xc.Client, rounds: list[str], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(runs, "FETCH_BYTES", 16)
+    monkeypatch.setattr(run_request, "FETCH_BYTES", 16)
     for connected, of_small, of_large in (
         (client, ["Run"], ["Run", "TransferToClient"]),
         (
@@ -100,7 +99,7 @@ def test_all_ways_of_running_give_the_same(either: xc.Client, given: Any) -> Non
 
 
 def test_large_arguments_are_uploaded_first(client: xc.Client, rounds: list[str]) -> None:
-    count = runs.INLINE_BYTES // 4 + 1
+    count = run_request.INLINE_BYTES // 4 + 1
     run = client.compile(identity(f"f32[{count}]"))
     value = np.arange(count, dtype=np.float32)
     rounds.clear()
@@ -187,7 +186,7 @@ def test_a_batch_of_large_results_is_run_one_by_one(
     rounds.clear()
     run.run_batch([[np.float32(1)]] * 2)
     assert rounds == ["RunBatch"]
-    monkeypatch.setattr(runs, "FETCH_BYTES", 16)
+    monkeypatch.setattr(run_request, "FETCH_BYTES", 16)
     rounds.clear()
     np.testing.assert_array_equal(run.run_batch([[np.float32(1)]] * 2), np.ones((2, 5)))
     assert rounds == ["Run", "TransferToClient"] * 2

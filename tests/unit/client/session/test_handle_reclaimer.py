@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from xla_client.session import handle_reclaimer as _reclaim
+from xla_client.session import handle_reclaimer
 from xla_client.session.handle_reclaimer import Reclaimer
 
 
@@ -22,7 +22,7 @@ def reclaimer(freed):
 
 
 def test_dropped_handles_wait_until_there_are_many(reclaimer, freed):
-    owners = [_Owner() for _ in range(_reclaim.MAX_WAITING_HANDLES)]
+    owners = [_Owner() for _ in range(handle_reclaimer.MAX_WAITING_HANDLES)]
     for handle, owner in enumerate(owners):
         reclaimer.hold(owner, handle, 1)
     del owner
@@ -31,14 +31,14 @@ def test_dropped_handles_wait_until_there_are_many(reclaimer, freed):
     assert freed == []
     owners.clear()
     reclaimer.free_if_due()
-    assert freed == [list(range(_reclaim.MAX_WAITING_HANDLES))]
+    assert freed == [list(range(handle_reclaimer.MAX_WAITING_HANDLES))]
     reclaimer.free_everything()
     assert len(freed) == 1
 
 
 def test_large_values_do_not_wait(reclaimer, freed):
     owner = _Owner()
-    reclaimer.hold(owner, 7, _reclaim.MAX_WAITING_BYTES)
+    reclaimer.hold(owner, 7, handle_reclaimer.MAX_WAITING_BYTES)
     del owner
     reclaimer.free_if_due()
     assert freed == [[7]]

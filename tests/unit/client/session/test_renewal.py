@@ -16,7 +16,7 @@ from tests.e2e.fixed_port import free_port
 from tests.fault.plain import until
 from tests.unit.client.conftest import MIB, _sessions
 from tests.unit.client.small_programs import ONES, add, double, endless, pair
-from xla_client.transfers import chunked as transfers
+from xla_client.transfers import chunked
 from xla_client.transport.errors import cut_off
 from xla_contract.errors import (
     LostError,
@@ -129,7 +129,7 @@ def test_whatever_comes_first_goes_on(server: Server, client: xc.Client) -> None
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_large_values_go_on(server: Server, shared: bool, monkeypatch: Any) -> None:
-    monkeypatch.setattr(transfers, "THRESHOLD", MIB)
+    monkeypatch.setattr(chunked, "THRESHOLD", MIB)
     large = np.arange(2 * MIB, dtype=np.float32)
     with xc.connect(server.address, shared_memory=shared) as client:
         before = client.to_device(large)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.unit.client.ctrl_c import press_in
-from xla_client.transfers import pipelined_copy as _shared_pieces
+from xla_client.transfers import pipelined_copy
 from xla_client.transfers.pipelined_copy import (
     PIECE_BYTES,
     PLACES,
@@ -297,7 +297,7 @@ def test_the_end_of_a_line_is_met_by_who_writes(line, end):
 
 
 def test_a_ring_is_kept_only_with_all_its_places(line, monkeypatch):
-    monkeypatch.setattr(_shared_pieces, "GREETING_SECONDS", 0.05)
+    monkeypatch.setattr(pipelined_copy, "GREETING_SECONDS", 0.05)
     ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
     ring.write(np.zeros(PIECE_BYTES, np.uint8))
     with pytest.raises(TimeoutError):

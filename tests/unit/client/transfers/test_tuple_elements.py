@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import xla_client as xc
 from xla_client.session import session as _session
 from xla_client.transfers import chunked as transfers
-from xla_client.transfers import tuple_elements as large_tuples
+from xla_client.transfers import tuple_elements
 from xla_client.transfers.tuple_elements import is_assembled, is_split
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.types.element_type import ElementType
@@ -24,7 +24,7 @@ PARTS = (np.arange(6, dtype=np.int32).reshape(2, 3), np.float32([1, 2]), np.bool
 
 @pytest.fixture(autouse=True)
 def _every_tuple_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_tuples, "LEAST_BYTES", 1)
+    monkeypatch.setattr(tuple_elements, "LEAST_BYTES", 1)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_which_tuples_go_by_their_elements(shape: str, goes: bool, comes: bool) 
 def test_small_ones_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     shape = Shape.parse("(f32[4], s32[])")
     for least, is_large in ((20, True), (21, False)):
-        monkeypatch.setattr(large_tuples, "LEAST_BYTES", least)
+        monkeypatch.setattr(tuple_elements, "LEAST_BYTES", least)
         assert (is_assembled(shape), is_split(shape)) == (is_large, is_large)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from xla_client.transport import credentials as _access
+from xla_client.transport import credentials
 from xla_client.transport.credentials import Access, forget, remember, resolve
 from xla_client.transport.tls import Tls
 from xla_contract.errors import InvalidArgumentError
@@ -178,7 +178,7 @@ def test_a_file_of_a_token_is_read_again(
     found = ask(token=file)
     file.write_text("second\n")
     assert token_of(found) == "first"
-    monkeypatch.setattr(_access, "_READ_SECONDS", 0)
+    monkeypatch.setattr(credentials, "_READ_SECONDS", 0)
     assert token_of(found) == "second"
     # Half a file is none.
     file.write_text("")

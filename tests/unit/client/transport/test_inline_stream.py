@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from tests.unit.client.ctrl_c import press_in
-from xla_client.transport import inline_stream as _direct_stream
+from xla_client.transport import inline_stream
 from xla_client.transport.inline_stream import DirectStream, open_direct_stream
 from xla_client.transport.stream import ClientStream
 from xla_client.transport.transport import _exception
@@ -94,7 +94,7 @@ def test_messages_go_there_and_back(server, stream) -> None:
     ]
     assert server.metadata["key"] == "value"
     assert stream.is_active
-    time.sleep(2 * _direct_stream._PAUSE)
+    time.sleep(2 * inline_stream._PAUSE)
     assert stream.is_active
     assert exchanged(stream, b"after a pause") == b"after a pause"
 
@@ -147,7 +147,7 @@ def test_a_channel_closes_at_once_behind_its_stream(server, channel) -> None:
     assert stream is not None
     exchanged(stream, b"a")
     stream.close()
-    assert stream not in _direct_stream._OPEN
+    assert stream not in inline_stream._OPEN
     closing = threading.Thread(target=channel.close, daemon=True)
     closing.start()
     closing.join(100)
@@ -157,8 +157,8 @@ def test_a_channel_closes_at_once_behind_its_stream(server, channel) -> None:
 
 def test_streams_that_nobody_closed_are_closed_at_exit(server, channel, stream) -> None:
     assert exchanged(stream, b"a") == b"a"
-    assert stream in _direct_stream._OPEN
-    _direct_stream._close_open_streams()
+    assert stream in inline_stream._OPEN
+    inline_stream._close_open_streams()
     assert not stream.is_active
     assert server.left.wait(100)
 
