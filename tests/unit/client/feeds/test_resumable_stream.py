@@ -297,7 +297,7 @@ def test_closing_in_a_thread_of_its_own_does_not_wait(
     server: Server, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A collection of garbage may run anywhere."""
-    monkeypatch.setattr(resumable_stream, "END_SECONDS", 60)  # Which is what it would wait for.
+    monkeypatch.setattr(resumable_stream, "END_SECONDS", 60)  # The stream would wait for this.
     server.scripts = [echo]
     closed = threading.Event()
 
