@@ -13,13 +13,14 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from xla_contract.element_type import ElementType
+from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
-from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
     Address,
     Apply,
+    Buffer,
     Cell,
     Expression,
     Load,
@@ -35,7 +36,10 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Ends, EpilogueKernel
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.lower.epilogue import Ends
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.trace.elementwise import literal
 
 
@@ -138,16 +142,22 @@ def indices(body: Body, number: Expression, axes: Sequence[Axis]) -> dict[Axis, 
     return found
 
 
+def add_matrix(lowering: Lowering, matrix: Matrix, source: Array, result: Array) -> None:
+    """Add the kernel that copies a matrix from one value to the other."""
+    kernel = matrix_kernel(matrix, result.shape.element_type)
+    found = ScheduledKernel(kernel, 2 * matrix.columns, 0, {})
+    lowering.add(kernel_thunk(result.name, found, (source, result)))
+
+
 def matrix_kernel(matrix: Matrix, element_type: ElementType) -> Kernel:
     """Return the kernel that copies a matrix from one buffer to the other, row by row."""
-    building = EpilogueKernel(NO_EPILOGUE)
-    source, result = building.buffer(0, Role.READ), building.buffer(1, Role.WRITE)
-    with Items(building.body, matrix.rows, None) as items:
+    source, result, top = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Body()
+    with Items(top, matrix.rows, None) as items:
         ahead = START * (matrix.columns * element_type.byte_width)
         target = Region(items.let("target", Address(result) + ahead), Role.WRITE)
         copy = MatrixCopy(matrix, element_type, source, target)
         copy.emit(items, (START, STOP), (0, matrix.columns))
-    return building.built(Effort.OPTIMISED)
+    return Kernel((source, result), (), tuple(top.statements))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

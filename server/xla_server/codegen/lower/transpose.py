@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.opcode import Opcode
-from xla_server.buffers.code import KernelThunk
+from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -23,12 +23,13 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     Region,
     Role,
-    Value,
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.routines.tiles import BLOCKS, side_of, tile_name, tile_routine
@@ -102,14 +103,20 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     if plan is None or i.shape.element_count < tuned.min_elements:
         return lower_loop(lowering, i)
     source, result = lowering.array(operand), lowering.new(i.shape, i.name)
-    kernel, work_items, work = transposition_kernel(plan, tuned)
-    arguments = (source, result)
-    lowering.add(KernelThunk(i.name, kernel, work_items, work, arguments, (source,), (result,)))
+    add_transposition(lowering, plan, source, result)
     return result
 
 
-def transposition_kernel(plan: Transposition, tuned: Transposes) -> tuple[Kernel, int, int]:
-    """Return a kernel, its work items and the operations of one."""
+def add_transposition(
+    lowering: Lowering, plan: Transposition, source: Value, result: Value
+) -> None:
+    """Add the kernel that transposes one value into another."""
+    found = transposition_kernel(plan, lowering.target.tuning.transposes)
+    lowering.add(kernel_thunk(result.name, found, (source, result)))
+
+
+def transposition_kernel(plan: Transposition, tuned: Transposes) -> ScheduledKernel:
+    """Return the kernel of two buffers."""
     rows, columns = plan.rows, plan.columns
     side = side_of(plan.width, rows.size, columns.size)
     tall, wide = (
@@ -127,7 +134,7 @@ def transposition_kernel(plan: Transposition, tuned: Transposes) -> tuple[Kernel
         builder.transpose_blocks(body, side)
         effort = Effort.UNOPTIMISED
     kernel = Kernel((_SOURCE, _RESULT), (), tuple(body.statements), effort)
-    return kernel, kernel.items, 2 * min(tall, rows.size) * min(wide, columns.size)
+    return ScheduledKernel(kernel, 2 * min(tall, rows.size) * min(wide, columns.size), 0, {})
 
 
 def _block(size: int, side: int, elements: int) -> int:
@@ -216,7 +223,7 @@ class _KernelBuilder:
                 value = body.let("value", load)
                 body.store(Region(written, Role.WRITE), kind, r * plan.rows.written + c, value)
 
-    def _open_block(self, items: Items) -> tuple[Value, Value, Expression, Expression]:
+    def _open_block(self, items: Items) -> tuple[Expression, Expression, Expression, Expression]:
         """Return the first row and column of a work item's block, and where its matrix begins."""
         (tall, wide), (down, across) = self._block, self._counts
         row = items.let("row", items.axis % down * tall)
@@ -225,7 +232,7 @@ class _KernelBuilder:
         matrix = items.let("matrix", rest // across)
         return row, column, *self._matrix(items, matrix)
 
-    def _matrix(self, body: Body, number: Value) -> tuple[Expression, Expression]:
+    def _matrix(self, body: Body, number: Expression) -> tuple[Expression, Expression]:
         """Return where a matrix begins on both sides."""
         width, names = self._plan.width, self._names
         read: Expression = Address(_SOURCE)
