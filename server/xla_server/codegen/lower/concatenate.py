@@ -9,7 +9,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -45,7 +44,7 @@ from xla_server.codegen.lower.loop_kernel import (
     units_of,
 )
 from xla_server.codegen.lower.loops import add_kernel, kernel_operands, lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.concatenation import (
     BUFFER,
     ENTRY_WORDS,
@@ -350,9 +349,3 @@ def _boxes(division: Division) -> list[Box]:
         box[dimension] = (ends[number] - size, ends[number])
         boxes.append(tuple(box))
     return boxes
-
-
-CONCATENATE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.CONCATENATE: lower_concatenate}
-)
-"""The lowering of concatenates."""

@@ -4,10 +4,6 @@ Those are copied block by block, into memory of each work item's own, and multip
 dimension order is read and written where it is.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from xla_contract.opcode import Opcode
 from xla_server.codegen.lower.convolution_phases import Phase
 from xla_server.codegen.lower.direct_convolution import (
     direct_phases,
@@ -20,7 +16,7 @@ from xla_server.codegen.lower.exact_sums import can_sum_exactly
 from xla_server.codegen.lower.im2col_plan import Plan
 from xla_server.codegen.lower.im2col_products import lower_products
 from xla_server.codegen.lower.loops import lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.convolution import is_filter
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import Capability
@@ -96,8 +92,3 @@ def _is_product(i: HloInstruction, min_group_size: int) -> bool:
 def _features(i: HloInstruction) -> int:
     kernel = i.operands[1].shape.dimensions
     return int(kernel[i.attributes.dimension_numbers.kernel_output_feature_dimension])
-
-
-CONVOLUTION_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.CONVOLUTION: lower_convolution}
-)

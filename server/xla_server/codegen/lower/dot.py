@@ -2,10 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.instructions.products import product_into
@@ -24,7 +22,7 @@ from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.gemm import Gemm, Side, add_products
 from xla_server.codegen.lower.loops import lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.reordering import in_order
 from xla_server.codegen.lower.thin_product import ThinProduct, add_thin_product
 from xla_server.codegen.routines.gemm_tiles import KINDS
@@ -277,6 +275,3 @@ def is_canonical(i: HloInstruction) -> bool:
         and 0 not in rhs.dimensions
         and _depth(i) > 1
     )
-
-
-DOT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.DOT: lower_dot})

@@ -11,12 +11,9 @@ parts of zero.
 """
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_contract.shape import Shape
 from xla_server.buffers.code import Value
@@ -26,7 +23,7 @@ from xla_server.codegen.lower.fft_context import Array, Lines
 from xla_server.codegen.lower.fft_kernels import BlockKernel, Step
 from xla_server.codegen.lower.fft_lines import LineTransforms
 from xla_server.codegen.lower.fft_products import complete, half_table, mix
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
 
@@ -153,6 +150,3 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
 def _routine(name: str, *operands: int | Expression) -> Step:
     """Return what calls a routine with both parts of a block."""
     return lambda body, block: body.call(name, block.real, block.imaginary, *operands)
-
-
-FFT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.FFT: lower_fft})

@@ -5,15 +5,11 @@ Large matrices are done by blocks, between which the execution can be stopped.
 Narrow floats do not come here: they are widened before.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.codegen.kernel_ir.builder import Branch
 from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.matrix_kernel import MatrixKernel, flag, real
 from xla_server.codegen.routines.matrix_blocks import is_by_blocks
 from xla_server.ir.module import HloInstruction
@@ -106,8 +102,3 @@ def solve(
     options = _OTHER_SIDE[side], OTHER_TRIANGLE[triangle], transpose, diagonal
     k.call("trsm", *options, n, m, one, k.read(0), k.rows, k.change(0, 1), n)
     return k.done(m * n * k.rows)
-
-
-LINEAR_ALGEBRA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.CHOLESKY: lower_cholesky, Opcode.TRIANGULAR_SOLVE: lower_triangular_solve}
-)

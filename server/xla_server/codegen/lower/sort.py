@@ -7,12 +7,10 @@ are asked by a merge sort. Both are stable.
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
@@ -43,7 +41,7 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.sort_keys import Key, element_key, key_of
 from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK
 from xla_server.codegen.routines.sorting import sorter_name
@@ -363,8 +361,3 @@ def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, Value]]:
         first = spans.let(sort.names("first"), integer_op("minimum", spans.axis, count - LOOK))
         with Loop(spans, sort.names("n"), LOOK) as loop:
             yield loop, loop.let(name, integer_op("add", first, loop.axis))
-
-
-SORT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.SORT: lower_sort, Opcode.TOPK: lower_topk}
-)

@@ -7,10 +7,8 @@ in the source and columns in the result; the others are outside.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -31,7 +29,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.tiles import BLOCKS, side_of, tile_name, tile_routine
 from xla_server.ir.module import HloInstruction
 from xla_server.target.kernel_tuning import Transposes
@@ -248,7 +246,3 @@ class _KernelBuilder:
 def _elements(body: Body, name: str, first: Expression, count: int, size: int) -> Loop:
     end = integer_op("minimum", first + count, size)
     return Loop(body, name, end, first, iterations=min(count, size))
-
-
-TRANSPOSE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.TRANSPOSE: lower_transpose})
-"""The lowering of transposes."""

@@ -2,18 +2,16 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.shape import Shape
 from xla_server.codegen.kernel_ir.unrolling import MAX_COPIES
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Node, ReductionResult
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.reductions import sum_of, window_position
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import ZERO, Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -153,6 +151,3 @@ def accumulated_type(operands: Sequence[Shape], result: Shape) -> ElementType:
         return ElementType.F64 if double else ElementType.F32
     # Truth values are counted.
     return ElementType.S32 if result.element_type is ElementType.PRED else result.element_type
-
-
-CONVOLUTION_RULES: Mapping[Opcode, Rule] = MappingProxyType({Opcode.CONVOLUTION: trace_convolution})

@@ -6,13 +6,12 @@ from types import MappingProxyType
 import numpy as np
 
 from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonType
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.functions.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.trace.graph import Literal, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer, computed_type
+from xla_server.codegen.trace.tracer import Index, Tracer, computed_type
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ROWS
@@ -144,15 +143,3 @@ def _bits(value: "np.generic", computed: str) -> int:
     if computed in ("f32", "c64"):
         return int(np.asarray(value).astype(np.float32).view(np.uint32))
     return int(np.asarray(value).astype(np.float64).view(np.uint64))
-
-
-ELEMENTWISE_RULES: Mapping[Opcode, Rule] = MappingProxyType(
-    {
-        **dict.fromkeys(ROWS, trace_elementwise),
-        Opcode.COMPARE: trace_compare,
-        Opcode.SELECT: trace_select,
-        Opcode.CONVERT: trace_convert,
-        Opcode.REDUCE_PRECISION: trace_reduce_precision,
-        Opcode.CONSTANT: trace_constant,
-    }
-)

@@ -20,7 +20,7 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -222,11 +222,3 @@ def neutral_element(function: str, computed: str) -> Literal:
     For sums it is -0, as 0 + -0 is 0 and -0 + -0 is -0.
     """
     return Literal.of(computed, *_NEUTRAL[computed][function])
-
-
-REDUCTION_RULES: Mapping[Opcode, Rule] = MappingProxyType(
-    {
-        Opcode.REDUCE: trace_reduce,
-        Opcode.REDUCE_WINDOW: trace_reduce_window,
-    }
-)
