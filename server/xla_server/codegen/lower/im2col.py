@@ -40,7 +40,7 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.lower.epilogue import Ends
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.trace.elementwise import literal
+from xla_server.codegen.trace.elementwise import zero
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -280,8 +280,7 @@ class _Run:
     def _emit_zeros(self, body: Body, ends: tuple[Value, Value], to: Value) -> None:
         kind = self._copy.element_type
         with Loop(body, "u", ends[1], ends[0], iterations=1) as each:
-            zero = literal(kind.dtype.type(0), kind).constant
-            each.store(self._copy.target, self._kind, to + each.axis, zero)
+            each.store(self._copy.target, self._kind, to + each.axis, zero(kind).constant)
 
     def _emit_tested(
         self,
@@ -300,7 +299,7 @@ class _Run:
             here = each.let("p", position + each.axis * self._axis.step)
             there = each.let("there", integer_op("maximum", here, 0))
             element = each.let("e", there // line.gap)
-            value = each.declare("v", literal(kind.dtype.type(0), kind).constant)
+            value = each.declare("v", zero(kind).constant)
             own = [
                 condition("ge", here, 0),
                 condition("eq", there % line.gap, 0),

@@ -2,9 +2,8 @@
 
 from xla_contract.element_type import ElementType
 from xla_contract.ops.dot import free_dimensions
-from xla_server.codegen.trace.elementwise import converted
+from xla_server.codegen.trace.elementwise import arithmetic, converted
 from xla_server.codegen.trace.graph import Node, ReductionResult
-from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.reductions import sum_of
 from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
@@ -37,9 +36,7 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
         for n, at in enumerate((left, right)):
             node: Node = yield t.operand(i, n, tuple(at[d] for d in range(len(at))))
             factors.append(converted(t, node, i.operands[n].shape.element_type, wide))
-        computed = KERNEL_TYPE[wide].computed
-        ending = f"_{computed}" if wide.is_complex else ""
-        product = t.apply(f"mul{ending}", factors, computed)
+        product = arithmetic(t, "mul", factors, wide)
         kept = tuple(loop for loop in loops if loop.size != 1)
         if not kept:
             # A sum of one product is that product, -0 too.

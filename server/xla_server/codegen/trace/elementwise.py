@@ -1,6 +1,6 @@
 """Rules for elementwise operations, comparisons, conversions and constants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -93,6 +93,13 @@ def converted(t: Tracer, node: Node, source: ElementType, target: ElementType) -
     return t.rounded(node, target)
 
 
+def arithmetic(t: Tracer, function: str, operands: Sequence[Node], kind: ElementType) -> Node:
+    """Return the sum or product of numbers of an element type, not rounded to it."""
+    computed = KERNEL_TYPE[kind].computed
+    name = f"{function}_{computed}" if kind.is_complex else function
+    return t.apply(name, operands, computed)
+
+
 _OWN_PREDICATES = (ElementType.BF16, ElementType.F8E8M0FNU)
 """F32 and F64 take subnormal numbers for zero by the mode of the processor. BF16 keeps subnormal
 numbers, and LLVM knows that F8E8M0FNU has no zero."""
@@ -137,6 +144,11 @@ def literal(value: "np.generic", element_type: ElementType) -> Literal:
             return Literal.of("f32", nan_bits(int(np.asarray(value).view(np.uint8)), format))
         return Literal.of(computed, _bits(value, computed))
     return Literal.of(computed, int(bool(value)) if computed == "b1" else int(value))
+
+
+def zero(kind: ElementType) -> Literal:
+    """Return the zero of an element type."""
+    return literal(kind.dtype.type(0), kind)
 
 
 def _bits(value: "np.generic", computed: str) -> int:

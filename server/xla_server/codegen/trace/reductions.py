@@ -8,7 +8,7 @@ from types import MappingProxyType
 from xla_contract.dimension_numbers import WindowDimension
 from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.elementwise import converted, literal
+from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
@@ -142,12 +142,10 @@ def window_position(
 def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Reduction:
     """The sum of a product over loops, from zero on."""
     computed = KERNEL_TYPE[wide].computed
-    ending = f"_{computed}" if wide.is_complex else ""
     accumulator = Accumulator(computed, loops)
-    combined = t.apply(f"add{ending}", [accumulator, product], computed)
+    combined = arithmetic(t, "add", [accumulator, product], wide)
     free = free_order(Opcode.ADD, computed)
-    zero = literal(wide.dtype.type(0), wide)
-    return Reduction(loops, (zero,), (accumulator,), (combined,), free, product)
+    return Reduction(loops, (zero(wide),), (accumulator,), (combined,), free, product)
 
 
 def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Reduction]:
