@@ -13,7 +13,7 @@ AVX2 = Target.of(MACHINES["avx2"])
 
 
 def lowered(parameters: Sequence[str], root: str, *before: str, target: Target = AVX2) -> Code:
-    """Return the rows of HLO text with parameters x0, x1 ... as it is, without passes."""
+    """Return the rows of HLO text without passes; its parameters are x0 to xn."""
     return lower(stated(parameters, root, *before), LOWERINGS, target)
 
 

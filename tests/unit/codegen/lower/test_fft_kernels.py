@@ -30,8 +30,8 @@ def _added(outer: int, inner: int, n: int) -> KernelThunk:
     """Lower transforms of [outer, n, inner] by one kernel."""
     context = Context(Lowering({}, AVX2), "r", ElementType.F32)
     source, target = (context.new(outer * n * inner) for _ in range(2))
-    sides = [context.side(array, (n * inner,), 1, inner) for array in (source, target)]
-    kernel = BlockKernel(context.lowering, "k", "f32", (outer,), inner, *sides, n, n, n)
+    one, other = (context.side(array, (n * inner,), 1, inner) for array in (source, target))
+    kernel = BlockKernel(context.lowering, "k", "f32", (outer,), inner, one, other, n, n, n)
     assert kernel.lanes == LANES
     kernel.add()
     (row,) = context.lowering.rows

@@ -59,7 +59,7 @@ def test_a_large_prime_is_a_convolution_of_a_longer_length() -> None:
     rows, _, target = _transformed(Lines(1, 10007, 1))
     (padded,) = rows[0].writes
     assert padded.shape.element_count >= 2 * 10007 - 1
-    # What is behind the product is filled with zeros.
+    # The padding is filled with zeros.
     assert rows[1].updates == (padded,)
     assert target.value.shape.element_count == 10007
 
