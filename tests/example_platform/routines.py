@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.example_platform.memory import Arrays
 from xla_server.codegen.routines import concatenation
-from xla_server.codegen.routines.sorting import sorter_name
+from xla_server.codegen.routines.radix_sort import sorter
 from xla_server.codegen.routines.tiles import BLOCKS, SIDES, tile_name
 
 
@@ -142,7 +142,7 @@ ROUTINES: Mapping[str, Callable[..., int | None]] = {
     "join_f32": functools.partial(_join, np.float32),
     "join_f64": functools.partial(_join, np.float64),
     **{
-        sorter_name(words, size): functools.partial(_sort_entries, words)
+        sorter(words, size).name: functools.partial(_sort_entries, words)
         for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))
     },
     "keep_entry": _keep_entry,

@@ -26,6 +26,7 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Call,
@@ -252,7 +253,7 @@ def test_every_node_of_the_ir_is_defined() -> None:
 
 def test_what_no_definition_is_there_for_is_refused() -> None:
     buffers = [np.zeros(16, np.uint8) for _ in range(3)]
-    call = kernel_of(parallel(Call("no_such_routine", ())))
+    call = kernel_of(parallel(Call(Routine("no_such_routine", ()), ())))
     with pytest.raises(UnsupportedKernelError, match="routines of the walker, got no_such_routine"):
         run(call, buffers, 0, 1)
     with pytest.raises(UnsupportedKernelError, match=r"of the loop IR .*, got str"):

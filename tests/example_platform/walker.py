@@ -209,7 +209,7 @@ def _stop(node: Stop, frame: Frame) -> None:
 def _call(node: Call, frame: Frame) -> None:
     operands = [_value(each, frame) for each in node.operands]
     if _is_routine(node):
-        result = ROUTINES[node.routine](frame.arrays, *map(int, operands))
+        result = ROUTINES[node.routine.name](frame.arrays, *map(int, operands))
         for each in node.results:
             frame.names[each] = np.int64(result)
     else:
@@ -217,17 +217,17 @@ def _call(node: Call, frame: Frame) -> None:
 
 
 def _is_routine(node: Call) -> bool:
-    return node.routine in ROUTINES
+    return node.routine.name in ROUTINES
 
 
 def _called(node: Call) -> Callable[..., Scalar]:
     """Return the instruction that a call has the result of."""
     if len(node.results) != 1:
         raise UnsupportedKernelError(
-            f"a walked kernel must call routines of the walker, got {node.routine}"
+            f"a walked kernel must call routines of the walker, got {node.routine.name}"
         )
     kinds = tuple(operand.type for operand in node.operands)
-    return _instruction(node.routine, kinds, node.results[0].type)
+    return _instruction(node.routine.name, kinds, node.results[0].type)
 
 
 def _part(node: Part, frame: Frame) -> None:

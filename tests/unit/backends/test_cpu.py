@@ -22,6 +22,7 @@ from xla_server.backends.incidents import Incidents
 from xla_server.backends.options import CompileOptions, DumpFormat, DumpOptions, Pattern
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.lowerings import LOWERINGS
@@ -191,7 +192,7 @@ def test_passes_are_chosen_by_name() -> None:
 def broken(lowering: Lowering, i: HloInstruction) -> Tree:
     """A lowering whose kernel names what there is not."""
     result = lowering.new(i.shape, i.name)
-    kernel = Kernel((), (), (Call("no_such_instruction", ()),))
+    kernel = Kernel((), (), (Call(Routine("no_such_instruction", ()), ()),))
     lowering.add(KernelThunk(i.name, kernel, 1, 1, (result,), (), (result,)))
     return result
 

@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import types
 
 from xla_server.codegen.instructions.instruction import instruction
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.evaluator.run_word import FUTEX, FUTEX_WAIT, STOP, WAIT
 
 COMPUTED: dict[str, Any] = {
@@ -237,6 +238,19 @@ def room_for(typing_context, size):  # type: ignore[no-untyped-def]
     return types.int64(types.int64), generate
 
 
+COPY_BYTES = Routine(
+    "copy_bytes",
+    (
+        *parameters(Unit.WRITE, "target"),
+        *parameters(Unit.READ, "source"),
+        *parameters(Unit.OFFSET, "count"),
+    ),
+)
+CLEAR_BYTES = Routine(
+    "clear_bytes", (*parameters(Unit.WRITE, "target"), *parameters(Unit.OFFSET, "count"))
+)
+
+
 @instruction
 def copy_bytes(typing_context, target, source, count):  # type: ignore[no-untyped-def]
     """Copy `count` bytes, at least none, to where no part of them is."""
@@ -304,8 +318,8 @@ MEMORY: dict[str, Any] = {
     **{f"to_{name}": _cast(name) for name in COMPUTED},
     **{f"bits_{name}": _bits(name) for name in NUMBERS},
     "room_for": room_for,
-    "copy_bytes": copy_bytes,
-    "clear_bytes": clear_bytes,
+    COPY_BYTES.name: copy_bytes,
+    CLEAR_BYTES.name: clear_bytes,
     "watch_i64": watch_i64,
 }
 """Every instruction of this module by its name in kernels."""

@@ -138,7 +138,7 @@ def _call(
         **_sum_operands(phase),
         **_tile_operands(phase),
     }
-    body.call_routine(BLOCK, operands)
+    body.call(BLOCK, operands)
 
 
 def _of_dimensions(name: str, values: Sequence[int], missing: int) -> Operands:

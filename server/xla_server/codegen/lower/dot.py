@@ -329,7 +329,7 @@ def _blas_kernel(
                 "k": integer_op("minimum", step + at_once, depth) - step,
                 "adds": condition("gt", step, 0),
             }
-            steps.call_routine(product_into(computed), operands)
+            steps.call(product_into(computed), operands)
         first = pair * rows
         epilogue.emit(items, (first + row, first + last_row), (column, last_column))
     return building.built(Effort.OPTIMISED), down * across * (depth + epilogue.work)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_server.codegen.instructions.memory import CLEAR_BYTES
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -23,10 +24,11 @@ from xla_server.codegen.kernel_ir.expressions import (
     whole,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.fft_block import SOURCE, TARGET, Tables
+from xla_server.codegen.lower.fft_block import SOURCE, TARGET, Tables, chirp_operands
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of, line_operands, move_operands
 from xla_server.codegen.lower.fft_plan import roots
+from xla_server.codegen.routines.fourier_blocks import block_routine
 from xla_server.codegen.routines.fourier_moves import move_routine
 
 
@@ -73,12 +75,12 @@ def product(
             ahead = lines.inner * width if inner == lines.inner else width
             move = move_routine(c.kind, "lines", is_load=is_load, is_real=False)
             if not is_load:
-                chirp = (a, c.pair, a, c.pair, taken, address + begin * width, taken)
-                items.call(f"fourier_chirp_{c.kind}", *chirp)
+                chirp = chirp_operands((a, c.pair), (a, c.pair), taken, address + begin * width)
+                items.call(block_routine("chirp", c.kind), chirp)
             begin_at = Address(memory) + begin * ahead
             given = move_operands(begin_at, a + real, a + imaginary, total, ahead, taken)
             steps = line_operands(first, inner, outer_step, inner_step)
-            items.call_routine(move, given | steps)
+            items.call(move, given | steps)
     work = 40 * most
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
@@ -121,16 +123,17 @@ def _rows_product(
             move = move_routine(c.kind, "columns", is_load=is_load, is_real=array.is_real)
             ahead = c.lanes * width
             if not is_load:
-                factors = (address + first * c.pair, ones, taken)
-                items.call(f"fourier_turn_lanes_{c.kind}", a, taken, *factors)
+                factors = {"fine": address + first * c.pair, "coarse": ones, "rows": taken}
+                turned = {"block": a, "count": taken, **factors}
+                items.call(block_routine("turn_lanes", c.kind), turned)
             at = Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)
             parts = a + real, a + imaginary
             given = move_operands(at, *parts, c.lanes, ahead, whole_vectors)
-            items.call_routine(move, given)
+            items.call(move, given)
             one, other = (part + whole_vectors * c.pair for part in parts)
             given = move_operands(at + whole_vectors * ahead, one, other, left, ahead, 1)
-            items.call_routine(move, given)
+            items.call(move, given)
     work = 12 * min(most, vectors)
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
@@ -186,9 +189,9 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
             numbers = (first, count, full)
             _move_pairs(c, items, (a, b), read_at, half, pairs, numbers, is_load=True)
             vector = c.pair // 2
-            halves = (a, a + vector, b, b + vector)
-            factors = address + first * c.pair
-            items.call(f"fourier_mix_{kind}", *halves, count, factors, bits_of(scale))
+            mixed = {"low": a, "low_swapped": a + vector, "high": b, "high_swapped": b + vector}
+            factors = {"table": address + first * c.pair, "scale": bits_of(scale)}
+            items.call(block_routine("mix", kind), {**mixed, "count": count, **factors})
             _move_pairs(c, items, (a, b), written_at, half, pairs, numbers, is_load=False)
     work = 40 * min(most, vectors)
     add_kernel(c.lowering, c.title(), top, blocks, work, source.value, target.value, tables)
@@ -215,10 +218,10 @@ def _move_pairs(
     end = whole(pairs) - (first + full) * c.lanes
     up = begin_at + width + first * step
     down = begin_at + (half - 1) * width - first * step
-    body.call_routine(columns, move_operands(up, a, a + vector, c.lanes, step, full))
+    body.call(columns, move_operands(up, a, a + vector, c.lanes, step, full))
     with Branch(body, condition("gt", full, 0)) as inside:
         given = move_operands(down, b, b + vector, c.lanes, -step, full)
-        inside.call_routine(lines, given | line_operands(0, c.lanes, 0, -width))
+        inside.call(lines, given | line_operands(0, c.lanes, 0, -width))
     with Branch(body, condition("lt", full, count)) as inside:
         for at, block, ahead in (
             (up + full * step, a, width),
@@ -226,7 +229,7 @@ def _move_pairs(
         ):
             parts = block + behind, block + vector + behind
             given = move_operands(at, *parts, end, 0, 1)
-            inside.call_routine(lines, given | line_operands(0, c.lanes, 0, ahead))
+            inside.call(lines, given | line_operands(0, c.lanes, 0, ahead))
 
 
 def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> None:
@@ -269,7 +272,7 @@ def clear_ends(c: Context, target: Array, rows: int, n: int, size: int) -> None:
     width, effort = 2 * c.width, Effort.UNOPTIMISED
     with _each_element(c, target, target, rows, size - n, effort) as (body, line, begin, end):
         at = Address(TARGET) + (line * size + n + begin) * width
-        body.call("clear_bytes", at, (end - begin) * width)
+        body.call(CLEAR_BYTES, {"target": at, "count": (end - begin) * width})
 
 
 @contextlib.contextmanager

@@ -230,7 +230,7 @@ def layout_kernel(gemm: Gemm) -> tuple[Kernel, int]:
             "depth": gemm.depth,
             "run": gemm.tuning.packing_steps,
         }
-        items.call_routine(LAYOUT, operands)
+        items.call(LAYOUT, operands)
     return building.built(Effort.UNOPTIMISED), members * gemm.depth
 
 
@@ -262,7 +262,7 @@ def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> 
             "band": Address(band),
             "room": room,
         }
-        items.call_routine(BAND_BY_ROWS if gemm.is_by_rows else BAND, operands)
+        items.call(BAND_BY_ROWS if gemm.is_by_rows else BAND, operands)
         if has_epilogue:
             if is_long(work):
                 items.add(Stop(buffers[3]))

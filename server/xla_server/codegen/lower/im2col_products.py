@@ -157,7 +157,7 @@ class _BlockWriter:
                 **dict(zip(("m", "n"), sizes, strict=True)),
                 **{"k": depth_stop - depth, "adds": condition("gt", depth, 0)},
             }
-            part.call_routine(product_into(self.element_type.text), operands)
+            part.call(product_into(self.element_type.text), operands)
 
     def _matrix(
         self, body: Body, base: Value, depth: tuple[Expression, Expression]

@@ -11,6 +11,7 @@ from xla_contract.element_type import ElementType
 from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_server.buffers.code import CopyThunk
+from xla_server.codegen.instructions.random_words import PHILOX
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.expressions import (
     START,
@@ -107,7 +108,7 @@ class _Random:
         """Draw four words in two."""
         low = body.let(self._names("v"), self.later(counter))
         pair = Value(self._names("v"), Type.U64), Value(self._names("v"), Type.U64)
-        body.call("philox", self.key, low, self.carried(low), results=pair)
+        body.call(PHILOX, {"key": self.key, "low": low, "high": self.carried(low)}, pair)
         return pair
 
     def store(self, body: Body, index: Expression, word: Expression) -> None:

@@ -45,8 +45,8 @@ from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.lower.sort_keys import Key, element_key, key_of
-from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK
-from xla_server.codegen.routines.sorting import sorter_name
+from xla_server.codegen.routines.heaps import KEEP, SORT
+from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK, sorter
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -231,8 +231,9 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
             loop.store(entries, "i64", Index(1, ((i, 2),)), i)
     order = Value("order", Type.I64)
     rooms = [plus(scratch, 8 * n * words * length) for n in (1, 2)]
-    operands = (scratch, *rooms, length, Address(sort.word))
-    body.call(sorter_name(words, key.bytes), *operands, results=(order,))
+    memory = {"entries": scratch, "room": rooms[0], "counts": rooms[1]}
+    given = {**memory, "length": length, "cancelled": Address(sort.word)}
+    body.call(sorter(words, key.bytes), given, (order,))
     # Entries that are not sorted have no valid numbers.
     body.add(Stop(sort.word))
     sorted_entries = Region(order, Role.SCRATCH)
@@ -256,9 +257,10 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
         is_free = condition("lt", loop.axis, count)
         is_less = condition("lt", found, limit)
         with Branch(loop, condition("bit_or", is_free, is_less)) as branch:
-            branch.call("keep_entry", sort.scratch, count, loop.axis, found)
+            entry = {"key": found, "seen": loop.axis}
+            branch.call(KEEP, {"heap": sort.scratch, "count": count, **entry})
             branch.set(limit, Load(heap, Type.I64, Index(0)))
-    body.call("sort_heap", sort.scratch, count, Address(sort.word))
+    body.call(SORT, {"heap": sort.scratch, "count": count, "cancelled": Address(sort.word)})
     with _each(sort, body, count) as (loop, i):
         number = loop.let("number", Load(heap, Type.I64, Index(1, ((i, 2),))))
         give(loop, i, number)

@@ -148,7 +148,7 @@ def thin_kernel(
             else:
                 own = {"columns": count, "element_ahead": element * width}
             routine = INNER if thin.is_inner else OUTER
-            run.call_routine(routine.named(thin.function), {**common, **own})
+            run.call(routine.named(thin.function), {**common, **own})
         spans: tuple[Ends, Ends] = (first, first + count), (0, thin.vectors)
         columns, (low, high) = spans if is_right else spans[::-1]
         before = pair * (thin.vectors if is_right else thin.count)

@@ -179,7 +179,7 @@ class _KernelBuilder:
                 "last_row": rows.size - side,
                 "last_column": columns.size - side,
             }
-            body.call_routine(BLOCKS, operands)
+            body.call(BLOCKS, operands)
 
     def transpose_tiles(self, top: Body, side: int) -> None:
         """Transpose the tiles of a block. The last ones begin earlier where they would not fit."""
@@ -198,7 +198,7 @@ class _KernelBuilder:
                         "target": written + (r * (rows.written * width) + c * width),
                         "target_ahead": rows.written * width,
                     }
-                    across.call_routine(tile_routine(width, side), operands)
+                    across.call(tile_routine(width, side), operands)
 
     def copy_elements(self, top: Body) -> None:
         """Copy blocks of rows or columns that are too short for tiles, element by element."""

@@ -141,7 +141,7 @@ def weights_kernel(phase: Phase) -> Kernel:
                     "target_across": square,
                     "count": columns,
                 }
-                each.call_routine(TRANSFORM_WEIGHTS, operands)
+                each.call(TRANSFORM_WEIGHTS, operands)
     return building.built(Effort.UNOPTIMISED)
 
 
@@ -170,7 +170,7 @@ def tiled_kernel(
                 **{"taps": taps, "result": result, "memory": room},
                 **_sizes(tiled),
             }
-            blocks.call_routine(BLOCK, operands)
+            blocks.call(BLOCK, operands)
             if epilogue.loops or exact:
                 with Loop(blocks, "number", end, begin, iterations=tiled.block) as numbers:
                     _emit_rows(tiled, numbers, epilogue, exact, (source, taps, result))

@@ -23,6 +23,7 @@ from xla_server.codegen.instructions.intrinsics import (
     ne,
 )
 from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
 _REAL: dict[str, Any] = {
     "f32": np.float32,
@@ -171,5 +172,18 @@ def _perturbed(computed: str) -> Any:
     return perturbed
 
 
-PERTURBED: dict[str, Any] = {f"perturbed_{computed}": _perturbed(computed) for computed in _REAL}
+def perturbed(computed: str) -> Routine:
+    """Return the routine for a type."""
+    return Routine(
+        f"perturbed_{computed}",
+        (
+            *parameters(Unit.READ, "below", "diagonal", "above"),
+            *parameters(Unit.UPDATE, "solution"),
+            *parameters(Unit.WRITE, "upper"),
+            *parameters(Unit.COUNT, "n", "count"),
+        ),
+    )
+
+
+PERTURBED: dict[str, Any] = {perturbed(computed).name: _perturbed(computed) for computed in _REAL}
 """The function for each type by its name in kernels."""
