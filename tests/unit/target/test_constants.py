@@ -17,11 +17,17 @@ import xla_server
 from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tuning
 
 ROOT = Path(xla_server.__file__).parent
-PACKAGES = ("codegen/kernel_ir", "codegen/loops", "codegen/lower", "codegen/trace")
+PACKAGES = (
+    *("codegen/kernel_ir", "codegen/loops", "codegen/lower", "codegen/routines"),
+    "codegen/trace",
+)
 
 ORDERS_OF_SUMS = {
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
+    "codegen/routines/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
+    "codegen/routines/thin_products.py": {"OUTER_HEIGHTS", "ROWS", "_SUMS"},
+    "codegen/routines/winograd_transforms.py": {"RESULTS", "TAPS"},
     "codegen/trace/reductions.py": {"LONG_WINDOW"},
 }
 """Bits of results depend on these, which are the same for every target."""
@@ -29,8 +35,20 @@ ORDERS_OF_SUMS = {
 CANCELLATION = {
     "codegen/loops/scalar_loop.py": {"_WORK_UNSEEN"},
     "codegen/loops/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
+    "codegen/routines/heaps.py": {"_LOOK"},
+    "codegen/routines/radix_sort.py": {"LOOK"},
 }
 """Bounds on what an execution does after it is cancelled."""
+
+ROUTINES = {
+    "codegen/routines/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},
+    "codegen/routines/gemm_panels.py": {"_CHUNK"},
+    "codegen/routines/gemm_tiles.py": {"VECTORS"},
+    "codegen/routines/product_tiles.py": {"VECTORS"},
+    "codegen/routines/radix_sort.py": {"_FEW"},
+    "codegen/routines/tiles.py": {"SIDES"},
+}
+"""Sizes that the code of routines is written for, in vectors and cache lines of any machine."""
 
 LIMITS = {
     "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
@@ -56,6 +74,20 @@ LIMITS = {
 
 FACTS = {
     "codegen/loops/pieces.py": {"_LINE"},
+    "codegen/routines/assembly_tiles.py": {"_FACTORS"},
+    "codegen/routines/assembly_transforms.py": {"_LANES", "_NUMBERS", "_TOTALS"},
+    "codegen/routines/concatenation.py": {
+        *("BLOCK_ROWS", "COPIED_BYTES", "COUNT", "HEAD_WORDS", "ROWS", "ROW_BYTES"),
+        *("BEGIN", "BUFFER", "ENTRY_WORDS", "OFFSET", "SIZE", "STRIDE", "TARGET"),
+    },
+    "codegen/routines/exact_sums.py": {"SPATIAL"},
+    "codegen/routines/fourier_passes.py": {"RADICES"},
+    "codegen/routines/fourier_text.py": {"WIDTH"},
+    "codegen/routines/gemm_panels.py": {"SLACK", "_QUARTER"},
+    "codegen/routines/heaps.py": {"_BYTES"},
+    "codegen/routines/product_tiles.py": {"LEVELS", "_BYTES", "_ROWS_OF_A_POINTER"},
+    "codegen/routines/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
+    "codegen/routines/tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/exact_sums.py": {"_ALL"},
     "codegen/lower/fft_plan.py": {"_CALL", "_COST"},
     "passes/collective_expander.py": {"ME"},
@@ -109,7 +141,7 @@ def test_no_module_has_tuned_numbers_of_its_own() -> None:
         for path in (ROOT / package).rglob("*.py")
     }
     known: dict[str, set[str]] = {}
-    for group in (ORDERS_OF_SUMS, CANCELLATION, LIMITS, FACTS):
+    for group in (ORDERS_OF_SUMS, CANCELLATION, ROUTINES, LIMITS, FACTS):
         for path, names in group.items():
             known[path] = known.get(path, set()) | names
     assert {path: names for path, names in found.items() if names} == known

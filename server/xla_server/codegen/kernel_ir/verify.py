@@ -209,7 +209,7 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
 
 
 def _called(kernel: Kernel) -> Iterator[str]:
-    """What is READ is not given to a routine that stores to it, nor else the cancellation flag."""
+    """Calls give memory that is written for what a routine stores to, and the flag that it polls."""
     bound: dict[Expression, Expression] = {}
     for statement, _ in walk(kernel.body):
         if isinstance(statement, Let):

@@ -42,7 +42,7 @@ PANEL = Routine(
         *parameters(Unit.COUNT, "steps", "width"),
     ),
 )
-"""What packs a panel of members that are stored along or across."""
+"""Packs a panel of members that are stored along or across."""
 
 
 class _Panel:

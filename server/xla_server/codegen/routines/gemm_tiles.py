@@ -56,17 +56,17 @@ TILE = Routine(
         # Panels of both sides.
         *parameters(Unit.READ, "left", "right"),
         *parameters(Unit.UPDATE, "result"),
-        # From k index to k index of the right panel, and the number of k indices, at least one.
+        # Bytes between k indices of the right panel, and the number of k indices, at least one.
         *parameters(Unit.OFFSET, "ahead"),
         *parameters(Unit.COUNT, "steps"),
-        # From row to row of the result, and its rows and columns that exist.
+        # Bytes between rows of the result, and its rows and columns that exist.
         *parameters(Unit.OFFSET, "pitch"),
         *parameters(Unit.COUNT, "rows", "columns"),
-        # Whether to add to the result or set it.
+        # 1 to add to the result, 0 to set it.
         *parameters(Unit.FLAG, "adds"),
     ),
 )
-"""What each tile is called with."""
+"""Multiplies two panels. Each tile has these parameters."""
 
 
 def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int) -> str:

@@ -18,10 +18,11 @@ from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i6
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 
 BLOCK = 256
-"""Columns of a block: enough for products by BLAS to be fast."""
+"""Columns of a block: enough for products by BLAS to be fast. The last bits of factors depend on
+it, and on the two numbers below."""
 
 _LEAST = 128
-"""Rows or columns of a piece that is done between two looks, at least."""
+"""Rows or columns of a piece at least, which is done between two polls of the flag."""
 
 _SCALAR: dict[str, Any] = {
     "f32": np.float32,

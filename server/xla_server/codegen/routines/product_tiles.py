@@ -34,7 +34,7 @@ TILE = Routine(
     (
         *parameters(Unit.READ, "left", "right"),
         *parameters(Unit.UPDATE, "result"),
-        # From row to row of the left side and of the result.
+        # Bytes between rows of the left side and of the result.
         *parameters(Unit.OFFSET, "row_step", "result_step"),
         *parameters(Unit.COUNT, "columns"),
         # For each loop, outermost first, its iterations and its strides on both sides.
@@ -49,7 +49,7 @@ TILE = Routine(
         ),
     ),
 )
-"""What each tile is called with."""
+"""Sums products over nested loops. Each tile has these parameters."""
 
 _ARGUMENTS = len(TILE.parameters)
 _ROWS_OF_A_POINTER = 7

@@ -17,7 +17,11 @@ LOOK = 1 << 16
 """Entries that are moved between two polls of the cancellation flag."""
 
 _FEW = 32
+"""Entries that are inserted one by one: counting a byte's 256 values takes longer."""
+
 _VALUES = 256
+"""Values of a byte."""
+
 _COLUMN = 8 * _VALUES
 """Bytes of the counts for one byte of the keys."""
 
