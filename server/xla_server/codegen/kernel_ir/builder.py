@@ -8,6 +8,8 @@ from xla_server.codegen.kernel_ir.expressions import (
     Cell,
     Expression,
     Memory,
+    Region,
+    Role,
     Value,
     integer_op,
     known,
@@ -76,6 +78,12 @@ class Body:
     def call(self, routine: Routine, given: Operands, results: tuple[Value, ...] = ()) -> None:
         """Call a routine with an operand for each of its parameters, and bind its results."""
         self.statements.append(Call.of(routine, given, results))
+
+    def store_at(
+        self, kind: str, address: Expression, index: int | Expression, value: Expression
+    ) -> None:
+        """Store an element of those from an address on, in memory of any use."""
+        self.store(Region(address, Role.SCRATCH), kind, whole(index), value)
 
     def store(self, memory: Memory, type: str, index: Expression, value: Expression) -> None:
         """Store an element."""

@@ -14,13 +14,11 @@ from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Const,
     Expression,
-    Load,
-    Region,
-    Role,
     StackArray,
     Value,
     condition,
     integer_op,
+    load_at,
     whole,
 )
 from xla_server.codegen.kernel_ir.types import Type
@@ -171,14 +169,14 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
         read_at = items.let("read", Address(SOURCE) + line * (read * width))
         written_at = items.let("written", Address(TARGET) + line * (written * width))
         with Branch(items, condition("eq", chunk, 0)) as ends:
-            one = ends.let("one", _load(kind, read_at, 0))
-            other = ends.let("other", _load(kind, read_at, 2 * half if is_inverse else 1))
+            one = ends.let("one", load_at(kind, read_at, 0))
+            other = ends.let("other", load_at(kind, read_at, 2 * half if is_inverse else 1))
             total, difference = (Apply(name, (one, other), Type(kind)) for name in ("add", "sub"))
-            _store(ends, kind, written_at, 0, total)
-            _store(ends, kind, written_at, 1 if is_inverse else 2 * half, difference)
+            ends.store_at(kind, written_at, 0, total)
+            ends.store_at(kind, written_at, 1 if is_inverse else 2 * half, difference)
             if not is_inverse:
-                _store(ends, kind, written_at, 1, _zero(kind))
-                _store(ends, kind, written_at, 2 * half + 1, _zero(kind))
+                ends.store_at(kind, written_at, 1, _zero(kind))
+                ends.store_at(kind, written_at, 2 * half + 1, _zero(kind))
         if pairs:
             address = tables.add(_by_lanes(table, c.lanes))
             first = items.let("first", chunk * most)
@@ -240,18 +238,18 @@ def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> Non
         at = body.let("at", Address(SOURCE) + line * (half * 2 * c.width))
         there = body.let("there", Address(TARGET) + line * (n * 2 * c.width))
         with Branch(body, condition("eq", begin, 0)) as zeroth:
-            _store(zeroth, kind, there, 0, _load(kind, at, 0))
-            _store(zeroth, kind, there, 1, _zero(kind))
+            zeroth.store_at(kind, there, 0, load_at(kind, at, 0))
+            zeroth.store_at(kind, there, 1, _zero(kind))
         low = integer_op("maximum", begin, 1)
         with Loop(body, "k", end, low, iterations=c.tuned.item_elements) as loop:
             k = loop.axis
-            one = loop.let("one", _load(kind, at, k * 2))
-            other = loop.let("other", _load(kind, at, k * 2 + 1))
-            _store(loop, kind, there, k * 2, one)
-            _store(loop, kind, there, k * 2 + 1, other)
-            _store(loop, kind, there, whole(2 * n) - k * 2, one)
+            one = loop.let("one", load_at(kind, at, k * 2))
+            other = loop.let("other", load_at(kind, at, k * 2 + 1))
+            loop.store_at(kind, there, k * 2, one)
+            loop.store_at(kind, there, k * 2 + 1, other)
+            loop.store_at(kind, there, whole(2 * n) - k * 2, one)
             conjugate = Apply("neg", (other,), Type(kind))
-            _store(loop, kind, there, whole(2 * n) - k * 2 + 1, conjugate)
+            loop.store_at(kind, there, whole(2 * n) - k * 2 + 1, conjugate)
 
 
 def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count: int) -> None:
@@ -263,8 +261,8 @@ def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count
         there = body.let("there", Address(TARGET) + line * (count * parts * c.width))
         with Loop(body, "k", end, begin, iterations=c.tuned.item_elements) as loop:
             for part in range(parts):
-                element = _load(kind, at, loop.axis * 2 + part)
-                _store(loop, kind, there, loop.axis * parts + part, element)
+                element = load_at(kind, at, loop.axis * 2 + part)
+                loop.store_at(kind, there, loop.axis * parts + part, element)
 
 
 def clear_ends(c: Context, target: Array, rows: int, n: int, size: int) -> None:
@@ -299,16 +297,6 @@ def _each_element(
     work = 2 * min(count, most)
     values = source.value, target.value
     add_kernel(c.lowering, c.title(), top, [], work, *values, effort=effort)
-
-
-def _load(kind: str, address: Expression, index: int | Expression) -> Load:
-    return Load(Region(address, Role.SCRATCH), Type(kind), whole(index))
-
-
-def _store(
-    body: Body, kind: str, address: Expression, index: int | Expression, value: Expression
-) -> None:
-    body.store(Region(address, Role.SCRATCH), kind, whole(index), value)
 
 
 def _zero(kind: str) -> Const:

@@ -19,7 +19,7 @@ from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.instructions.lapack import LETTER, ROUTINES, workspace
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
-from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role, whole
+from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, Part, Stop
 from xla_server.codegen.kernel_ir.types import Type
@@ -161,13 +161,13 @@ class MatrixKernel:
 
     def load(self, kind: str, address: Expression, index: int | Expression) -> ir.Load:
         """An element of memory at an address."""
-        return ir.Load(ir.Region(address, Role.SCRATCH), Type(kind), whole(index))
+        return ir.load_at(kind, address, index)
 
     def store(
         self, kind: str, address: Expression, index: int | Expression, value: Expression
     ) -> None:
         """Write an element of memory at an address."""
-        self.body.store(ir.Region(address, Role.SCRATCH), kind, whole(index), value)
+        self.body.store_at(kind, address, index, value)
 
     def call(self, name: str, given: Mapping[str, Argument]) -> None:
         """Call a routine named without the letter of its type, with operands by LAPACK's names.
