@@ -209,7 +209,7 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
 
 
 def _called(kernel: Kernel) -> Iterator[str]:
-    """Calls give memory that is written for what a routine stores to, and the flag that it polls."""
+    """Calls give memory that is written where a routine stores, and the flag where it polls."""
     bound: dict[Expression, Expression] = {}
     for statement, _ in walk(kernel.body):
         if isinstance(statement, Let):
