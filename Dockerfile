@@ -4,7 +4,7 @@
 # The first start makes a token and a certificate, and logs the line that connects.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
-COPY pyproject.toml hatch_build.py README.md ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY protos protos
 COPY client client
 COPY server server

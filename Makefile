@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden options operations ulps lint prose baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -113,17 +113,24 @@ golden: $(STAMP) ## write tests/golden and docs/KERNELS.md: the kernels of a few
 	$(BIN)/python -m tests.golden
 	$(BIN)/python -m tests.kernels_page
 
+options: $(STAMP) ## write the table of options on docs/SERVER.md
+	$(BIN)/python -m tests.server_page
+
 operations: $(STAMP) ## write docs/OPERATIONS.md: operations, element types, platforms
 	$(BIN)/python -m tests.operations_page
 
 ulps: $(STAMP) ## write docs/FUNCTIONS.md: errors of functions; FUNCTIONS=exp,tanh TYPES=f32 narrow it, WHOLE=1 takes every f32
 	$(BIN)/python -m tests.ulps --functions "$(FUNCTIONS)" --types "$(TYPES)" $(if $(WHOLE),--whole)
 
-lint: $(STAMP) ## ruff and buf: style and formatting, and that no client of the protos breaks
+lint: $(STAMP) ## ruff, prose and buf: style, formatting, words, and that no client of the protos breaks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.prose
 	$(BIN)/buf lint protos
 	$(BIN)/buf breaking protos --against protos/baseline.binpb
+
+prose: $(STAMP) ## lower the counts of tests/prose/counts.json to the faults of docstrings and comments that are left
+	$(BIN)/python -m tests.prose --write
 
 baseline: $(STAMP) ## write protos/baseline.binpb: what protos/ must stay compatible with
 	$(BIN)/buf build protos --exclude-source-info -o protos/baseline.binpb

@@ -20,35 +20,33 @@ Programs are written with a Builder and `xla_client.ops`, or loaded from HLO mad
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from xla_client import _grpc_log as _grpc_log
-from xla_client.buffer import Buffer
 from xla_client.client import (
     ChannelHandle,
     Client,
     ComputationStats,
 )
-from xla_client.computation import Computation
 from xla_client.connecting import aconnect, connect
-from xla_client.description import (
+from xla_client.device import Device
+from xla_client.feeds.infeed import Infeed
+from xla_client.feeds.outfeed import Outfeed
+from xla_client.feeds.state import FeedState, FeedStates, FeedWaiter
+from xla_client.local import Local
+from xla_client.pipelines.pipeline import Pipeline
+from xla_client.programs.computation import Computation
+from xla_client.runs.executable import Executable
+from xla_client.runs.execution import Execution, ExecutionProfile
+from xla_client.runs.introspection import CostAnalysis, Explanation, MemoryAnalysis, Work
+from xla_client.runs.launch import Launch
+from xla_client.runs.step_result import StepResult
+from xla_client.session.buffer import Buffer
+from xla_client.session.description import (
     ExecutableDescription,
     ExecutionDescription,
     Quotas,
     SessionDescription,
     ValueDescription,
 )
-from xla_client.device import Device
-from xla_client.executable import Executable
-from xla_client.execution import Execution, ExecutionProfile
-from xla_client.feeds import FeedState, FeedStates, FeedWaiter
-from xla_client.infeed import Infeed
-from xla_client.introspection import CostAnalysis, Explanation, MemoryAnalysis, Work
-from xla_client.launch import Launch
-from xla_client.local import Local
-from xla_client.outfeed import Outfeed
-from xla_client.pipeline import Pipeline
-from xla_client.step_result import StepResult
-from xla_client.tls import Tls
-from xla_contract.element_type import ElementType
+from xla_client.transport.tls import Tls
 from xla_contract.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -73,15 +71,16 @@ from xla_contract.errors import (
     UnknownError,
     XlaError,
 )
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 
 if TYPE_CHECKING:
     from xla_client import lib, ops
-    from xla_client.builder import Builder
-    from xla_client.op import Op
-    from xla_contract.dimension_numbers import (
+    from xla_client.programs.builder import Builder
+    from xla_client.programs.op import Op
+    from xla_contract.types.dimension_numbers import (
         ConvolutionDimensionNumbers,
         DotDimensionNumbers,
         GatherDimensionNumbers,
@@ -169,8 +168,8 @@ __all__ = [
 ]
 
 _PARTS = {
-    "Builder": "xla_client.builder",
-    "Op": "xla_client.op",
+    "Builder": "xla_client.programs.builder",
+    "Op": "xla_client.programs.op",
     **dict.fromkeys(
         (
             "ConvolutionDimensionNumbers",
@@ -182,7 +181,7 @@ _PARTS = {
             "Window",
             "WindowDimension",
         ),
-        "xla_contract.dimension_numbers",
+        "xla_contract.types.dimension_numbers",
     ),
 }
 """Names that write programs, with their modules: clients that only run programs do without."""

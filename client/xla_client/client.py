@@ -7,42 +7,41 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, overload
 
-from xla_client._program import Program
-from xla_client._public import brief, public, public_coroutine
-from xla_client._session import Session
-from xla_client._transport import Transport
-from xla_client.arguments import Argument, as_literal
-from xla_client.buffer import Buffer
-from xla_client.computation import Computation
-from xla_client.contents import (
+from xla_client.coercion.parameters import brief, parameter_class
+from xla_client.device import Device
+from xla_client.pipelines.pipeline import Pipeline
+from xla_client.programs.compile_options import (
+    LayoutChoice,
+    compiled_shape,
+    execution_options,
+)
+from xla_client.programs.computation import Computation, ProgramLike, as_computation
+from xla_client.runs.arguments import Argument, as_literal
+from xla_client.runs.executable import Executable
+from xla_client.runs.execution import Execution, LaunchedExecution, adopted_buffers
+from xla_client.runs.launch import Launch, execute_launches
+from xla_client.runs.program import Program, Returns, require_returns
+from xla_client.session.buffer import Buffer
+from xla_client.session.contents import (
     count_devices,
     describe_handle,
     describe_session,
     has_devices,
 )
-from xla_client.conversions import ProgramLike, as_computation
-from xla_client.description import SessionDescription
-from xla_client.device import Device
-from xla_client.executable import Executable
-from xla_client.execution import Execution, LaunchedExecution, adopted_buffers
-from xla_client.launch import Launch, execute_launches
-from xla_client.options import (
-    LayoutChoice,
-    Returns,
-    compiled_shape,
-    execution_options,
-    require_returns,
-)
-from xla_client.pipeline import Pipeline
-from xla_client.transfers import Progress
+from xla_client.session.description import SessionDescription
+from xla_client.session.public_methods import public, public_coroutine
+from xla_client.session.session import Session
+from xla_client.transfers.chunked import Progress
+from xla_client.transport.transport import Transport
 from xla_contract.errors import UnimplementedError
-from xla_contract.layout import Layout
-from xla_contract.shape_proto import (
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.wire.shape_proto import (
     layout_to_proto,
     program_shape_from_proto,
     shape_from_proto,
 )
-from xla_contract.stubs import xla_data_pb2, xla_pb2
 
 _MESSAGE_BYTES = 1 << 18
 """The largest value that coroutines send by a call; others are sent in a thread."""
@@ -64,6 +63,7 @@ class ChannelHandle:
     type: int
 
 
+@parameter_class
 class Client:
     """A connection, from `connect`. Safe to use from several threads.
 
@@ -140,7 +140,8 @@ class Client:
         """Return a program compiled for the default device.
 
         It may be a Computation, HLO text, a serialized module, StableHLO, or what JAX lowers and
-        exports: all that `xla_client.conversions.as_computation` takes, which raises TypeError.
+        exports: all that `xla_client.programs.computation.as_computation` takes, which raises
+        TypeError.
         `returns` says what a call gives, for type checkers and for readers: `tuple` for a program
         whose result is a tuple, Buffer for any other; raises InvalidArgumentError where it is not
         so. Parameters whose layouts are not chosen have those of the computation's signature, and a
@@ -218,14 +219,16 @@ class Client:
         It may be all that `compile` takes. The result stays on the server: a Buffer, or a tuple of
         them for a flat tuple.
         """
-        return execute_launches(self, [Launch(computation, arguments, device)], timeout)[0]
+        return execute_launches(
+            self._session, self, [Launch(computation, arguments, device)], timeout
+        )[0]
 
     @public
     def execute_parallel(
         self, launches: Sequence[Launch], *, timeout: float | None = None
     ) -> list[Buffer | tuple[Buffer, ...]]:
         """Compile and run programs at the same time, each on its own device."""
-        return execute_launches(self, launches, timeout)
+        return execute_launches(self._session, self, launches, timeout)
 
     @public
     def to_device(
@@ -404,6 +407,17 @@ class Client:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+    def _convert_module(
+        self, source: extension_pb2.ModuleSource, form: extension_pb2.ModuleFormat
+    ) -> bytes:
+        if extension_pb2.CAPABILITY_MODULES not in self._session.transport.capabilities:
+            raise UnimplementedError(
+                "a server must have CAPABILITY_MODULES to read and write HLO text, got one without"
+            )
+        request = extension_pb2.ConvertModuleRequest(module=source, format=form)
+        data: bytes = self._session.call("ConvertModule", request).module
+        return data
 
     def __enter__(self) -> Self:
         return self

@@ -3,11 +3,11 @@
 import asyncio
 from typing import TypedDict, Unpack
 
-from xla_client._access import TokenSource, resolve
-from xla_client._public import brief
-from xla_client._transport import ChannelCredentials, Metadata, Transport, client_name
 from xla_client.client import Client
-from xla_client.tls import Tls
+from xla_client.coercion.parameters import brief
+from xla_client.transport.credentials import TokenSource, resolve
+from xla_client.transport.tls import Tls
+from xla_client.transport.transport import ChannelCredentials, Metadata, Transport, client_name
 from xla_contract import malloc
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import normalized

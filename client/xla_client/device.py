@@ -2,20 +2,22 @@
 
 from typing import Any, cast
 
-from xla_client._public import brief, public
-from xla_client._session import Session, device_handle
-from xla_client.arguments import Argument, as_literal
+from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.coercion.shapes import ShapeLike, as_shape, optional_shape
-from xla_client.execution import Execution
-from xla_client.feeds import FeedStates, states_from_proto
-from xla_client.infeed import Infeed
-from xla_client.outfeed import DEFAULT_PREFETCH, Outfeed
-from xla_contract.literal import Array
-from xla_contract.shape_proto import shape_to_proto
+from xla_client.feeds.infeed import Infeed
+from xla_client.feeds.outfeed import DEFAULT_PREFETCH, Outfeed
+from xla_client.feeds.state import FeedStates, states_from_proto
+from xla_client.runs.arguments import Argument, as_literal
+from xla_client.runs.execution import Execution
+from xla_client.session.public_methods import public
+from xla_client.session.session import Session, device_handle
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Array
+from xla_contract.wire.shape_proto import shape_to_proto
 
 
+@parameter_class
 class Device:
     """One device. Its infeed and outfeed are queues, first in, first out."""
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Unpack
 
-from xla_client._access import forget, remember
-from xla_client._local_options import LocalOptions, require_known
-from xla_client._public import brief
 from xla_client.client import Client
+from xla_client.coercion.parameters import brief
 from xla_client.connecting import connect, preload
+from xla_client.local_options import LocalOptions, require_known
+from xla_client.transport.credentials import forget, remember
 from xla_contract import server_extra
 from xla_contract.errors import FailedPreconditionError, UnavailableError
 
@@ -196,7 +196,7 @@ def _preload() -> None:
 
     It takes a fifth of a second of the time that the child needs until it listens.
     """
-    for name in ("xla_client.builder", "xla_client.ops", "xla_contract.shape_text"):
+    for name in ("xla_client.programs.builder", "xla_client.ops"):
         importlib.import_module(name)
     preload()
 

@@ -11,7 +11,12 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[2]
-_OF_THE_ROOT = {"README.md": "index.md", "ARCHITECTURE.md": "", "CONTRIBUTING.md": ""}
+_OF_THE_ROOT = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "",
+    "CONTRIBUTING.md": "",
+    "CHANGELOG.md": "",
+}
 """Pages that are kept in the root, and their names on the site where these are others."""
 
 _LINK = re.compile(r"\]\((?!https?://)([^)#]+)(#[^)]*)?\)")
@@ -60,6 +65,8 @@ def _relinked(found: "re.Match[str]") -> str:
 
 
 def _known_alone(found: "re.Match[str]") -> str:
+    if found[1].startswith("decisions/") or re.match(r"\d{4}-", found[1]):
+        return found[0]
     target = Path(found[1]).name
     is_page = found[1].endswith(".md") and (
         (ROOT / "docs" / target).exists() or target in _OF_THE_ROOT

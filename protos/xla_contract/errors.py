@@ -60,9 +60,16 @@ class XlaError(Exception):
             self.add_note(f"hint: {hint}")
 
     def at(self, op: str, instruction: str = "") -> "XlaError":
-        """The same error with its place put in front: `op %instruction: message`.
+        """Return the error with its instruction in front: `op %instruction: message`.
 
-        An error that already has a place keeps it: the innermost place is the exact one.
+        The innermost instruction is the exact one, so an error that names one keeps it.
+
+        Args:
+            op: The opcode or rpc.
+            instruction: The instruction's name, if it has one.
+
+        Returns:
+            An error of the same class, or this one if it already names an op.
         """
         if self.op:
             return self

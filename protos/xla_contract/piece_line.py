@@ -12,7 +12,7 @@ LONG_SECONDS = 1e-4
 """How long a processor is given to others by one that has a processor for itself, at most."""
 
 
-def bytes_soon(line: socket.socket, most: int) -> bytes | None:
+def poll_recv(line: socket.socket, most: int) -> bytes | None:
     """Bytes of a line, at most `most`, empty when it has ended; None if none come in SPIN_SECONDS.
 
     Raises OSError.
@@ -24,21 +24,21 @@ def bytes_soon(line: socket.socket, most: int) -> bytes | None:
         except BlockingIOError:
             os.sched_yield()
             if time.perf_counter() - now > LONG_SECONDS:
-                leave_processor()
+                migrate_thread()
     return None
 
 
-def wait_for_bytes(line: socket.socket, most: int) -> bytes:
+def recv_spinning(line: socket.socket, most: int) -> bytes:
     """Bytes of a line, at most `most`, empty when it has ended.
 
     Raises OSError, TimeoutError among them where the socket has a timeout.
     """
     # To sleep and be woken takes longer than what there is to wait for, on virtual machines most.
-    soon = bytes_soon(line, most)
+    soon = poll_recv(line, most)
     return line.recv(most) if soon is None else soon
 
 
-def leave_processor() -> None:
+def migrate_thread() -> None:
     """Go on with the calling thread on another processor, if there is one it may run on.
 
     The other end may have been given the same processor. As neither of the two sleeps for long,

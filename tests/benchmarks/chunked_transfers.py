@@ -9,8 +9,8 @@ import numpy as np
 
 import xla_client
 from tests.benchmarks.harness import Comparison, compare
-from xla_client import transfers
-from xla_contract.literal import Array
+from xla_client.transfers import chunked as transfers
+from xla_contract.types.literal import Array
 
 MEBIBYTE = 1 << 20
 GATE = 0.75

@@ -8,14 +8,14 @@ import time
 from tests.benchmarks.programs import COMPILATIONS
 from tests.benchmarks.workloads.workload import Workload
 from tests.corpus.jax_programs import lower
-from xla_contract.shape_proto import program_shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_server.backends.backend import Executable
-from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.platform import Executable
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
-from xla_server.sessions.executables import SharedExecutables
-from xla_server.sessions.programs import prepare_program
+from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.sessions.programs.compile_request import prepare_program
+from xla_server.sessions.programs.executable_table import ExecutableCache
 
 REPETITIONS = 5
 
@@ -49,14 +49,14 @@ class Program:
 
     def repeated(self, cpu: Cpu, executable: Executable) -> float:
         """The seconds from the bytes to an executable that the server has."""
-        table = SharedExecutables(max_executables=9, max_idle=9, max_idle_bytes=2**28)
+        table = ExecutableCache(max_executables=9, max_idle=9, max_idle_bytes=2**28)
         return min(self._looked_up(cpu, table, executable) for _ in range(1 + REPETITIONS))
 
-    def _looked_up(self, cpu: Cpu, table: SharedExecutables, executable: Executable) -> float:
+    def _looked_up(self, cpu: Cpu, table: ExecutableCache, executable: Executable) -> float:
         started = time.perf_counter()
         proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
-        shapes = program_shape_from_proto(proto.host_program_shape).parameters
-        program = prepare_program(proto, xla_pb2.ExecutionOptions(), shapes, cpu.devices[0])
+        request = read_compile_request(proto, xla_pb2.ExecutionOptions())
+        program = prepare_program(request, None, cpu.devices[0])
         found = table.acquire(program, lambda: executable, Cancellation())
         table.release(found)
         return time.perf_counter() - started

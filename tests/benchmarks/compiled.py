@@ -31,7 +31,7 @@ from tests.benchmarks.isa import description, run_as_asked
 from tests.benchmarks.programs import Ours, Remote, Theirs, difference
 from tests.benchmarks.workloads import chosen
 from tests.benchmarks.workloads.workload import Workload
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.target.machine import Machine
 
 OUTPUT = pathlib.Path("build/bench-cpu.json")

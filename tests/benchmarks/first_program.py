@@ -7,7 +7,7 @@ _OURS = """
 import time
 from tests.benchmarks.compilation import Program
 from tests.benchmarks.workloads.control import workloads
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 program = Program.of(workloads()["one number"])
 print(program.compiled(Cpu())[0])
 """

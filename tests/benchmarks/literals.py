@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from tests.benchmarks.harness import Comparison, compare
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import decode_literal_message
-from xla_contract.literal_encoding import encode_literal_message
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.decoding import decode_literal_message
+from xla_contract.wire.literals.encoding import encode_literal_message
+from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 
 COUNT = 1_000_000
 

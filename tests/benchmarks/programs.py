@@ -10,12 +10,12 @@ import numpy as np
 
 import xla_client
 from tests.benchmarks.workloads.workload import Workload
-from xla_contract.literal import Literal
-from xla_server.backends.backend import Executable
-from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_contract.types.literal import Literal
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.platform import Executable
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 
 _TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "bfloat16": 0.04, "float16": 0.01}
 _COMMON_TOLERANCE = 2e-4

@@ -12,12 +12,12 @@ import numpy as np
 import xla_client
 from tests.benchmarks.echo_server import UNLIMITED, send_block, written_bytes
 from tests.benchmarks.harness import Comparison, compare
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Array
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
-from xla_contract.varint import encode_varint
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
+from xla_contract.wire.varint import encode_varint
 
 MEBIBYTE = 1 << 20
 _AS_SENT = ("f32", "f64", "c64", "bf16", "u8", "pred")

@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.conformance.oracle import evaluated
 from xla_client import Builder, Computation, Op, Shape, ops
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 
 
 class Example(Builder):

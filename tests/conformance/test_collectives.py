@@ -12,7 +12,7 @@ from tests.corpus.hlo_text import parse_hlo, print_hlo
 from tests.corpus.jax_programs import DEVICES, collectives, lower
 from xla_contract.errors import XlaError
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify

@@ -6,7 +6,7 @@ import pytest
 from tests.conformance.oracle import run_on_xla
 from tests.corpus.hlo_programs import PROGRAMS, arguments, program
 from tests.corpus.hlo_text import parse_hlo
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify

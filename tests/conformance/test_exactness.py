@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.conformance.sweep.depth import FULL
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 
 INTEGERS = (E.S2, E.U2, E.S4, E.U4, E.S8, E.U8, E.S16, E.U16, E.S32, E.U32, E.S64, E.U64)
 SMALL = tuple(

@@ -9,7 +9,7 @@ import pytest
 from tests.corpus.jax_cases import CASES, Case
 from tests.corpus.jax_programs import lower
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify

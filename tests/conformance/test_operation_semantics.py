@@ -28,7 +28,7 @@ from xla_client import (
     ShapeError,
     ops,
 )
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 
 V = [[[10 * i + j + 5 * k for j in range(3)] for k in range(2)] for i in range(1, 5)]
 FLAT = [number for block in V for row in block for number in row]

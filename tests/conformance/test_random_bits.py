@@ -17,8 +17,8 @@ from tests.conformance.oracle import (
 from tests.conformance.sweep.depth import paired
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.element_type import ElementType
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.element_type import ElementType
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ops.rng_get_and_update_state import RandomStates
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from xla_client import Layout, Literal, Shape, ShapeError
-from xla_contract.element_type import ElementType
-from xla_contract.index import indices_in_memory_order, linear_index, multi_index
-from xla_contract.layout import PaddingValue
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.index import indices_in_memory_order, linear_index, multi_index
+from xla_contract.types.layout import PaddingValue
 
 LETTERS = np.array([[ord(letter) for letter in row] for row in ("abc", "def")], np.uint8)
 PADDED = Layout((0, 1), (3, 5), PaddingValue.ZERO_PAD)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 
 @dataclasses.dataclass(frozen=True)

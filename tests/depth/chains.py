@@ -14,19 +14,19 @@ import numpy as np
 
 from tests.depth.cases import Case, parameters, scalar_function
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
-from xla_contract.dimension_numbers import (
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
+from xla_contract.ops.fft import FftType
+from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,
     PaddingConfig,
     PaddingDimension,
     ScatterDimensionNumbers,
 )
-from xla_contract.element_type import ElementType
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 Step: TypeAlias = Callable[..., Op]
 """The next value, from the value, the other arguments, and the number of the step."""

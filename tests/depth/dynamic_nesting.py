@@ -6,7 +6,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tests.depth.cases import Case
-from xla_client.computation import Computation
+from xla_client.programs.computation import Computation
 from xla_server.ir.exporter import export_module
 from xla_server.ir.text.parser import parse_module
 

@@ -15,11 +15,11 @@ from tests.depth.chains import CHAINS, mixed, stacked
 from tests.depth.dynamic_nesting import DYNAMIC_NESTING
 from tests.depth.nesting import NESTING
 from tests.unit.codegen.compiled import on_cpu
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

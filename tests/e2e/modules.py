@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.proto import literal_to_proto
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 
 
 class Computation:

@@ -7,8 +7,8 @@ import numpy as np
 from google.protobuf.message import Message
 
 import xla_client as xc
-from xla_contract.element_type import ElementType
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.element_type import ElementType
 
 
 def call(client: xc.Client, name: str, request: Message) -> Any:

@@ -13,7 +13,7 @@ from tests.fault.calls import is_served, launch, upload
 from tests.fault.plain import RPCS_BY_NAME, Plain, until
 from tests.fault.programs import gated
 from tests.fault.raw_peer import HEADERS, RawPeer
-from tests.unit.sessions.runs import argument_of
+from tests.unit.sessions.sample_runs import argument_of
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 

@@ -203,7 +203,7 @@ def _offset(stubs: Stubs) -> int:
 class TestClient:
     @pytest.fixture(autouse=True)
     def _chunks_for_small_arrays(self, monkeypatch):
-        monkeypatch.setattr("xla_client.transfers.THRESHOLD", 1 << 20)
+        monkeypatch.setattr("xla_client.transfers.chunked.THRESHOLD", 1 << 20)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.bool_, xc.ElementType.S4.dtype, np.int64])
     def test_large_arrays_travel_in_chunks(self, client, dtype):
@@ -248,7 +248,7 @@ class TestClient:
             client.to_device(array)
 
     def test_large_tuples_travel_by_their_elements(self, client, monkeypatch):
-        monkeypatch.setattr("xla_client.large_tuples.LEAST_BYTES", 1 << 20)
+        monkeypatch.setattr("xla_client.transfers.tuple_elements.LEAST_BYTES", 1 << 20)
         value = (np.ones((3, 1 << 20), np.float32), (np.arange(5), np.float64(2)))
         seen: list[tuple[int, int]] = []
         buffer = client.to_device(value, progress=lambda *now: seen.append(now))

@@ -14,7 +14,7 @@ from tests.e2e import modules
 from tests.e2e.process import start_server
 from tests.e2e.test_executions import Extension
 from tests.fault.plain import until
-from tests.unit.sessions.runs import ADD, DOUBLE, endless, program
+from tests.unit.sessions.sample_runs import ADD, DOUBLE, endless, program
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2

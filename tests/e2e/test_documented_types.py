@@ -94,12 +94,12 @@ def test_what_is_documented_has_types(said: str, page: str) -> None:
 
 def test_results_are_a_buffer_or_the_tuple_that_is_asked_for(said: str) -> None:
     found = re.findall(r'wrong\.py:\d+: note: Revealed type is "(.*)"', said)
-    buffer = "xla_client.buffer.Buffer"
+    buffer = "xla_client.session.buffer.Buffer"
     array = r"numpy\.ndarray\[.*, numpy\.dtype\[Any\]\]"
     found = [each.replace("builtins.tuple", "tuple") for each in found]
     shortened = [re.sub(array, "Array", each.replace(buffer, "Buffer")) for each in found]
     several = "tuple[{}, ...]"
-    executable = "xla_client.executable.Executable[{}]"
+    executable = "xla_client.runs.executable.Executable[{}]"
     assert shortened == [
         executable.format("Buffer"),
         "Buffer",

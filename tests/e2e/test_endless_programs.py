@@ -14,7 +14,7 @@ from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import CALLS, launch, upload
 from tests.fault.plain import Plain, until
 from tests.fault.programs import double, endless
-from tests.unit.sessions.runs import DOUBLE, ONES, argument_of, program
+from tests.unit.sessions.sample_runs import DOUBLE, ONES, argument_of, program
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 FLAGS = {

@@ -14,7 +14,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.process import Raw, refused, start_server
 from tests.fault.plain import until
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
     PAIR,

@@ -11,7 +11,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
 from tests.e2e.process import start_server
-from xla_client import infeed, outfeed
+from xla_client.feeds import infeed, outfeed
 
 QUEUE = 8
 

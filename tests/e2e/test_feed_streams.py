@@ -16,11 +16,11 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
 from tests.e2e.process import start_server
 from tests.fault.plain import until
-from xla_client.feeds import FeedState
-from xla_contract.feed_items import FeedItemEncoder, items_part
-from xla_contract.literal import Literal
+from xla_client.feeds.state import FeedState
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.feed_items import FeedItemEncoder, items_part
 
 VECTOR = xc.Shape.parse("f32[4]")
 QUEUE = 8

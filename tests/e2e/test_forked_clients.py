@@ -20,7 +20,7 @@ import signal
 import sys
 import numpy as np
 import xla_client as xc
-from xla_client import _session
+from xla_client.session import session
 
 client = xc.connect(sys.argv[1])
 buffers = [client.to_device(np.float32(number)) for number in range(100)]
@@ -37,7 +37,7 @@ if child == 0:
                 call()
             except xc.UnavailableError as error:
                 os.write(1, f"{error}\\n".encode())
-        _session._close_open_sessions()
+        session._close_open_sessions()
         client.close()
         with xc.connect(client.target) as own:
             os.write(1, f"{own.to_device(np.float32(7)).to_numpy()}\\n".encode())

@@ -8,8 +8,8 @@ import pytest
 
 import xla_client as xc
 from tests.corpus.jax_programs import lower
-from xla_contract.layout import Layout
-from xla_contract.shape import Shape
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import Shape
 
 ROWS, COLUMNS = Layout((1, 0)), Layout((0, 1))
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -8,7 +8,7 @@ import pytest
 
 from xla_client import ops
 from xla_client.lib import convolution
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
 
 RANDOM = np.random.default_rng(0)
 NHWC = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))

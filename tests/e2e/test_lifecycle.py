@@ -16,7 +16,7 @@ from grpc import StatusCode
 
 from tests.e2e import modules
 from tests.e2e.process import Raw, ServerProcess, refused, start_server
-from tests.unit.sessions.runs import ONES, endless
+from tests.unit.sessions.sample_runs import ONES, endless
 from xla_contract.stubs import xla_pb2
 
 

@@ -18,7 +18,7 @@ import threading
 import time
 import numpy as np
 import xla_client as xc
-from tests.unit.client.programs import endless
+from tests.unit.client.small_programs import endless
 
 # Shells ignore interrupts in what they run in the background, tests too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,8 +14,9 @@ import xla_client as xc
 from tests.corpus.jax_programs import lower
 from tests.e2e.process import ServerProcess, refused, start_server
 from tests.e2e.test_sessions import Extension
-from xla_client import Builder, Shape, conversions, ops
-from xla_client.conversions import as_computation
+from xla_client import Builder, Shape, ops
+from xla_client.programs import conversions
+from xla_client.programs.computation import as_computation
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -169,8 +170,8 @@ def test_computations_go_to_text_and_back(client: xc.Client) -> None:
         client.compile(TEXT.replace("multiply", "multiplie"))
     with pytest.raises(xc.InvalidArgumentError, match="a client is needed"):
         as_computation(TEXT)
-    assert conversions.to_dot(computation, client).startswith("digraph")
-    assert "<html" in conversions.to_html(computation, client)
+    assert conversions.to_dot(computation.to_bytes(), client).startswith("digraph")
+    assert "<html" in conversions.to_html(computation.to_bytes(), client)
 
 
 def test_jax_s_objects_are_programs(client: xc.Client) -> None:

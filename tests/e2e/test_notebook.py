@@ -75,6 +75,6 @@ def test_errors_are_one_screen_and_an_interrupt_leaves_the_server(tmp_path: Path
         text = "\n".join(lines)
         # The cell and the wrapper of the public method, and nothing of what is below.
         assert "During handling" not in text
-        assert "_transport.py" not in text
+        assert "transport/transport.py" not in text
     [printed] = notebook.cells[4].outputs
     assert printed.text == "[2. 4. 6.]\n"

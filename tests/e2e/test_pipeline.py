@@ -10,8 +10,10 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import start_server
-from tests.unit.sessions.runs import ADD, DOUBLE, PAIR, endless, program
-from xla_client import _pipeline_run, ops, pipeline, runs
+from tests.unit.sessions.sample_runs import ADD, DOUBLE, PAIR, endless, program
+from xla_client import ops
+from xla_client.pipelines import pipeline, pipeline_run
+from xla_client.runs import run_request
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 ONES = np.ones(4, np.float32)
@@ -324,7 +326,7 @@ def test_what_cannot_be_submitted_is_told(client: xc.Client) -> None:
 def test_large_arguments_take_the_way_of_large_values(
     address: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xla_client.transfers.THRESHOLD", 1 << 20)
+    monkeypatch.setattr("xla_client.transfers.chunked.THRESHOLD", 1 << 20)
     size = 1 << 19
     builder = xc.Builder("large")
     x = builder.parameter(0, xc.Shape.parse(f"f32[{size}]"))
@@ -349,7 +351,7 @@ def test_large_arguments_take_the_way_of_large_values(
 
 
 def test_what_is_large_is_uploaded_first_and_downloaded_after(client: xc.Client) -> None:
-    size = runs.FETCH_BYTES // 4 + 1
+    size = run_request.FETCH_BYTES // 4 + 1
     builder = xc.Builder("large")
     x = builder.parameter(0, xc.Shape.parse(f"f32[{size}]"))
     large = client.compile(builder.build(x + x))
@@ -366,7 +368,7 @@ def test_what_is_large_is_uploaded_first_and_downloaded_after(client: xc.Client)
 def test_many_small_arguments_do_not_make_a_large_message(
     able: xc.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_pipeline_run, "INLINE_BYTES", 40)
+    monkeypatch.setattr(pipeline_run, "INLINE_BYTES", 40)
     double = able.compile(program(DOUBLE))
     made = _calls(able)
     p = able.pipeline()

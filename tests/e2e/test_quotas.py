@@ -9,7 +9,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
 from tests.e2e.process import start_server
-from tests.unit.sessions.runs import DOUBLE, ONES, endless, program
+from tests.unit.sessions.sample_runs import DOUBLE, ONES, endless, program
 
 FLAGS = {
     "session-device-bytes": 4000,

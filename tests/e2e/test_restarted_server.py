@@ -10,7 +10,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.fixed_port import free_port
 from tests.e2e.process import start_server
-from tests.unit.client.programs import ONES, double, endless
+from tests.unit.client.small_programs import ONES, double, endless
 
 
 def test_a_client_goes_on_with_a_server_that_was_killed(tmp_path: Path) -> None:

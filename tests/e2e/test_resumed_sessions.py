@@ -18,7 +18,7 @@ from tests.e2e.feed_programs import COUNT, sink
 from tests.e2e.process import start_server
 from tests.e2e.test_sessions import Extension
 from tests.fault.plain import until
-from tests.unit.sessions.runs import DOUBLE, PAIR, endless, program
+from tests.unit.sessions.sample_runs import DOUBLE, PAIR, endless, program
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 ONES = np.ones(4, np.float32)
@@ -43,7 +43,7 @@ import json, sys
 import numpy as np
 import xla_client as xc
 from tests.e2e.feed_programs import relay
-from tests.unit.sessions.runs import DOUBLE, PAIR, program
+from tests.unit.sessions.sample_runs import DOUBLE, PAIR, program
 
 client = xc.connect(sys.argv[1])
 kept = client.to_device(np.arange(4, dtype=np.float32))

@@ -18,15 +18,15 @@ import xla_client as xc
 from tests.e2e.process import start_server
 from tests.e2e.shared_values import call, random_array, use
 from tests.fault.plain import until
-from xla_client import shared_memory
-from xla_contract.element_type import ElementType
+from xla_client.transfers import shared_memory
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 LARGE = shared_memory.THRESHOLD
 

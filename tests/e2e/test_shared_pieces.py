@@ -16,8 +16,7 @@ import xla_client as xc
 from tests.e2e.process import start_server
 from tests.e2e.shared_values import call, random_array, use
 from tests.fault.plain import until
-from xla_client._shared_pieces import THRESHOLD
-from xla_contract.element_type import ElementType
+from xla_client.transfers.pipelined_copy import THRESHOLD
 from xla_contract.errors import (
     AbortedError,
     CancelledError,
@@ -25,10 +24,11 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 DEVICE_BYTES = 64 << 20
 PAGE = 4096
@@ -231,12 +231,12 @@ def test_calls_are_answered_while_uploads_wait_for_their_clients(server):
 def test_a_client_that_is_killed_half_way_leaves_nothing(forgetful):
     script = (
         "import time, numpy, xla_client\n"
-        "from xla_client._shared_pieces import Ring\n"
+        "from xla_client.transfers.pipelined_copy import SharedRing\n"
         "def write(self, data, progress=None):\n"
         "    self._line.send(bytes(1))\n"
         "    print(flush=True)\n"
         "    time.sleep(60)\n"
-        "Ring.write = write\n"
+        "SharedRing.write = write\n"
         f"client = xla_client.connect({forgetful!r})\n"
         f"client.to_device(numpy.ones({8 * THRESHOLD}, numpy.uint8))\n"
     )

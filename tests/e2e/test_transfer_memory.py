@@ -14,10 +14,10 @@ import xla_client as xc
 from tests.e2e.process import Raw, refused, start_server
 from tests.fault.plain import until
 from xla_contract.malloc import tune
-from xla_contract.shape_proto import shape_to_proto
-from xla_contract.shape_text import parse_shape
 from xla_contract.stubs import hlo_pb2, xla_pb2
-from xla_contract.varint import encode_varint
+from xla_contract.types.shape import parse_shape
+from xla_contract.wire.shape_proto import shape_to_proto
+from xla_contract.wire.varint import encode_varint
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -11,8 +11,8 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.e2e.process import start_server
-from tests.unit.sessions.runs import DOUBLE, ONES, PAIR, program
-from xla_client import _transport
+from tests.unit.sessions.sample_runs import DOUBLE, ONES, PAIR, program
+from xla_client.transport import transport
 from xla_contract.descriptors import RPCS
 from xla_contract.stubs.xla_extension_pb2 import Capability
 
@@ -98,7 +98,7 @@ def use_everything(client: xc.Client) -> None:
 def test_what_one_of_them_does_not_know_is_done_otherwise(
     address: str, monkeypatch: pytest.MonkeyPatch, known: list[int]
 ) -> None:
-    monkeypatch.setattr(_transport, "_CAPABILITIES", known)
+    monkeypatch.setattr(transport, "_CAPABILITIES", known)
     with xc.connect(address, timeout=60) as client:
         assert client._session.transport.capabilities == set(known) & set(CAPABILITIES)
         use_everything(client)

@@ -11,7 +11,7 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink, source
 from tests.e2e.process import start_server
 from tests.fault.plain import until
-from tests.unit.sessions.runs import DOUBLE, ONES, program
+from tests.unit.sessions.sample_runs import DOUBLE, ONES, program
 
 WAITING = 5
 QUEUE = 4

@@ -9,7 +9,7 @@ from grpc import StatusCode
 from tests.e2e import modules
 from tests.e2e.process import Raw, refused
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_contract.varint import encode_varint
+from xla_contract.wire.varint import encode_varint
 
 UPLOAD = "/xla.XlaService/TransferToServer"
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import types
+from numba.core.registry import cpu_target
 
 from tests.example_platform.memory import DTYPES
 from xla_server.codegen.compiler.direct_values import FORMS
@@ -95,17 +97,34 @@ def _written(name: str, operands: Sequence[Type]) -> Any:
         return function
     signature = called.signature(None, tuple(COMPUTED[kind] for kind in operands))
     forms = [FORMS[kind] for kind in signature.args]
-    function = ir.Function(module, ir.FunctionType(FORMS[signature.return_type], forms), name)
+    given = signature.return_type
+    if isinstance(given, types.UniTuple):
+        result = ir.ArrayType(FORMS[given.dtype], given.count)
+    else:
+        result = FORMS[given]
+    function = ir.Function(module, ir.FunctionType(result, forms), name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
-    builder.ret(called.code(signature)(None, builder, signature, function.args))
+    builder.ret(
+        called.code(signature)(cpu_target.target_context, builder, signature, function.args)
+    )
     return function
 
 
 @functools.cache
-def formula(name: str, operands: tuple[Type, ...], result: Type) -> Callable[..., Any]:
-    """Return an instruction of kernels as a function of numpy scalars of these types."""
+def formula(
+    name: str, operands: tuple[Type, ...], result: Type | tuple[Type, ...]
+) -> Callable[..., Any]:
+    """Return an instruction of kernels as a function of numpy scalars of these types.
+
+    It returns a tuple where the instruction has several results.
+    """
     found = Formula(name, operands)
-    return lambda *scalars: _from_formula(found(*map(to_formula, scalars)), result)
+    if isinstance(result, Type):
+        return lambda *scalars: _from_formula(found(*map(to_formula, scalars)), result)
+    return lambda *scalars: tuple(
+        _from_formula(number, kind)
+        for number, kind in zip(found(*map(to_formula, scalars)), result, strict=True)
+    )
 
 
 def to_formula(scalar: Any) -> Number:
@@ -142,6 +161,8 @@ def _number(form: Any, constant: Any) -> Number:
             return np.float32(constant)
         case ir.DoubleType():
             return np.float64(constant)
+        case ir.ArrayType(count=count) if constant is ir.Undefined:
+            return (None,) * count
         case ir.LiteralStructType():
             if constant is ir.Undefined:
                 return (None,) * len(form.elements)

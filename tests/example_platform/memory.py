@@ -122,6 +122,22 @@ class Arrays:
             raise AccessError(f"an address must be in memory of the kernel, got {address:#x}")
         return self._arrays[number - 1], offset
 
+    def load(self, kind: Type, address: int, index: int) -> Any:
+        """Return element number `index` of those from an address on."""
+        array, offset = self.located(address)
+        return array.load(kind, offset // kind.byte_size + index, None)
+
+    def store(self, kind: Type, address: int, index: int, value: Any) -> None:
+        """Change an element."""
+        array, offset = self.located(address)
+        array.store(kind, offset // kind.byte_size + index, value, None)
+
+    def spill(self, value: Any) -> int:
+        """Return the address of new memory that holds a numpy scalar."""
+        content = np.array([value]).view(np.uint8)
+        self._arrays.append(Array(StackArray("spilled", content.size), content))
+        return _address(len(self._arrays) - 1)
+
     def at(self, address: int, count: int) -> np.ndarray[Any, Any]:
         """Return `count` bytes from an address on."""
         array, offset = self.located(address)

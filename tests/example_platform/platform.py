@@ -8,12 +8,12 @@ from typing import Unpack
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.program import WalkedProgram
 from xla_contract.errors import UnimplementedError
-from xla_contract.literal import Literal
-from xla_server.backends.backend import Device
-from xla_server.backends.compilation import Compilation
-from xla_server.backends.compiled import CompiledBackend, PlatformOptions
+from xla_contract.types.literal import Literal
+from xla_server.backends.compiled.backend import CompiledBackend, PlatformOptions
+from xla_server.backends.compiled.compilation import Compilation
+from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.backends.preparation import Preparation
+from xla_server.backends.platform import Device
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.runtime.blocks import BlockPool
 from xla_server.target.machine import Machine

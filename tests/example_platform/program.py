@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.walker import run, supported
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
 from xla_server.buffers.code import (
     CANCELLATION,
@@ -23,7 +23,7 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.buffers.work import ProgramWork
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.host import HostRun, array_at
 from xla_server.runtime.row_times import RowTimes

@@ -6,10 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 
+from tests.example_platform import libraries
+from tests.example_platform.formulas import UnsupportedKernelError
+from tests.example_platform.fourier import FOURIER
 from tests.example_platform.memory import Arrays
-from xla_server.codegen.routines import concatenation
-from xla_server.codegen.routines.sorting import sorter_name
+from tests.example_platform.products import products
+from tests.example_platform.python_functions import PythonFunctions
+from tests.processors import HOST
+from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.namespace import vocabulary
+from xla_server.codegen.routines import concatenation, direct_block, winograd_block
+from xla_server.codegen.routines.radix_sort import sorter
 from xla_server.codegen.routines.tiles import BLOCKS, SIDES, tile_name
 
 
@@ -19,21 +28,6 @@ def _copy_bytes(arrays: Arrays, target: int, source: int, count: int) -> None:
 
 def _clear_bytes(arrays: Arrays, target: int, count: int) -> None:
     arrays.at(target, count)[:] = 0
-
-
-def _fill(kind: Any, arrays: Arrays, target: int, count: int, bits: int) -> None:
-    """Set `count` elements to the low bits of an integer."""
-    size = np.dtype(kind).itemsize
-    low = bits & ((1 << (8 * size)) - 1)
-    arrays.at(target, size * count).view(kind)[:] = low
-
-
-def _join(kind: Any, arrays: Arrays, outside: int, inside: int, count: int) -> None:
-    """Add sums to those outside, and begin them anew with -0."""
-    size = np.dtype(kind).itemsize
-    sums = arrays.at(inside, size * count).view(kind)
-    arrays.at(outside, size * count).view(kind)[:] += sums
-    sums[:] = -0.0
 
 
 def _words(arrays: Arrays, address: int, count: int) -> np.ndarray[Any, Any]:
@@ -91,29 +85,6 @@ def _transpose_blocks(arrays: Arrays, *operands: int) -> None:
             routine_at(tile)(arrays, source, named["source_ahead"], target, named["target_ahead"])
 
 
-def _concatenate(is_by_row: bool, arrays: Arrays, buffers: int, start: int, stop: int) -> None:
-    """Copy rows of a concatenation, or the rows that lines of its copied bytes are in."""
-    table, result = (int(each) for each in _words(arrays, buffers, 2))
-    head = [int(each) for each in _words(arrays, table, concatenation.HEAD_WORDS)]
-    size = concatenation.ENTRY_WORDS * head[concatenation.COUNT]
-    entries = _words(arrays, table + 8 * concatenation.HEAD_WORDS, size)
-    copied, ahead = head[concatenation.COPIED_BYTES], head[concatenation.ROW_BYTES]
-    first, last = start * copied, stop * copied
-    if not is_by_row:
-        first = start * concatenation.LINE_BYTES
-        last = min(stop * concatenation.LINE_BYTES, copied * head[concatenation.ROWS])
-    for row in range(first // copied, -(-last // copied)):
-        for entry in entries.reshape(-1, concatenation.ENTRY_WORDS).tolist():
-            buffer, offset, stride, target, count, begin = entry
-            # The part of the run that is between the first and the last byte.
-            low = max(first - row * copied - begin, 0)
-            high = min(last - row * copied - begin, count)
-            if low < high:
-                source = int(_words(arrays, buffers + 8 * buffer, 1)[0]) + offset + row * stride
-                place = result + row * ahead + target
-                arrays.at(place + low, high - low)[:] = arrays.at(source + low, high - low)
-
-
 def _interleave(
     arrays: Arrays, buffers: int, start: int, stop: int, tile: int, side: int, width: int
 ) -> None:
@@ -134,15 +105,65 @@ def _interleave(
                 arrays.at(place, width)[:] = element
 
 
+def routine_at(address: int) -> Callable[..., int | None]:
+    """Return the routine with an address."""
+    return _found(_NAMES[-1 - address])
+
+
+def execute(name: str, arrays: Arrays, *operands: int) -> int | None:
+    """Execute a routine.
+
+    Raises:
+        UnsupportedKernelError: the walker does not define it.
+    """
+    return _found(name)(arrays, *operands)
+
+
+def is_defined(name: str) -> bool:
+    """Return whether a routine is defined."""
+    return name in ROUTINES or name in libraries.NAMES or _python(name) is not None
+
+
+def is_in_any_order(name: str) -> bool:
+    """Return whether the order of a routine's sums is that of the machine's vectors."""
+    return name in _IN_ANY_ORDER or name in (direct_block.BLOCK.name, winograd_block.BLOCK.name)
+
+
+def _found(name: str) -> Callable[..., int | None]:
+    if name in ROUTINES:
+        return ROUTINES[name]
+    if name in libraries.NAMES:
+        return functools.partial(libraries.call, name)
+    function = _python(name)
+    if function is None:
+        raise UnsupportedKernelError(f"a routine must be one of the walker, got {name}")
+    return lambda arrays, *operands: PythonFunctions(arrays, execute).made(function)(*operands)
+
+
+def _python(name: str) -> Any:
+    """Return the function of Python that a routine is; None if it is none."""
+    called = vocabulary(HOST).names.get(name)
+    write = called._write if isinstance(called, SharedFunction) else None
+    if isinstance(write, functools.partial):
+        return write.keywords.get("function")
+    return called if isinstance(called, Dispatcher) else None
+
+
+_NAMES = [name.removesuffix("_address") for name in vocabulary(HOST).names if "_address" in name]
+
+ADDRESSES: Mapping[str, int] = {
+    f"{name}_address": -1 - number for number, name in enumerate(_NAMES)
+}
+"""The address of each routine by the instruction for it: no address of memory is negative."""
+
+_IN_ANY_ORDER: Mapping[str, Callable[..., None]] = {**products(routine_at), **FOURIER}
 ROUTINES: Mapping[str, Callable[..., int | None]] = {
+    **_IN_ANY_ORDER,
     "copy_bytes": _copy_bytes,
     "clear_bytes": _clear_bytes,
-    "fill_32": functools.partial(_fill, np.uint32),
-    "fill_64": functools.partial(_fill, np.uint64),
-    "join_f32": functools.partial(_join, np.float32),
-    "join_f64": functools.partial(_join, np.float64),
+    "product_tile_at": lambda arrays, tile, *operands: routine_at(tile)(arrays, *operands),
     **{
-        sorter_name(words, size): functools.partial(_sort_entries, words)
+        sorter(words, size).name: functools.partial(_sort_entries, words)
         for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))
     },
     "keep_entry": _keep_entry,
@@ -154,17 +175,5 @@ ROUTINES: Mapping[str, Callable[..., int | None]] = {
     },
     BLOCKS.name: _transpose_blocks,
     "interleave_tiles": _interleave,
-    "concatenate_bytes": functools.partial(_concatenate, False),
-    "concatenate_rows": functools.partial(_concatenate, True),
 }
-"""Every routine by its name in kernels; those with a result return an integer."""
-
-ADDRESSES: Mapping[str, int] = {
-    f"{name}_address": -1 - number for number, name in enumerate(ROUTINES)
-}
-"""The address of each routine by the instruction for it: no address of memory is negative."""
-
-
-def routine_at(address: int) -> Callable[..., int | None]:
-    """Return the routine with an address."""
-    return list(ROUTINES.values())[-1 - address]
+"""Routines whose code is LLVM's, by their names; those with a result return an integer."""

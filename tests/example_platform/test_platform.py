@@ -1,6 +1,5 @@
 """Whole programs on a platform that executes the loop IR by Python, and on `cpu`."""
 
-import collections
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,18 +16,18 @@ from tests.example_platform.program import WalkedProgram
 from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.kernels.corpora import CORPORA
 from xla_client import Builder, ops
-from xla_contract.errors import CancelledError, UnimplementedError
-from xla_contract.literal import Literal
+from xla_contract.errors import CancelledError
+from xla_contract.types.literal import Literal
 from xla_server.app.config import Settings
 from xla_server.app.wiring import create_server
-from xla_server.backends.compiled import CompiledBackend
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.backend import CompiledBackend
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import Code, KernelThunk
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.blocks import BlockPool
@@ -149,24 +148,12 @@ def test_a_refusal_names_the_instruction_and_the_class_of_its_kernel() -> None:
         WalkedProgram(code, assign(code), BlockPool(), None)
 
 
-@pytest.mark.parametrize(("corpus", "most"), [("golden", 4), ("hlo", 35)])
-def test_what_cannot_be_walked_is_refused_by_name(corpus: str, most: int) -> None:
-    found: collections.Counter[str] = collections.Counter()
-    for _, module in CORPORA[corpus]():
-        if has_dynamic_shapes(module):
-            continue
-        found[_refusal(module)] += 1
-    assert found[""]
-    assert found.total() - found[""] <= most, found
-    assert all("must be" in each or "must call" in each for each in found if each), found
-
-
-def _refusal(module: HloModule) -> str:
-    try:
+@pytest.mark.parametrize("corpus", ["golden", "hlo"])
+def test_every_program_of_a_corpus_can_be_walked(corpus: str) -> None:
+    modules = [m for _, m in CORPORA[corpus]() if not has_dynamic_shapes(m)]
+    assert modules
+    for module in modules:
         Example().compile(module, module.entry_program_shape)
-    except UnimplementedError as error:
-        return error.message
-    return ""
 
 
 def test_an_execution_that_is_cancelled_ends() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from tests.example_platform.formulas import UnsupportedKernelError, formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import TABLE, AccessError, Array, Arrays
-from tests.example_platform.routines import ADDRESSES, ROUTINES
+from tests.example_platform.routines import ADDRESSES, execute, is_defined
 from xla_server.buffers.code import KernelCode
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.kernel_ir.expressions import (
@@ -54,7 +54,7 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
-from xla_server.evaluator import run_word
+from xla_server.execution import cancellation_flag
 from xla_server.ops.subnormals import subnormals_as_zeros
 
 Scalar: TypeAlias = Any
@@ -202,32 +202,35 @@ def _break(_: Break, frame: Frame) -> None:
 
 
 def _stop(node: Stop, frame: Frame) -> None:
-    if frame.arrays[node.word].load(Type.I64, 0, None) == run_word.STOP:
+    if frame.arrays[node.word].load(Type.I64, 0, None) == cancellation_flag.STOP:
         raise _Stopped
 
 
 def _call(node: Call, frame: Frame) -> None:
     operands = [_value(each, frame) for each in node.operands]
     if _is_routine(node):
-        result = ROUTINES[node.routine](frame.arrays, *map(int, operands))
-        for each in node.results:
-            frame.names[each] = np.int64(result)
+        found = execute(node.routine.name, frame.arrays, *map(int, operands))
+        results = [np.int64(found)] if node.results else []
     else:
-        frame.names[node.results[0]] = _called(node)(*operands)
+        found = _called(node)(*operands)
+        results = [found] if len(node.results) == 1 else found
+    frame.names.update(zip(node.results, results, strict=True))
 
 
 def _is_routine(node: Call) -> bool:
-    return node.routine in ROUTINES
+    return is_defined(node.routine.name)
 
 
 def _called(node: Call) -> Callable[..., Scalar]:
-    """Return the instruction that a call has the result of."""
-    if len(node.results) != 1:
+    """Return the instruction that a call has the results of."""
+    if not node.results:
         raise UnsupportedKernelError(
-            f"a walked kernel must call routines of the walker, got {node.routine}"
+            f"a walked kernel must call routines of the walker, got {node.routine.name}"
         )
     kinds = tuple(operand.type for operand in node.operands)
-    return _instruction(node.routine, kinds, node.results[0].type)
+    results = tuple(each.type for each in node.results)
+    given = node.routine.name, kinds
+    return _instruction(*given, *results) if len(results) == 1 else formula(*given, results)
 
 
 def _part(node: Part, frame: Frame) -> None:
@@ -293,10 +296,18 @@ def _remainder(node: Remainder, frame: Frame) -> Scalar:
 
 def _apply(node: Apply, frame: Frame) -> Scalar:
     operands = [_value(operand, frame) for operand in node.operands]
+    if node.function in SPILLED:
+        return np.int64(frame.arrays.spill(SPILLED[node.function](operands[0])))
     return _applied(node)(*operands)
 
 
+SPILLED = {"room_i32": np.int32}
+"""Instructions that put a number into memory and give its address."""
+
+
 def _applied(node: Apply) -> Callable[..., Scalar]:
+    if node.function in SPILLED:
+        return SPILLED[node.function]
     if node.function in ADDRESSES:
         return lambda: np.int64(ADDRESSES[node.function])
     kinds = tuple(operand.type for operand in node.operands)

@@ -7,11 +7,11 @@ import numpy as np
 
 from tests.fault.plain import Plain
 from tests.fault.programs import ONES, double
-from tests.unit.sessions.runs import argument_of, keep, run_request, step
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
+from tests.unit.sessions.sample_runs import argument_of, keep, run_request, step
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.proto import literal_to_proto
 
 
 def upload(client: Plain) -> xla_data_pb2.GlobalDataHandle:

@@ -14,9 +14,9 @@ import pytest
 import xla_client as xc
 from tests.e2e.process import ServerProcess
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.shape_proto import shape_to_proto
 
 _OPTIONS = [
     # Channels of one process would share a connection.

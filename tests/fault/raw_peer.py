@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from tests.fault.plain import RPCS_BY_NAME
-from xla_contract.varint import encode_varint
+from xla_contract.wire.varint import encode_varint
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, AWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8

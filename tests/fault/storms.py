@@ -30,13 +30,13 @@ from tests.fault.raw_peer import (
     header_block,
     header_string,
 )
-from tests.unit.sessions.runs import argument_of
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape_proto import shape_to_proto
-from xla_contract.shape_text import parse_shape
+from tests.unit.sessions.sample_runs import argument_of
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import parse_shape
+from xla_contract.wire.literals.proto import literal_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 
 CONNECTIONS = 2000
 STREAM_CONNECTIONS = 20

@@ -13,7 +13,7 @@ from tests.fault.plain import RPCS_BY_NAME, Plain, has_drained, until
 from tests.fault.programs import ONES, gated
 from tests.fault.raw_peer import DATA, HEADERS, RawPeer
 from tests.fault.rounds import rounds
-from tests.unit.sessions.runs import argument_of
+from tests.unit.sessions.sample_runs import argument_of
 from xla_contract.descriptors import Rpc
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2

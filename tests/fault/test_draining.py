@@ -13,10 +13,9 @@ from tests.fault.calls import CALLS, kept_run, launch, upload
 from tests.fault.operator_server import calling, operator_s_server
 from tests.fault.plain import Plain, ends_unavailable, has_drained, until
 from tests.fault.programs import double, endless, gated
-from tests.unit.sessions.runs import argument_of
+from tests.unit.sessions.sample_runs import argument_of
 from xla_client import ops
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.stubs import xla_pb2
+from xla_contract.stubs import xla_extension_pb2, xla_pb2
 from xla_server.app import run
 from xla_server.rpc import server as rpc_server
 
@@ -77,7 +76,9 @@ def test_what_does_not_end_is_cancelled(tmp_path: Path, how: str) -> None:
         calls.append(CALLS["RunBatch"](client, gate, data))
         until(lambda: client.executions() == (6, 5))
         # No place is left: these stand in line.
-        batch = extension_pb2.RunBatchRequest(runs=[kept_run(gate, argument_of(data.handle))] * 9)
+        batch = xla_extension_pb2.RunBatchRequest(
+            runs=[kept_run(gate, argument_of(data.handle))] * 9
+        )
         calls.append(client.begin("RunBatch", batch))
         launch(client, loop, argument_of(data.handle))
         # As many as a session may have, more than there are threads for calls.

@@ -32,11 +32,11 @@ from tests.fault.plain import Plain, ends_unavailable, token_of, until
 from tests.fault.programs import ARRAY, ONES, double, endless, gated
 from tests.fault.proxy import Proxy
 from tests.fault.rounds import IS_SOAK, rounds
-from tests.unit.sessions.runs import argument_of, value
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
+from tests.unit.sessions.sample_runs import argument_of, value
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.proto import literal_to_proto
 
 THREADS = 3
 """Of the server, for calls that run programs, and as many for what no call waits for."""

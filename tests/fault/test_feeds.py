@@ -17,7 +17,7 @@ from tests.e2e.process import start_server
 from tests.fault.plain import token_of, until
 from tests.fault.proxy import Proxy
 from tests.fault.rounds import chosen, rounds
-from xla_client._transport import Transport
+from xla_client.transport.transport import Transport
 
 VECTOR = xc.Shape.parse("f32[256]")
 
@@ -162,7 +162,7 @@ def test_a_reader_that_is_cut_gets_what_it_has_not_seen(address, proxy, client):
 
 
 def test_a_server_that_does_not_come_back_is_given_up(monkeypatch, proxy, client):
-    monkeypatch.setattr("xla_client._feed_link.RECONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("xla_client.feeds.resumable_stream.RECONNECT_SECONDS", 0.5)
     feed = client.device().infeed(COUNT)
     feed.put(0)
     feed.flush()
@@ -195,7 +195,7 @@ def test_a_killed_client_leaves_its_feeds_to_who_resumes(address, client):
     """The stream ends with its client; what it sent stays, and numbers go on."""
     code = (
         "import sys, time, numpy as np, xla_client as xc\n"
-        "from xla_client._transport import Transport\n"
+        "from xla_client.transport.transport import Transport\n"
         "transport = Transport(sys.argv[1], credentials=None, metadata=(), timeout=None)\n"
         "transport.open(10, sys.argv[2])\n"
         "client = xc.Client(transport)\n"

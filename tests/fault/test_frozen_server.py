@@ -15,9 +15,9 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
 from tests.e2e.process import ServerProcess, start_server
 from tests.fault.plain import until
-from tests.unit.sessions.runs import DOUBLE, program
-from xla_client import _transport
-from xla_client._transport import Transport, keepalive_options
+from tests.unit.sessions.sample_runs import DOUBLE, program
+from xla_client.transport import transport as _transport
+from xla_client.transport.transport import Transport, keepalive_options
 
 ONES = np.ones(4, np.float32)
 QUIET, PATIENCE = 2.0, 3.0

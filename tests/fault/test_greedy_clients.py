@@ -21,10 +21,10 @@ from tests.e2e.process import start_server
 from tests.fault.plain import RPCS_BY_NAME, until
 from tests.fault.raw_peer import HEADERS, RawPeer
 from xla_client import Builder, Shape, ops
-from xla_client._shared_socket import greet
-from xla_contract.shape_proto import shape_to_proto
+from xla_client.transfers.shared_memory_socket import greet
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.shape_proto import shape_to_proto
 
 FLAGS = {
     "platform": "interpreter",

@@ -116,8 +116,8 @@ def once_connected(call: Callable[[], object]) -> None:
 def test_a_server_killed_in_the_middle_of_everything_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xla_client._feed_link.RECONNECT_SECONDS", 0.3)
-    monkeypatch.setattr("xla_client.transfers.TRIES", 2)
+    monkeypatch.setattr("xla_client.feeds.resumable_stream.RECONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("xla_client.transfers.chunked.TRIES", 2)
     is_half_way, may_go_on = [threading.Event(), threading.Event()], threading.Event()
 
     def stop_half_way(number: int) -> Callable[[int, int], None]:

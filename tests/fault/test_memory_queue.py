@@ -12,15 +12,15 @@ import pytest
 from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import is_served
 from tests.fault.plain import Plain, ends_unavailable, has_drained, until
-from tests.unit.sessions.runs import argument_of, keep, run_request, step, value
+from tests.unit.sessions.sample_runs import argument_of, keep, run_request, step, value
 from xla_client import Builder, Computation, Shape, ops
 from xla_client.lib import sorting
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_from_proto
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.proto import literal_to_proto
+from xla_contract.wire.literals.value_proto import value_from_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 
 LIMIT = 10 << 20
 COUNT = 1 << 18

@@ -9,9 +9,9 @@ import pytest
 from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import is_served
 from tests.fault.plain import Plain, Stream, ends_unavailable, until
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 LIMIT = 32 << 20
 SHAPE = Shape.parse("u8[25165824]{0}")

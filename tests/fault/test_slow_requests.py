@@ -13,10 +13,10 @@ from tests.fault.calls import is_served
 from tests.fault.plain import Plain, until
 from tests.fault.raw_peer import DATA, HEADERS, RESET, RawPeer
 from tests.fault.rounds import rounds
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.proto import literal_to_proto
 
 MEBIBYTE = 1 << 20
 LIMIT = 256 * MEBIBYTE

@@ -128,7 +128,7 @@ def test_a_slow_reader_gets_everything_and_holds_nobody_up(proxy, client, live_b
 
 
 def test_a_client_that_is_gone_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("xla_client.transfers.TRIES", 1)
+    monkeypatch.setattr("xla_client.transfers.chunked.TRIES", 1)
     flags = ("--platform", "interpreter", "--session-grace-seconds", "0.5")
     with (
         start_server(tmp_path, *flags) as running,
@@ -153,7 +153,7 @@ def test_a_client_that_is_gone_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_a_server_that_is_gone_ends_the_transfer(tmp_path, monkeypatch):
-    monkeypatch.setattr("xla_client.transfers.TRIES", 2)
+    monkeypatch.setattr("xla_client.transfers.chunked.TRIES", 2)
     with start_server(tmp_path, "--platform", "interpreter") as running:
         client = xc.connect(running.address, shared_memory=False)
 
@@ -167,7 +167,7 @@ def test_a_server_that_is_gone_ends_the_transfer(tmp_path, monkeypatch):
 
 
 def test_a_server_that_stops_ends_transfers_and_goes(tmp_path, monkeypatch):
-    monkeypatch.setattr("xla_client.transfers.TRIES", 1)
+    monkeypatch.setattr("xla_client.transfers.chunked.TRIES", 1)
     flags = ("--platform", "interpreter", "--grace-seconds", "0")
     with start_server(tmp_path, *flags) as running, Proxy(running.address) as proxy:
         client = xc.connect(proxy.address, shared_memory=False)

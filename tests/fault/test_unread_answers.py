@@ -15,13 +15,13 @@ from tests.fault.plain import RPCS_BY_NAME, Plain, until
 from tests.fault.programs import ONES, double
 from tests.fault.raw_peer import HEADERS, RESET, RawPeer, frame
 from tests.fault.rounds import rounds
-from tests.unit.sessions.runs import argument_of
+from tests.unit.sessions.sample_runs import argument_of
 from xla_client import ops
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.proto import literal_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 
 MEBIBYTE = 1 << 20
 LIMIT = 4 * MEBIBYTE + 4096

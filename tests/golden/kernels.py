@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.processors import MACHINES
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.target import Target

@@ -8,7 +8,7 @@ import pytest
 
 from tests.golden.kernels import PROGRAMS
 from tests.numba_front_end import kernel_object
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen import kernel as kernels
 from xla_server.codegen.kernel import Kernels, LoadedKernel, symbol_of

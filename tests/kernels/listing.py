@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernels.corpora import CORPORA
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen import kernel
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.kernel_ir.kernel import Kernel

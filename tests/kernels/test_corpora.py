@@ -5,10 +5,10 @@ from tests.kernels.listing import Listing, differences, object_hash
 from tests.processors import HOST
 from tests.sources import source_module, without_loop_requests
 from tests.unit.passes.passing import stated
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
-from xla_server.backends.compilation import compile_module
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen import kernel
 from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel

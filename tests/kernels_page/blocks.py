@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.kernels_page.scalar_graph import graph_text
 from tests.unit.codegen.assembled import assembly_of, loop_of
-from xla_server.backends.compilation import Compilation, compile_module
+from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, Accepted, ProbeError, Runner, accepted
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops import registry as contract
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.app.config import Settings
 from xla_server.app.platform_names import Platform
 from xla_server.app.platforms import PLATFORMS

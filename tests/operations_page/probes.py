@@ -10,16 +10,7 @@ from types import MappingProxyType
 
 from tests.operations_page.probing import Program, Subject, literal_of
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.dimension_numbers import (
-    DotDimensionNumbers,
-    GatherDimensionNumbers,
-    PaddingConfig,
-    PaddingDimension,
-    ScatterDimensionNumbers,
-)
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
 from xla_contract.ops.all_gather import AllGatherAttributes
 from xla_contract.ops.all_reduce import AllReduceAttributes
 from xla_contract.ops.asynchronous import AsyncAttributes
@@ -33,6 +24,15 @@ from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm
 from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.ops.sort import SortAttributes
+from xla_contract.types.dimension_numbers import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    PaddingConfig,
+    PaddingDimension,
+    ScatterDimensionNumbers,
+)
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 
 F32, S8, S32, U64, PRED = (
     ElementType.F32,

@@ -6,20 +6,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.errors import InternalError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import ReceivedLiteral
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
 from xla_contract.stubs import xla_pb2
-from xla_server.backends.backend import Backend
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.decoding import UndecodedLiteral
+from xla_server.backends.platform import Backend
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 KINDS = (
     *(kind for kind in ElementType if kind.is_array),
@@ -178,7 +179,7 @@ class Runner:
     """Runs programs on a platform, through the service that every platform stands behind."""
 
     def __init__(self, backend: Backend) -> None:
-        self._service = XlaService(Engine(backend, Limits(max_device_bytes=1 << 26)))
+        self._service = Session(SharedResources(backend, Limits(max_device_bytes=1 << 26)))
         self._arguments: dict[str, int] = {}
 
     def refused(self, programs: Sequence[Stated]) -> list[ElementType]:
@@ -197,11 +198,10 @@ class Runner:
         try:
             arguments = [self._argument(shape) for shape in program.parameters]
             for shape in program.fed:
-                literal = ReceivedLiteral(literal_of(shape))
+                literal = UndecodedLiteral(literal_of(shape))
                 self._service.transfer_to_infeed(literal, 0, None, cancellation, _raise_if)
             handle = self._service.runner.compile(
-                program.computation.proto,
-                xla_pb2.ExecutionOptions(),
+                read_compile_request(program.computation.proto, xla_pb2.ExecutionOptions()),
                 program.parameters,
                 cancellation,
             )
@@ -220,7 +220,7 @@ class Runner:
     def _argument(self, shape: Shape) -> int:
         found = self._arguments.get(str(shape))
         if found is None:
-            literal = ReceivedLiteral(literal_of(shape))
+            literal = UndecodedLiteral(literal_of(shape))
             found = self._arguments[str(shape)] = self._service.transfer_to_server(literal, None)
         return found
 

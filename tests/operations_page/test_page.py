@@ -5,8 +5,8 @@ from tests.operations_page.page import GROUPS, PATH, check_probes
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, ProbeError, Runner, Subject, accepted
 from xla_client import ops
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import DEFINITION
+from xla_contract.types.opcode import Opcode
 from xla_server.app.config import Settings
 from xla_server.app.platform_names import Platform
 from xla_server.app.platforms import PLATFORMS

@@ -33,7 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_sdist_holds_the_sources_and_no_generated_stubs(built: pathlib.Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    assert {"hatch_build.py", "protos/xla/hlo.proto", "pyproject.toml"} <= names
+    assert {"LICENSE", "hatch_build.py", "protos/xla/hlo.proto", "pyproject.toml"} <= names
     assert not [name for name in names if "_contract/stubs/" in name or name.startswith("tests/")]
 
 
@@ -49,6 +49,7 @@ def test_wheel_holds_stubs_types_and_protos(built: pathlib.Path) -> None:
         "xla_server/py.typed",
     } <= names
     assert not [name for name in names if name.startswith(("tests/", "hatch_build", "client/"))]
+    assert [name for name in names if name.endswith(".dist-info/licenses/LICENSE")]
 
 
 def test_wheel_installs_and_the_client_stays_thin(

@@ -33,8 +33,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_of_docs_and_of_the_root_is_there(site: Path) -> None:
     pages = [path.stem for path in (ROOT / "docs").glob("*.md")]
-    for name in ("index", "ARCHITECTURE", "CONTRIBUTING", *pages):
+    for name in ("index", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", *pages):
         assert (site / f"{name}.html").is_file(), name
+    decisions = (site / "decisions" / "index.html").read_text()
+    for record in (ROOT / "docs" / "decisions").glob("0*.md"):
+        assert f'href="{record.stem}.html"' in decisions, record.name
     listed = (ROOT / "mkdocs.yml").read_text()
     assert [name for name in pages if f"{name}.md" not in listed] == []
 

@@ -7,9 +7,9 @@ from tests.property import random_inexact as inexact
 from tests.property import random_steps as steps
 from tests.property.random_graphs import KINDS, Graph, Node, Step
 from xla_client import Computation, ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Op
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 
 DEEPEST = 2
 """Computations inside computations."""

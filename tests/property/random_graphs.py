@@ -20,11 +20,11 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep import drawing
 from tests.corpus.hlo_text import print_hlo
 from xla_client import Computation, ops
-from xla_client.builder import Builder, Op
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder, Op
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 
 INTEGERS = (E.S32, E.S8, E.U8, E.S16, E.U32, E.S64, E.U64, E.S4)
 FLOATS = (E.F32, E.F64, E.BF16, E.F16)

@@ -9,9 +9,9 @@ import ml_dtypes
 from tests.property.random_graphs import FLOATS, Graph, Node, scalars
 from tests.property.random_steps import dot_dimensions, window
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.element_type import ElementType as E
+from xla_client.programs.builder import Op
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementType as E
 
 
 def function(graph: Graph) -> Node | None:

@@ -6,16 +6,16 @@ from typing import Any
 
 from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, SMALLEST, Graph, Node, scalars
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.dimension_numbers import (
+from xla_client.programs.builder import Op
+from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,
     PaddingConfig,
     PaddingDimension,
     ScatterDimensionNumbers,
 )
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 
 REAL = (*INTEGERS, *FLOATS)
 ORDERED = (E.PRED, *REAL)

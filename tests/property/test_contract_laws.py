@@ -5,20 +5,25 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from xla_contract import index
-from xla_contract.element_type import ElementType
-from xla_contract.layout import COMBINED, Layout, PaddingValue
-from xla_contract.literal import Literal, storage
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
-from xla_contract.shape import UNBOUNDED, ProgramShape, Shape
-from xla_contract.shape_proto import (
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.types import index
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.layout import COMBINED, Layout, PaddingValue
+from xla_contract.types.literal import Literal, storage
+from xla_contract.types.shape import (
+    UNBOUNDED,
+    ProgramShape,
+    Shape,
+    parse_program_shape,
+    parse_shape,
+)
+from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
+from xla_contract.wire.shape_proto import (
     program_shape_from_proto,
     program_shape_to_proto,
     shape_from_proto,
     shape_to_proto,
 )
-from xla_contract.shape_text import parse_program_shape, parse_shape
-from xla_contract.stubs import xla_data_pb2
 
 ARRAY_TYPES = [element_type for element_type in ElementType if element_type.is_array]
 # Complex numbers have no lowest and no highest.

@@ -15,12 +15,12 @@ from tests.processors import TARGET
 from tests.property.random_control import STEPS as RANDOM_STEPS
 from tests.property.random_graphs import assert_alike, programs
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compilation import steps_of
-from xla_server.backends.options import CompileOptions
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.compiled.compilation import steps_of
 from xla_server.ir.importer import import_module
-from xla_server.passes.fixpoint import Fixpoint, Pass
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass
+from xla_server.passes.framework.selection import PassOptions
 from xla_server.passes.pipeline import NEEDED
-from xla_server.passes.selection import PassOptions
 
 STEPS, _ = steps_of(TARGET)
 

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo, print_hlo
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.registry import infer_shape
 from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

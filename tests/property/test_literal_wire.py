@@ -10,15 +10,15 @@ from hypothesis import example, given, settings
 
 from tests.property.test_contract_laws import arrays_with_bits
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import decode_literal_message
-from xla_contract.literal_encoding import encode_literal_message
-from xla_contract.literal_payload import PAYLOAD_FIELDS
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
-from xla_contract.varint import encode_varint, encode_varints
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.decoding import decode_literal_message
+from xla_contract.wire.literals.encoding import encode_literal_message
+from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
+from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
+from xla_contract.wire.varint import encode_varint, encode_varints
 
 KINDS: list[type[Any]] = [
     xla_pb2.TransferToServerRequest,

@@ -10,11 +10,11 @@ from tests.conformance.sweep.depth import drawn
 from tests.property.random_control import STEPS
 from tests.property.random_graphs import assert_alike, programs
 from tests.unit.codegen.compiled import CPU, interpreted, laid
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 
 

@@ -20,7 +20,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
     PAIR,
@@ -35,21 +35,19 @@ from tests.unit.sessions.runs import (
     value,
 )
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc, message_class
-from xla_contract.layout import Layout
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_to_proto
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
-from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.value_proto import value_to_proto
+from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_extension_pb2
+from xla_contract.types.layout import Layout
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.proto import literal_to_proto
+from xla_contract.wire.literals.value_proto import value_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.server import RpcOptions, serving
-from xla_server.sessions import shared_memory
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import Session, SessionRegistry
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 SECONDS = 0.25
 """Until a call is given up: some wait for what never comes."""
@@ -83,10 +81,10 @@ class Target:
         self.session = self._opened()
         self._channel = grpc.insecure_channel(address)
 
-    def _opened(self) -> Session:
+    def _opened(self) -> SessionEntry:
         session = self.sessions.open()
         service = session.service
-        arena = shared_memory.of(service).connect()
+        arena = service.shared_memory.connect()
         offset, _ = arena.allocate(4096)
         self.double, add, pair = (compiled(service, name) for name in (DOUBLE, ADD, PAIR))
         self.data = kept(service, ONES)
@@ -149,7 +147,7 @@ def faults() -> Iterator[Faults]:
 
 @pytest.fixture(scope="module")
 def target(faults: Faults) -> Iterator[Target]:
-    engine = Engine(Interpreter(), LIMITS, QUOTAS)
+    engine = SharedResources(Interpreter(), LIMITS, QUOTAS)
     sessions = SessionRegistry(engine)
     options = RpcOptions(listen=("127.0.0.1:0",), max_message_bytes=LIMITS.max_message_bytes)
     with serving(sessions, options) as server:
@@ -187,8 +185,8 @@ class Sentences:
             "xla.ExecutionHandle": lambda: xla_data_pb2.ExecutionHandle(handle=target.double),
             "xla.ChannelHandle": lambda: xla_data_pb2.ChannelHandle(handle=1),
             "xla.Chunk": lambda: self._chunk(),
-            "xla.Credit": lambda: extension_pb2.Credit(items=2, bytes=100),
-            "xla.OutfeedStart": lambda: extension_pb2.OutfeedStart(),
+            "xla.Credit": lambda: xla_extension_pb2.Credit(items=2, bytes=100),
+            "xla.OutfeedStart": lambda: xla_extension_pb2.OutfeedStart(),
         }
 
     def messages(self, rpc: Rpc) -> list[bytes]:
@@ -273,7 +271,7 @@ class Sentences:
     def _chunk(self) -> Message:
         size = self._choose.choice([0, 1, 4, 16])
         offset = self._choose.choice([0, 0, 1, 4, 16])
-        return extension_pb2.Chunk(offset=offset, data=ONES.tobytes()[:size])
+        return xla_extension_pb2.Chunk(offset=offset, data=ONES.tobytes()[:size])
 
     def _shape(self) -> Message:
         if self._choose.random() < 0.2:
@@ -282,7 +280,7 @@ class Sentences:
 
     def _call(self) -> Message:
         rpc = self._choose.choice(ALL_RPCS)
-        return extension_pb2.ConverseRequest(
+        return xla_extension_pb2.ConverseRequest(
             id=self._choose.randrange(4),
             method=rpc.path[1:],
             request=self._bytes(rpc.request, 1),

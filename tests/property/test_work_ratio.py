@@ -12,11 +12,11 @@ from tests.corpus.jax_programs import lower
 from tests.work_ratio.bounds import complaints
 from tests.work_ratio.graphs import graph
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 GRAPHS, CHUNK = 300, 25
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise import BINARY, UNARY
 
 Array = Any

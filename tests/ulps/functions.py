@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from scipy import special
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Load, Role

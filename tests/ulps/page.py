@@ -10,9 +10,9 @@ import numpy as np
 
 from tests.ulps.functions import BINARY, DTYPE, REFERENCE, computed
 from tests.ulps.measuring import COMPLEX, EVERY, NARROW, WHOLE, Error, bound_of
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ops.elementwise_table import ROWS
 
 PATH = Path(__file__).parents[2] / "docs" / "FUNCTIONS.md"

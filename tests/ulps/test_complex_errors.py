@@ -16,8 +16,8 @@ from tests.ulps.complex_errors import (
     operands_of,
     worst,
 )
-from xla_contract.element_type import ElementType
 from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.types.element_type import ElementType
 
 COUNT = 8_000
 EXACT = {"imag", "maximum", "minimum", "negate", "real"}

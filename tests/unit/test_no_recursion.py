@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import MAX_NESTING, shape_from_proto, shape_to_proto
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import MAX_NESTING, shape_from_proto, shape_to_proto
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
@@ -22,6 +22,7 @@ PACKAGES = [
             "ir",
             "ops",
             "custom_calls",
+            "execution",
             "evaluator",
             "buffers",
             "passes",
@@ -35,7 +36,7 @@ PACKAGES = [
     ROOT / "protos/xla_contract",
 ]
 
-SHAPE = "tuples in a shape: 64 nested, xla_contract.shape_proto.MAX_NESTING"
+SHAPE = "tuples in a shape: 64 nested, xla_contract.wire.shape_proto.MAX_NESTING"
 TEXT = "nesting in HLO text, which its reader limits"
 KERNEL = "nested loops and calls in one kernel, which fusion limits"
 NESTED = "quotients nested in an index of a fusion, target.fusion_tuning.Fusions.max_index_terms"
@@ -43,7 +44,7 @@ SIZE = "a size that is divided or a step that is counted down each time"
 ONCE = "once: the inner call takes another branch"
 APPLIED = "computations applied to elements: xla_server.ir.verifier.MAX_APPLIED_DEPTH"
 FIELDS = "messages inside of the project's own protos"
-COPIED = "operations copied with a constant: xla_client.functions._COPIED_DEPTH"
+COPIED = "operations copied with a constant: xla_client.programs.functions._COPIED_DEPTH"
 
 ALLOWED: dict[str, tuple[str, set[str]]] = {
     "ir/affine.py": (SIZE, {"_joined", "_sum"}),
@@ -53,7 +54,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"_array", "_read_dense", "_texts", "print_literal", "read_literal"},
     ),
     "ir/text/shardings.py": (TEXT, {"_read", "_write"}),
-    "ops/collective.py": (SHAPE, {"zeros"}),
+    "ops/collective.py": (SHAPE, {"_value", "zeros"}),
     "ops/constant.py": (SHAPE, {"_value"}),
     "ops/convert.py": (ONCE, {"_converted"}),
     "ops/infeed.py": (SHAPE, {"_aligned"}),
@@ -63,13 +64,17 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         TEXT,
         {"_Reader._array", "_Reader._dictionary", "_Reader._value"},
     ),
-    "evaluator/run.py": (SHAPE, {"describe", "has_shape"}),
-    "passes/edit.py": (SHAPE, {"Editor.zeros"}),
-    "passes/dot_canonicaliser.py": (ONCE, {"_canonical", "_widened"}),
-    "passes/element_calls.py": (APPLIED, {"Formulas._is_traced", "Formulas.fits_loops"}),
-    "passes/fixpoint.py": (ONCE, {"run_once.run"}),
-    "passes/selection.py": (ONCE, {"_names", "selected.chosen"}),
-    "passes/size_specialisation.py": (
+    "evaluator/interpret.py": (SHAPE, {"describe", "has_shape"}),
+    "passes/expand/collective_expander.py": (SHAPE, {"_written"}),
+    "passes/framework/editor.py": (SHAPE, {"Editor.zeros"}),
+    "passes/canonicalize/dot_canonicaliser.py": (ONCE, {"_canonical", "_widened"}),
+    "passes/scalar_loops/element_calls.py": (
+        APPLIED,
+        {"ScalarComputations._is_traced", "ScalarComputations.fits_loops"},
+    ),
+    "passes/framework/fixpoint.py": (ONCE, {"run_once.run"}),
+    "passes/framework/selection.py": (ONCE, {"_names", "selected.chosen"}),
+    "passes/dynamic_sizes/size_specialisation.py": (
         SHAPE,
         {
             "SizeSpecialiser._bounded",
@@ -79,13 +84,13 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "_static",
         },
     ),
-    "passes/sized.py": (
+    "passes/dynamic_sizes/sized_values.py": (
         SHAPE,
         {"arrays_of", "extents_of", "packed", "unpacked", "value_of", "whole_shape", "wholes"},
     ),
-    "passes/sized_operations.py": (SHAPE, {"_literal"}),
-    "passes/storage.py": (SHAPE, {"_fresh", "_tree_of", "leaves"}),
-    "passes/transposed.py": (SIZE, {"before_transpose"}),
+    "passes/dynamic_sizes/sized_operations.py": (SHAPE, {"_literal"}),
+    "passes/scheduling/alias_analysis.py": (SHAPE, {"_fresh", "_tree_of", "leaves"}),
+    "passes/canonicalize/transposed_operands.py": (SIZE, {"before_transpose"}),
     "fusion/index_maps.py": (NESTED, {"_terms"}),
     "codegen/compiler/direct_compiler.py": (
         KERNEL,
@@ -95,7 +100,6 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "_Function._count",
             "_Function._do",
             "_Function._do_all",
-            "_Function._merged",
             "_Function._repeat",
             "_Function._run",
         },
@@ -169,13 +173,13 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "codegen/trace/elementwise.py": (ONCE, {"converted"}),
     "runtime/host.py": (SHAPE, {"_copied"}),
-    "backends/compiled_executable.py": (SHAPE, {"_add_leaves", "_assembled"}),
+    "backends/compiled/executable.py": (SHAPE, {"_add_leaves", "_assembled"}),
     "backends/host_buffer.py": (SHAPE, {"HostBuffer.placed", "literal_of", "value_of"}),
     "backends/signature.py": (SHAPE, {"_laid_out", "owned"}),
-    "xla_client/coercion/checked.py": (ONCE, {"_taker_of"}),
+    "xla_client/programs/checked.py": (ONCE, {"_taker_of"}),
     "xla_client/coercion/literals.py": (SHAPE, {"_of_unknown_type"}),
     "xla_client/coercion/shapes.py": (SHAPE, {"as_shape"}),
-    "xla_client/execution.py": (
+    "xla_client/runs/execution.py": (
         ONCE,
         {
             "LaunchedExecution._settle",
@@ -184,19 +188,24 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "LaunchedExecution.cancel",
         },
     ),
-    "xla_client/functions.py": (COPIED, {"Inner._copied"}),
+    "xla_client/programs/functions.py": (COPIED, {"Inner._copied"}),
     "xla_client/lib/special.py": (ONCE, {"erf_inv"}),
     "xla_client/ops/selection.py": (SHAPE, {"_select_tuple", "select"}),
-    "xla_client/run_template.py": (ONCE, {"RunTemplate.request"}),
-    "xla_contract/aligned.py": (SHAPE, {"with_aligned_elements"}),
+    "xla_client/runs/run_template.py": (ONCE, {"RunTemplate.request"}),
     "xla_contract/descriptors.py": (FIELDS, {"_descriptors"}),
-    "xla_contract/feed_items.py": (SHAPE, {"_fields", "array_count", "data_byte_size"}),
-    "xla_contract/linear_chunks.py": (SIZE, {"_gather"}),
-    "xla_contract/literal.py": (SHAPE, {"Literal._from_tuple", "Literal.from_numpy"}),
-    "xla_contract/literal_encoding.py": (SHAPE, {"_parts", "_pieces", "most_bytes"}),
-    "xla_contract/literal_proto.py": (SHAPE, {"_fill", "_read", "_read_tuple"}),
+    "xla_contract/wire/literals/feed_items.py": (
+        SHAPE,
+        {"_fields", "array_count", "data_byte_size"},
+    ),
+    "xla_contract/wire/literals/linear_stream.py": (SIZE, {"_gather"}),
+    "xla_contract/types/literal.py": (
+        SHAPE,
+        {"Literal._from_tuple", "Literal.from_numpy", "with_aligned_elements"},
+    ),
+    "xla_contract/wire/literals/encoding.py": (SHAPE, {"_parts", "_pieces", "most_bytes"}),
+    "xla_contract/wire/literals/proto.py": (SHAPE, {"_fill", "_read", "_read_tuple"}),
     "xla_contract/ops/rules.py": (SHAPE, {"as_dynamic"}),
-    "xla_contract/shape_proto.py": (
+    "xla_contract/wire/shape_proto.py": (
         SHAPE,
         {
             "_fill_shape",
@@ -207,8 +216,8 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "shape_from_proto",
         },
     ),
-    "xla_contract/shape_text.py": (SHAPE, {"ShapeReader.shape"}),
-    "xla_contract/value_proto.py": (
+    "xla_contract/types/shape.py": (SHAPE, {"ShapeReader.shape"}),
+    "xla_contract/wire/literals/value_proto.py": (
         FIELDS,
         {"_form_of", "_found_form", "_read", "fill_value", "is_plain"},
     ),

@@ -21,7 +21,7 @@ import pytest
 from numba.core.registry import cpu_target
 
 from xla_server.codegen.compiler.kernel_compiler import target_machine
-from xla_server.rpc.arrivals import _FUNCTIONS, _VALUES
+from xla_server.rpc.grpc_internals import FUNCTIONS, VALUES
 from xla_server.target.machine import Machine
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +68,7 @@ def pass_manager() -> Any:
 
 
 OWNERS = (
-    Owner("grpcio", "grpc._server", {**_FUNCTIONS, **present(*_VALUES)}),
+    Owner("grpcio", "grpc._server", {**FUNCTIONS, **present(*VALUES)}),
     Owner("grpcio", "grpc._server._Context", present("_rpc_event", "_state"), context),
     Owner("grpcio", "grpc._observability", {"get_plugin": ()}),
     Owner(

@@ -11,7 +11,7 @@ import sys
 from tests.work_ratio.bounds import complaints
 from tests.work_ratio.graphs import graph
 from tests.work_ratio.ratios import operations_ratio, transcendentals_ratio
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.ir.importer import import_module
 
 COUNT = 5000

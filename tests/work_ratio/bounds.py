@@ -5,7 +5,7 @@ once.
 from collections.abc import Iterator
 
 from tests.processors import TARGET
-from xla_server.backends.compilation import Compilation
+from xla_server.backends.compiled.compilation import Compilation
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.recomputation import (
     TRANSCENDENTAL_UNITS,

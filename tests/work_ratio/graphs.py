@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 from xla_client import Builder, Op, ops
 from xla_client.lib import activations, arithmetic
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 SMALLEST, LARGEST = 6, 24
 """Powers of two that parameters have elements between; twice the larger is the most of a value."""

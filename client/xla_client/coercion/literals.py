@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
-from xla_contract.literal import Array, Literal
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import MAX_NESTING
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import MAX_NESTING
 
 _OF_KIND = {
     "b": np.dtype(np.bool_),

@@ -12,6 +12,12 @@ Dimensions: TypeAlias = int | Sequence[int]
 """Sizes or numbers of dimensions; one int stands for a sequence of one."""
 
 
+class RunValue:
+    """Base of Op: a value that only a run has, so that it is no number here."""
+
+    __slots__ = ()
+
+
 def integers(numbers: int | Iterable[int], parameter: str = "dimensions") -> tuple[int, ...]:
     """Return an int, or each of several, as a tuple of Python ints.
 
@@ -19,7 +25,7 @@ def integers(numbers: int | Iterable[int], parameter: str = "dimensions") -> tup
         ArgumentTypeError: The value is neither; the error names the parameter.
     """
     try:
-        if isinstance(numbers, Iterable) and not _is_op(numbers):
+        if isinstance(numbers, Iterable) and not isinstance(numbers, RunValue):
             return tuple(map(operator.index, numbers))
         if not isinstance(numbers, bool):
             alone: Any = numbers
@@ -44,7 +50,7 @@ def real(parameter: str, value: Any) -> float:
     is_number = isinstance(value, int | float | np.integer | np.floating)
     if not is_number and not hasattr(type(value), "__float__"):
         raise refusal(parameter, "a number", value)
-    if isinstance(value, bool) or _is_op(value):
+    if isinstance(value, bool | RunValue):
         raise refusal(parameter, "a number known while the program is written", value)
     try:
         return float(value)
@@ -54,7 +60,7 @@ def real(parameter: str, value: Any) -> float:
 
 def reals(parameter: str, value: Any) -> tuple[float, ...]:
     """Return a sequence of Python floats; raises ArgumentTypeError for everything else."""
-    if isinstance(value, str) or not isinstance(value, Iterable) or _is_op(value):
+    if isinstance(value, str) or not isinstance(value, Iterable) or isinstance(value, RunValue):
         raise refusal(parameter, "a sequence of numbers", value)
     return tuple(real(parameter, each) for each in value)
 
@@ -131,9 +137,3 @@ def described(value: Any) -> str:
     except Exception:  # Classes of others may fail at it.
         shown = "an object"
     return f"{' '.join(shown.split()):.80} ({type(value).__name__})"
-
-
-def _is_op(value: object) -> bool:
-    from xla_client.op import Op
-
-    return isinstance(value, Op)

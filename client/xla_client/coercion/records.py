@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from xla_client.coercion.numbers import described, integer, integers, refusal
-from xla_contract.dimension_numbers import (
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
+from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     GatherDimensionNumbers,
@@ -14,8 +15,7 @@ from xla_contract.dimension_numbers import (
     PaddingDimension,
     ScatterDimensionNumbers,
 )
-from xla_contract.dimension_text import parse_convolution_numbers
-from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
+from xla_contract.types.dimension_text import parse_convolution_numbers
 
 ConvolutionNumbers: TypeAlias = ConvolutionDimensionNumbers | str
 """The record, or text as "NHWC,HWIO->NHWC" or "b01f_01io->b01f"."""

@@ -5,10 +5,10 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from xla_contract.element_type import ElementType, ElementTypeLike
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import MAX_NESTING
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import MAX_NESTING
 
 
 class _Shaped(Protocol):

@@ -5,8 +5,8 @@ from collections import Counter
 from typing import Any
 
 from xla_client.display.tables import records
-from xla_contract.shape_proto import shape_from_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.wire.shape_proto import shape_from_proto
 
 MAX_DRAWN = 80
 """Instructions of the largest computation that is drawn; of others the opcodes are counted."""

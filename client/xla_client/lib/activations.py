@@ -3,12 +3,12 @@
 import math
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import arithmetic, constants
-from xla_contract.element_type import ElementType, ElementTypeLike
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.shape import Shape
 
 
 @checked

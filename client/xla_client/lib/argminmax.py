@@ -6,14 +6,14 @@ Semantics: XLA's ArgMax and ArgMin: the first of equal elements, and a NaN wins 
 import functools
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.coercion.checked import checked
 from xla_client.coercion.shapes import as_element_type
-from xla_client.computation import Computation
 from xla_client.lib import constants
-from xla_contract.element_type import ElementType, ElementTypeLike
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.checked import checked
+from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.shape import Shape
 
 
 @checked

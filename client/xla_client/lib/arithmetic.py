@@ -4,11 +4,11 @@ The computations are made once per element type and shared, so that a program wi
 holds each of them once.
 """
 
-from xla_client.coercion.checked import checked
 from xla_client.coercion.shapes import as_element_type
-from xla_client.computation import Computation
 from xla_client.ops.folds import all, any, max, mean, min, prod, scalar_computation, sum
-from xla_contract.element_type import ElementTypeLike
+from xla_client.programs.checked import checked
+from xla_client.programs.computation import Computation
+from xla_contract.types.element_type import ElementTypeLike
 
 __all__ = [
     "all",

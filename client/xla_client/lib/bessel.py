@@ -7,10 +7,10 @@ in 16 / x - 1 beyond, where the functions go as one over the square root of x.
 from collections.abc import Sequence
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.lib import constants
 from xla_client.lib.special import chebyshev, in_double
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 
 _I0_SMALL = (
     0.33839763720473875, -0.30468267234319912, 0.17162090152220924, -0.094901097048047764,

@@ -3,14 +3,14 @@
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.coercion.checked import checked
 from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
-from xla_client.scalars import Scalar, scalar_array
-from xla_client.special_values import extreme_array, floating_info, number_array
-from xla_contract.element_type import ElementType, ElementTypeLike
+from xla_client.ops.special_values import extreme_array, floating_info, number_array
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.checked import checked
+from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.shape import Shape
 
 
 @checked

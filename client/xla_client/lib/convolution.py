@@ -7,12 +7,12 @@ as `ops.conv_general_dilated` takes them. All raise ShapeError for operands that
 from collections.abc import Sequence
 
 from xla_client import ops
-from xla_client.builder import Dimensions, Op, integers
-from xla_client.coercion.checked import checked
 from xla_client.coercion.records import ConvolutionNumbers, convolution_numbers
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
+from xla_client.programs.builder import Dimensions, Op, integers
+from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
+from xla_contract.types.shape import Shape
 
 
 @checked

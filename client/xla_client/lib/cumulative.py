@@ -1,10 +1,10 @@
 """Running sums, products and extremes along a dimension, each one ReduceWindow."""
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
-from xla_client.computation import Computation
 from xla_client.lib import arithmetic, constants
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
+from xla_client.programs.computation import Computation
 
 
 @checked

@@ -8,13 +8,13 @@ import collections
 from collections.abc import Collection, Iterable, Sequence
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.coercion.records import Precision
 from xla_client.lib import arithmetic, matrix
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementTypeLike
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError, ShapeError, XlaError
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementTypeLike
 
 _ELLIPSIS = "..."
 _Labels = tuple[str, ...]

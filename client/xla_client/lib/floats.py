@@ -1,11 +1,11 @@
 """Tests of single floating-point numbers, and their neighbours."""
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.lib import constants
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
 
 _BITS = {16: ElementType.U16, 32: ElementType.U32, 64: ElementType.U64}
 

@@ -7,10 +7,10 @@ that are not of one floating type.
 import math
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.lib import constants, floats
 from xla_client.lib.special import in_double, polynomial
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 
 _SHIFT = 10
 """From here on the asymptotic series have all digits; smaller numbers are moved up by this."""

@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.lib import arithmetic, constants, loops
 from xla_client.lib.gamma import digamma_of_double, lgamma_of_double
 from xla_client.lib.special import in_double
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 
 _EPSILON = 2.0**-53
 _TINY = 1e-300

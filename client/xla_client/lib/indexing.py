@@ -7,14 +7,14 @@ they are written, as `ops.gather` and `ops.scatter` do.
 from collections.abc import Callable
 
 from xla_client import ops
-from xla_client.builder import Builder, Dimensions, Op, as_sequence, integers
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import Operands
 from xla_client.lib import constants
-from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Builder, Dimensions, Op, as_sequence, integers
+from xla_client.programs.checked import checked
+from xla_client.programs.operands import Operands
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 
 @checked

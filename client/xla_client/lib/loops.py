@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from xla_client import ops
-from xla_client.builder import Op, builder_of, placed, promoted
-from xla_client.coercion import operands
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import Values
 from xla_client.coercion.shapes import as_element_type
-from xla_client.control_flow import loop_of_functions
-from xla_client.functions import check_arity
 from xla_client.lib import constants
-from xla_client.scalars import Scalar
-from xla_contract.element_type import ElementType, ElementTypeLike
+from xla_client.programs import operands
+from xla_client.programs.builder import Op, builder_of, placed, promoted
+from xla_client.programs.checked import checked
+from xla_client.programs.control_flow import loop_of_functions
+from xla_client.programs.functions import check_arity
+from xla_client.programs.operands import Values
+from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType, ElementTypeLike
 
 
 @overload

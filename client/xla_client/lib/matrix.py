@@ -1,12 +1,12 @@
 """Matrices in the last two dimensions of arrays, the dimensions before them being a batch."""
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.lib import arithmetic, constants
 from xla_client.ops.contraction import batch_dot, matmul
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 __all__ = [
     "batch_dot",

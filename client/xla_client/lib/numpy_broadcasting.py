@@ -8,10 +8,10 @@ stretches. Element types must agree as everywhere else.
 import itertools
 
 from xla_client import ops
-from xla_client.builder import Dimensions, Op, integers
-from xla_client.coercion.checked import checked
 from xla_client.ops.elementwise import Binary
-from xla_client.scalars import Scalar
+from xla_client.programs.builder import Dimensions, Op, integers
+from xla_client.programs.checked import checked
+from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 
 

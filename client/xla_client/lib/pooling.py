@@ -7,13 +7,13 @@ Semantics: XLA's MaxPool, AvgPool and AvgPoolGrad.
 from collections.abc import Sequence
 
 from xla_client import ops
-from xla_client.builder import Dimensions, Op, integers
-from xla_client.coercion.checked import checked
 from xla_client.lib import arithmetic, constants
-from xla_client.padding import Padding, pairs_of
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_client.programs.builder import Dimensions, Op, integers
+from xla_client.programs.checked import checked
+from xla_client.programs.windows import Padding, pairs_of
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.shape import Shape
 
 
 @checked

@@ -12,15 +12,15 @@ import ml_dtypes
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Builder, Dimensions, Op, integers
-from xla_client.coercion.checked import checked
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.computation import Computation
 from xla_client.lib import constants, slicing
 from xla_client.lib.special import erf_inv
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Builder, Dimensions, Op, integers
+from xla_client.programs.checked import checked
+from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 _U32, _U64 = ElementType.U32, ElementType.U64
 _PARITY = 0x1BD11BDA

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Dimensions, Op, as_sequence, integers
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import Operands
-from xla_contract.dimension_numbers import GatherDimensionNumbers
+from xla_client.programs.builder import Dimensions, Op, as_sequence, integers
+from xla_client.programs.checked import checked
+from xla_client.programs.operands import Operands
 from xla_contract.errors import ShapeError
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers
 
 
 @checked

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from xla_client import ops
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.lib import constants
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.element_type import ElementType
 
 # Coefficients, from the highest power down, of the polynomials in M. Giles, "Approximating the
 # erfinv function" (GPU Computing Gems 2, 2011).

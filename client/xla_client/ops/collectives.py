@@ -8,14 +8,12 @@ replicas and partitions numbered through.
 
 from collections.abc import Sequence
 
-from xla_client.builder import Builder, Op, as_sequence, builder_of, integers, placed
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import ComputationLike, Operands
-from xla_client.functions import scalar_computation
 from xla_client.ops import control
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Builder, Op, as_sequence, builder_of, integers, placed
+from xla_client.programs.checked import checked
+from xla_client.programs.functions import scalar_computation
+from xla_client.programs.operands import ComputationLike, Operands
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.all_gather import AllGatherAttributes
 from xla_contract.ops.all_reduce import AllReduceAttributes
 from xla_contract.ops.all_to_all import AllToAllAttributes
@@ -26,8 +24,10 @@ from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
 from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_contract.ops.reshape import ReshapeAttributes
 from xla_contract.ops.transpose import TransposeAttributes
-from xla_contract.replica_groups import ReplicaGroups
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import ReplicaGroups
+from xla_contract.types.shape import Shape
 
 Groups = Sequence[Sequence[int]]
 

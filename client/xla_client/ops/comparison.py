@@ -5,12 +5,12 @@ with one bool, where a program needs an array that is known when it runs. Ops ha
 (`x.lt(y)`), and their operators raise.
 """
 
-from xla_client.builder import Dimensions, Op, elementwise
-from xla_client.coercion.checked import Choice, checked
 from xla_client.coercion.records import choice
-from xla_client.scalars import Scalar
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Dimensions, Op, elementwise
+from xla_client.programs.checked import Choice, checked
+from xla_client.programs.scalars import Scalar
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.coercion.records import DotNumbers, Precision, dot_numbers, precisions
 from xla_client.coercion.shapes import optional_type
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType, ElementTypeLike
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
 from xla_contract.ops.ragged_dot import RaggedDotAttributes
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType, ElementTypeLike
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
 
 
 @checked

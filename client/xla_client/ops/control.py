@@ -1,29 +1,29 @@
 """Tuples, calls and control flow. Semantics: XLA's While, Scan, Conditional, Call and kin.
 
 Computations may be functions of Ops, which may use values of the program around them: see
-`xla_client.functions`.
+`xla_client.programs.functions`.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from xla_client.builder import Builder, Op, as_sequence, builder_of, placed, promoted
-from xla_client.coercion import operands as taken
-from xla_client.coercion.checked import checked
 from xla_client.coercion.numbers import data
-from xla_client.coercion.operands import ComputationLike, Operands, Values
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.computation import Computation
-from xla_client.control_flow import branches, loop, scanned
-from xla_client.functions import call_computation
-from xla_client.scalars import Scalar
+from xla_client.programs import operands as taken
+from xla_client.programs.builder import Builder, Op, as_sequence, builder_of, placed, promoted
+from xla_client.programs.checked import checked
+from xla_client.programs.computation import Computation
+from xla_client.programs.control_flow import branches, loop, scanned
+from xla_client.programs.functions import call_computation
+from xla_client.programs.operands import ComputationLike, Operands, Values
+from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import CustomCallAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_to_proto
 
 _API_VERSION_ORIGINAL = 1
 

@@ -1,14 +1,14 @@
 """Changes of element type. Semantics: XLA's ConvertElementType and its kin."""
 
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
 from xla_client.coercion.shapes import as_element_type
-from xla_contract.element_type import ElementTypeLike
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
 from xla_contract.ops.convert import ConvertAttributes
 from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
 from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
+from xla_contract.types.element_type import ElementTypeLike
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -7,8 +7,6 @@ or one for each, and dimension numbers may be text: "NHWC,HWIO->NHWC" or "b01f_0
 
 from collections.abc import Sequence
 
-from xla_client.builder import Dimensions, Op, integers, placed
-from xla_client.coercion.checked import checked
 from xla_client.coercion.numbers import flags
 from xla_client.coercion.records import (
     ConvolutionNumbers,
@@ -17,11 +15,13 @@ from xla_client.coercion.records import (
     precisions,
 )
 from xla_client.coercion.shapes import optional_type
-from xla_client.padding import PaddingLike, amounts_of, make_window
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
-from xla_contract.element_type import ElementTypeLike
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Dimensions, Op, integers, placed
+from xla_client.programs.checked import checked
+from xla_client.programs.windows import PaddingLike, amounts_of, make_window
 from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
+from xla_contract.types.element_type import ElementTypeLike
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -1,15 +1,15 @@
 """Elementwise operations: each row is one function. Semantics: XLA's operation of that opcode.
 
 Binary functions take Ops or one Op and one scalar, and `broadcast_dimensions` as
-`xla_client.broadcasting` explains it.
+`xla_client.programs.broadcasting` explains it.
 """
 
 from typing import Protocol
 
-from xla_client.builder import Dimensions, Op, elementwise
-from xla_client.coercion.checked import checked
-from xla_client.scalars import Scalar
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Dimensions, Op, elementwise
+from xla_client.programs.checked import checked
+from xla_client.programs.scalars import Scalar
+from xla_contract.types.opcode import Opcode
 
 __all__ = [
     "abs",

@@ -6,14 +6,14 @@ that go with these. Channels are numbers: any, where both ends are in one progra
 programs of one `Client.execute_parallel`; else one that `Client.create_channel_handle` gave.
 """
 
-from xla_client.builder import Builder, Op
-from xla_client.coercion.checked import checked
 from xla_client.coercion.numbers import data
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.checked import checked
 from xla_contract.ops.infeed import InfeedAttributes
 from xla_contract.ops.outfeed import OutfeedAttributes
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -8,16 +8,16 @@ import functools
 import math
 from collections.abc import Callable
 
-from xla_client.builder import Builder, Dimensions, Op, integers
-from xla_client.coercion.checked import checked
-from xla_client.computation import Computation
 from xla_client.ops import comparison, elementwise
 from xla_client.ops.conversion import convert_element_type
 from xla_client.ops.reduction import reduce
-from xla_client.special_values import extreme_array, number_array
-from xla_contract.element_type import ElementType
+from xla_client.ops.special_values import extreme_array, number_array
+from xla_client.programs.builder import Builder, Dimensions, Op, integers
+from xla_client.programs.checked import checked
+from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 _FUNCTIONS: dict[str, Callable[[Op, Op], Op]] = {
     "add": elementwise.add,

@@ -1,13 +1,13 @@
 """Reading and writing slices at computed places. Semantics: XLA's Gather and Scatter."""
 
-from xla_client.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import ComputationLike, Operands
-from xla_client.functions import scalar_computation
-from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
+from xla_client.programs.checked import checked
+from xla_client.programs.functions import scalar_computation
+from xla_client.programs.operands import ComputationLike, Operands
 from xla_contract.ops.gather import GatherAttributes
 from xla_contract.ops.scatter import ScatterAttributes
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -1,12 +1,12 @@
 """Factorisations, solvers and transforms. Semantics: XLA's Cholesky, TriangularSolve, Fft."""
 
-from xla_client.builder import Dimensions, Op, integers
-from xla_client.coercion.checked import Choice, checked
 from xla_client.coercion.records import choice
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Dimensions, Op, integers
+from xla_client.programs.checked import Choice, checked
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -1,9 +1,9 @@
 """Batch normalisation. Semantics: XLA's BatchNormTraining, -Inference and -Grad."""
 
-from xla_client.builder import Op
-from xla_client.coercion.checked import checked
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
+from xla_client.programs.checked import checked
 from xla_contract.ops.batch_norm import BatchNormAttributes
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -1,17 +1,17 @@
 """Random numbers. Semantics: XLA's RngUniform, RngNormal and RngBitGenerator."""
 
-from xla_client.builder import Builder, Op, builder_of, promoted
-from xla_client.coercion.checked import Choice, checked
 from xla_client.coercion.records import choice
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.scalars import Scalar
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Builder, Op, builder_of, promoted
+from xla_client.programs.checked import Choice, checked
+from xla_client.programs.scalars import Scalar
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.rng_bit_generator import (
     UNSIGNED_OF_WIDTH,
     RandomAlgorithm,
     RngBitGeneratorAttributes,
 )
+from xla_contract.types.opcode import Opcode
 
 
 @checked

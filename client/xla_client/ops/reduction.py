@@ -4,16 +4,16 @@ Semantics: XLA's Reduce, Map, Sort and TopK. A computation is a Computation or a
 which may use constants of the program around it.
 """
 
-from xla_client.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import ComputationLike, Operands, Values
-from xla_client.functions import scalar_computation
 from xla_client.ops.initial_values import initial_values
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
+from xla_client.programs.checked import checked
+from xla_client.programs.functions import scalar_computation
+from xla_client.programs.operands import ComputationLike, Operands, Values
 from xla_contract.ops.map import MapAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.sort import SortAttributes
 from xla_contract.ops.topk import TopKAttributes
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_client.broadcasting import plan_in_dim
-from xla_client.builder import (
+from xla_client.coercion.numbers import flags
+from xla_client.ops.flooring import floor_mod
+from xla_client.ops.slicing import concat_in_dim, dynamic_slice, slice_in_dim
+from xla_client.programs.broadcasting import plan_in_dim
+from xla_client.programs.builder import (
     Dimensions,
     Op,
     as_sequence,
@@ -15,15 +18,10 @@ from xla_client.builder import (
     promoted,
     stretch,
 )
-from xla_client.coercion.checked import checked
-from xla_client.coercion.numbers import flags
-from xla_client.coercion.operands import Operands
-from xla_client.ops.flooring import floor_mod
-from xla_client.ops.slicing import concat_in_dim, dynamic_slice, slice_in_dim
-from xla_client.scalars import Scalar
-from xla_contract.element_type import ElementType
+from xla_client.programs.checked import checked
+from xla_client.programs.operands import Operands
+from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.broadcast import BroadcastAttributes
 from xla_contract.ops.dynamic_reshape import DynamicReshapeAttributes
 from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
@@ -31,7 +29,9 @@ from xla_contract.ops.reshape import ReshapeAttributes
 from xla_contract.ops.reverse import ReverseAttributes
 from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
 from xla_contract.ops.transpose import TransposeAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 @checked

@@ -2,20 +2,28 @@
 
 import numpy as np
 
-from xla_client.builder import Dimensions, Op, as_sequence, builder_of, integers, placed, promoted
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import Operands, Values, values
 from xla_client.coercion.records import PaddingAmounts
 from xla_client.coercion.records import padding_config as as_padding_config
-from xla_client.scalars import Scalar
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import (
+    Dimensions,
+    Op,
+    as_sequence,
+    builder_of,
+    integers,
+    placed,
+    promoted,
+)
+from xla_client.programs.checked import checked
+from xla_client.programs.operands import Operands, Values, values
+from xla_client.programs.scalars import Scalar
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.pad import PadAttributes
 from xla_contract.ops.slice import SliceAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 @checked

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from xla_client.builder import Op
 from xla_client.coercion.literals import as_array
 from xla_client.coercion.numbers import described
 from xla_client.ops.control import get_tuple_element
 from xla_client.ops.indexing import gather
 from xla_client.ops.shaping import reshape, rev
 from xla_client.ops.slicing import dynamic_slice, slice
-from xla_contract.dimension_numbers import GatherDimensionNumbers
+from xla_client.programs.builder import Op
 from xla_contract.errors import ArgumentTypeError, ShapeError, XlaError
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers
+from xla_contract.types.opcode import Opcode
 
 _Slice = type(np.s_[:])  # `slice` is an operation here
 

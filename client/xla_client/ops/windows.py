@@ -1,15 +1,23 @@
 """Windows that slide over arrays. Semantics: XLA's ReduceWindow and SelectAndScatter."""
 
-from xla_client.builder import Dimensions, Op, as_sequence, builder_of, integers, placed, promoted
-from xla_client.coercion.checked import checked
-from xla_client.coercion.operands import ComputationLike, Operands, Values
-from xla_client.functions import scalar_computation
 from xla_client.ops.initial_values import initial_values
-from xla_client.padding import PaddingLike, amounts_of, make_window
-from xla_client.scalars import Scalar
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import (
+    Dimensions,
+    Op,
+    as_sequence,
+    builder_of,
+    integers,
+    placed,
+    promoted,
+)
+from xla_client.programs.checked import checked
+from xla_client.programs.functions import scalar_computation
+from xla_client.programs.operands import ComputationLike, Operands, Values
+from xla_client.programs.scalars import Scalar
+from xla_client.programs.windows import PaddingLike, amounts_of, make_window
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
+from xla_contract.types.opcode import Opcode
 
 
 @checked

@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import (
     Participants,
     check_dimension,
@@ -25,8 +24,9 @@ from xla_contract.ops.definition import (
 )
 from xla_contract.ops.halves import element_of_start
 from xla_contract.ops.signature import listed, one_or_tuple
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ the whole gives, and the second passes it on.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import (
     Participants,
     check_combiner,
@@ -23,8 +22,9 @@ from xla_contract.ops.definition import (
     without_attributes,
 )
 from xla_contract.ops.signature import one_or_tuple
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

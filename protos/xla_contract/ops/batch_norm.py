@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import AnyDefinition, OpDefinition
-from xla_contract.ops.signature import listed, needs_array
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.ops.signature import listed, require_array
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def infer_batch_norm_grad(
 def _feature_shape(
     operands: Sequence[Shape], attributes: BatchNormAttributes, vectors: Sequence[Shape]
 ) -> Shape:
-    operand = needs_array(operands[0], "the operand")
+    operand = require_array(operands[0], "the operand")
     if not 0 <= attributes.feature_index < operand.rank:
         raise ShapeError(
             f"feature_index must be in range [0, {operand.rank}), got "

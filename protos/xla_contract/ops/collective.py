@@ -8,17 +8,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.signature import exactly, listed, needs_array, same_type
-from xla_contract.replica_groups import (
-    GroupMode,
-    ReplicaGroups,
-    check_groups,
-    group_mode,
-    read_groups,
-    write_groups,
-)
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.ops.signature import exactly, listed, require_array, same_type
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.replica_groups import GroupMode, ReplicaGroups, check_groups, group_mode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.replica_groups_proto import read_groups, write_groups
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +63,7 @@ def needs_arrays(operands: Sequence[Shape]) -> list[Shape]:
     """The operands without layouts; ShapeError unless there is one and all are arrays."""
     if not operands:
         raise ShapeError("at least one operand must be given, got none")
-    return [needs_array(operand, "an operand").without_layout() for operand in operands]
+    return [require_array(operand, "an operand").without_layout() for operand in operands]
 
 
 def check_combiner(called: Sequence[ProgramShape], operands: Sequence[Shape]) -> None:

@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import (
     Participants,
     needs_arrays,
@@ -17,8 +16,9 @@ from xla_contract.ops.collective import (
 )
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.signature import one_or_tuple
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import (
     Participants,
     check_combiner,
@@ -21,8 +20,9 @@ from xla_contract.ops.collective import (
 )
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.signature import one_or_tuple
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

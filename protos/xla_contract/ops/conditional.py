@@ -7,13 +7,13 @@ predicate picks branch 0 when true, an index out of range picks the last branch.
 import functools
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops import rules
 from xla_contract.ops.definition import NoAttributes, without_attributes
 from xla_contract.ops.signature import check_takes, listed
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def infer_conditional(

@@ -7,12 +7,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,22 +7,21 @@ unless the window says window_reversal.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
-    ConvolutionDimensionNumbers,
-    Window,
+from xla_contract.errors import ShapeError
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.precision import decode_precision, encode_precision, product_type
+from xla_contract.ops.signature import require_array
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
     convolution_numbers_from_proto,
     convolution_numbers_to_proto,
     window_from_proto,
     window_to_proto,
 )
-from xla_contract.element_type import ElementType
-from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.precision import decode_precision, encode_precision, product_type
-from xla_contract.ops.signature import needs_array
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.stubs import hlo_pb2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def infer_convolution(
     called: Sequence[ProgramShape] = (),
 ) -> Shape:
     """The shape of input convolved with kernel; ShapeError when anything does not fit."""
-    base, kernel = (needs_array(shape, "an operand") for shape in operands)
+    base, kernel = (require_array(shape, "an operand") for shape in operands)
     numbers, window = attributes.dimension_numbers, attributes.window
     spatial = len(window.dimensions)
     for name, order, shape in (

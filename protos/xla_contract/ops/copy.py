@@ -5,9 +5,9 @@ Semantics: XLA's kCopy.
 
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NoAttributes, without_attributes
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def infer_copy(

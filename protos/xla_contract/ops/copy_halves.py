@@ -5,12 +5,12 @@ Semantics: XLA's kCopyStart and kCopyDone. Between them stands (copy, operand, u
 
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
 from xla_contract.ops.halves import element_of_start
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def infer_copy_start(

@@ -7,19 +7,16 @@ lhs, then what is left of rhs.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
-    DotDimensionNumbers,
-    dot_numbers_from_proto,
-    dot_numbers_to_proto,
-)
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.precision import decode_precision, encode_precision, product_type
-from xla_contract.ops.signature import check_distinct, needs_array
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.ops.signature import check_distinct, require_array
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import dot_numbers_from_proto, dot_numbers_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ def infer_dot(
     operands: Sequence[Shape], attributes: DotAttributes, called: Sequence[ProgramShape] = ()
 ) -> Shape:
     """The shape of lhs dot rhs; ShapeError when dimension numbers or sizes do not fit."""
-    lhs, rhs = (needs_array(shape, "an operand") for shape in operands)
+    lhs, rhs = (require_array(shape, "an operand") for shape in operands)
     numbers = attributes.dimension_numbers
     check_distinct(
         "lhs contracting and batch dimensions",

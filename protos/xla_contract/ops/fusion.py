@@ -5,11 +5,11 @@ import enum
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.call import infer_call
 from xla_contract.ops.definition import NO_ATTRIBUTES, OpDefinition
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 class FusionKind(enum.StrEnum):

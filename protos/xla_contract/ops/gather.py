@@ -7,17 +7,17 @@ slice lies inside the operand.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
-    GatherDimensionNumbers,
+from xla_contract.errors import ShapeError
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.signature import check_distinct, check_sorted, require_array
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
     gather_numbers_from_proto,
     gather_numbers_to_proto,
 )
-from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.signature import check_distinct, check_sorted, needs_array
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.stubs import hlo_pb2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def infer_gather(
 ) -> Shape:
     """Offset dimensions of each slice among the batch dimensions of the start indices."""
     operand, indices = operands
-    needs_array(operand, "the operand")
+    require_array(operand, "the operand")
     numbers, sizes = attributes.dimension_numbers, attributes.slice_sizes
     batch = batch_sizes(indices, numbers.index_vector_dim)
     check_distinct(

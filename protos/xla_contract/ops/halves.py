@@ -6,7 +6,7 @@ Semantics: XLA's AllGatherStart and Done, CollectivePermuteStart and Done, CopyS
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 
 
 def element_of_start(operands: Sequence[Shape], index: int, length: int = 2) -> Shape:

@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.rules import any_dynamic
-from xla_contract.ops.signature import check_takes, exactly, listed, needs_array
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.ops.signature import check_takes, exactly, listed, require_array
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def infer_map(
         raise ShapeError("at least one operand must be mapped, got none")
     first = operands[0]
     for shape in operands:
-        if needs_array(shape, "an operand").dimensions != first.dimensions:
+        if require_array(shape, "an operand").dimensions != first.dimensions:
             raise ShapeError(f"operands must have equal dimensions, got {listed(operands)}")
     if attributes.dimensions != tuple(range(first.rank)):
         raise ShapeError(

@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ Semantics: XLA's Pad: interior padding first, then the edges, which may be negat
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
-    PaddingConfig,
+from xla_contract.errors import ShapeError
+from xla_contract.ops import rules
+from xla_contract.ops.definition import OpDefinition
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import PaddingConfig
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
     padding_config_from_proto,
     padding_config_to_proto,
 )
-from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
-from xla_contract.ops import rules
-from xla_contract.ops.definition import OpDefinition
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.stubs import hlo_pb2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """What dot and convolution share: the precision asked for and the type of the result."""
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
 from xla_contract.ops.signature import same_type
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 
 def product_type(lhs: Shape, rhs: Shape, preferred: ElementType | None) -> ElementType:

@@ -10,20 +10,17 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
-    DotDimensionNumbers,
-    dot_numbers_from_proto,
-    dot_numbers_to_proto,
-)
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.dot import DotAttributes, free_dimensions, infer_dot
 from xla_contract.ops.precision import decode_precision, encode_precision
-from xla_contract.ops.signature import needs_array
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.ops.signature import require_array
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import dot_numbers_from_proto, dot_numbers_to_proto
 
 
 class RaggedMode(enum.Enum):
@@ -78,7 +75,7 @@ def infer_ragged_dot(
     operands: Sequence[Shape], attributes: RaggedDotAttributes, called: Sequence[ProgramShape] = ()
 ) -> Shape:
     """The shape for (lhs, rhs, group sizes); ShapeError where dimensions or sizes do not fit."""
-    lhs, rhs, sizes = (needs_array(shape, "an operand") for shape in operands)
+    lhs, rhs, sizes = (require_array(shape, "an operand") for shape in operands)
     numbers = attributes.dimension_numbers
     plain = DotAttributes(numbers, attributes.preferred_element_type)
     product = infer_dot((lhs, rhs), plain)

@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import (
@@ -16,11 +15,12 @@ from xla_contract.ops.signature import (
     check_reducer,
     exactly,
     listed,
-    needs_array,
     one_or_tuple,
+    require_array,
 )
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def split_inputs(operands: Sequence[Shape]) -> tuple[Sequence[Shape], Sequence[S
         )
     arrays, initial = operands[:count], operands[count:]
     for shape in arrays:
-        if needs_array(shape, "a reduced operand").dimensions != arrays[0].dimensions:
+        if require_array(shape, "a reduced operand").dimensions != arrays[0].dimensions:
             raise ShapeError(f"reduced operands must have equal dimensions, got {listed(arrays)}")
     return arrays, initial
 

@@ -6,14 +6,15 @@ Semantics: XLA's ReduceWindow, variadic, with strides, padding and both dilation
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import Window, window_from_proto, window_to_proto
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.reduce import split_inputs
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import check_reducer, exactly, one_or_tuple
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import Window
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import window_from_proto, window_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_contract.errors import ShapeError, UnimplementedError, XlaError
-from xla_contract.opcode import VARIADIC, Opcode
 from xla_contract.ops.communication import COMMUNICATION
 from xla_contract.ops.compound import COMPOUND
 from xla_contract.ops.definition import AnyDefinition
 from xla_contract.ops.elementary import ELEMENTARY
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.opcode import VARIADIC, Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 _DEFINITIONS: tuple[AnyDefinition, ...] = (*ELEMENTARY, *COMPOUND, *COMMUNICATION)
 

@@ -5,10 +5,10 @@ Semantics: XLA's ReplicaId and kPartitionId.
 
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def infer_id(

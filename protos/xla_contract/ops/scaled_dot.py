@@ -9,19 +9,19 @@ in the place of a scale says that the operand has none.
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops import dot
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.dot import DotAttributes, infer_dot
-from xla_contract.ops.signature import needs_array
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.ops.signature import require_array
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def infer_scaled_dot(
     operands: Sequence[Shape], attributes: DotAttributes, called: Sequence[ProgramShape] = ()
 ) -> Shape:
     """The shape of lhs dot rhs; ShapeError where a scale does not fit its operand."""
-    lhs, rhs, lhs_scale, rhs_scale = (needs_array(shape, "an operand") for shape in operands)
+    lhs, rhs, lhs_scale, rhs_scale = (require_array(shape, "an operand") for shape in operands)
     for shape in (lhs, rhs, lhs_scale, rhs_scale):
         if not shape.element_type.is_floating:
             raise ShapeError(f"operands and scales must be floating-point, got {shape}")

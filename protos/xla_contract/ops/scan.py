@@ -9,11 +9,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.signature import check_takes, exactly, listed, needs_array, one_or_tuple
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.ops.signature import check_takes, exactly, listed, one_or_tuple, require_array
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def without_dimension(array: Shape, dimension: int) -> Shape:
 
 
 def _with_dimension(output: Shape, dimension: int, size: int) -> Shape:
-    needs_array(output, "what the step gives for a slice")
+    require_array(output, "what the step gives for a slice")
     if dimension > output.rank:
         raise ShapeError(
             f"a slice of a result must leave place for dimension {dimension}, got {output}"
@@ -79,7 +79,7 @@ def _with_dimension(output: Shape, dimension: int, size: int) -> Shape:
 
 def _scanned_size(arrays: Sequence[Shape], dimension: int) -> int:
     for array in arrays:
-        needs_array(array, "a scanned operand")
+        require_array(array, "a scanned operand")
     sizes = {a.dimensions[dimension] if 0 <= dimension < a.rank else None for a in arrays}
     flagged = any(a.is_dynamic(dimension) for a in arrays if 0 <= dimension < a.rank)
     if None in sizes or len(sizes) != 1 or flagged:

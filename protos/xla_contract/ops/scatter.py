@@ -8,13 +8,7 @@ lie inside the input is skipped.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import (
-    ScatterDimensionNumbers,
-    scatter_numbers_from_proto,
-    scatter_numbers_to_proto,
-)
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.gather import batch_sizes, check_batching, check_index_map
 from xla_contract.ops.signature import (
@@ -23,11 +17,17 @@ from xla_contract.ops.signature import (
     check_sorted,
     exactly,
     listed,
-    needs_array,
     one_or_tuple,
+    require_array,
 )
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import (
+    scatter_numbers_from_proto,
+    scatter_numbers_to_proto,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def infer_scatter(
     inputs, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     for group in (inputs, updates):
         for shape in group:
-            if needs_array(shape, "an operand").dimensions != group[0].dimensions:
+            if require_array(shape, "an operand").dimensions != group[0].dimensions:
                 raise ShapeError(
                     f"inputs and updates must have equal dimensions each, got {listed(operands)}"
                 )

@@ -7,19 +7,20 @@ Semantics: XLA's SelectAndScatter, the gradient of pooling. Operands are the arr
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import Window, window_from_proto, window_to_proto
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.signature import (
     check_predicate,
     check_reducer,
     check_takes,
     exactly,
-    needs_array,
+    require_array,
 )
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.dimension_numbers import Window
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.dimension_numbers_proto import window_from_proto, window_to_proto
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ def infer_select_and_scatter(
 ) -> Shape:
     """The array's shape; ShapeError when source, window or computations do not fit it."""
     operand, source, initial = operands
-    needs_array(operand, "the operand")
-    needs_array(source, "the source")
+    require_array(operand, "the operand")
+    require_array(source, "the source")
     select, scatter = exactly(called, ("select", "scatter"))
     scalar = Shape.scalar(operand.element_type)
     check_takes("select computation", select, (scalar, scalar))

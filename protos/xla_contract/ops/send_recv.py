@@ -7,12 +7,12 @@ Semantics: XLA's Send and Recv, SendToHost and RecvFromHost. Between the halves 
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import AnyDefinition, OpDefinition
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 _CONTEXT = Shape.scalar(ElementType.U32)
 

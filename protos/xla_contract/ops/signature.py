@@ -6,9 +6,9 @@ computation combines scalars, floating types of different precision may meet.
 
 from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def listed(shapes: Sequence[Shape]) -> str:
@@ -111,7 +111,7 @@ def one_or_tuple(shapes: Sequence[Shape]) -> Shape:
     return shapes[0] if len(shapes) == 1 else Shape.tuple_of(shapes)
 
 
-def needs_array(shape: Shape, what: str) -> Shape:
+def require_array(shape: Shape, what: str) -> Shape:
     """The shape; ShapeError when it is no array."""
     if not shape.is_array:
         raise ShapeError(f"{what} must be an array, got {shape}")

@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import (
@@ -16,11 +15,12 @@ from xla_contract.ops.signature import (
     check_takes,
     exactly,
     listed,
-    needs_array,
     one_or_tuple,
+    require_array,
 )
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def infer_sort(
         raise ShapeError("at least one operand must be sorted, got none")
     first = operands[0]
     for shape in operands:
-        if needs_array(shape, "an operand").dimensions != first.dimensions:
+        if require_array(shape, "an operand").dimensions != first.dimensions:
             raise ShapeError(f"operands must have equal dimensions, got {listed(operands)}")
     if not 0 <= attributes.dimension < first.rank:
         raise ShapeError(

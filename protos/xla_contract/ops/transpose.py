@@ -6,11 +6,11 @@ Semantics: XLA's Transpose: result dimension i is operand dimension permutation[
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops import rules
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ Semantics: XLA's While. The called computations are body and condition, in this 
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops import rules
 from xla_contract.ops.definition import NoAttributes, without_attributes
 from xla_contract.ops.signature import check_predicate, check_takes, exactly
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 def infer_while(

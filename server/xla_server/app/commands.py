@@ -8,23 +8,20 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from typer.core import TyperGroup
 
-from xla_server.app.calling import options as calling
-from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail, one_line
-
-if TYPE_CHECKING:
-    from xla_server.app.calling.remote import Remote
+from xla_server.app.calling.credentials import CREDENTIAL_FLAGS, checked_target, credentials_for
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ending, fail
+from xla_server.app.flags import flag, with_flags
 
 Target: TypeAlias = Annotated[str, typer.Option(help="address of the server")]
 Sessions: TypeAlias = Annotated[
     int, typer.Option(min=1, max=256, help="sessions to list, those with most bytes first")
 ]
-Timeout: TypeAlias = Annotated[float, typer.Option(help="seconds to wait for an answer")]
-
+Timeout: TypeAlias = Annotated[float, typer.Option(help="seconds to wait for a response")]
 
 _FROM_THE_TOP = "\x1b[H\x1b[2J"
 """The codes that empty a terminal and put its cursor into the upper left corner."""
@@ -95,33 +92,21 @@ def _serve() -> None:
 
 
 @app.command()
-def health(
-    target: Annotated[str, typer.Option(help="address of the server")] = "127.0.0.1:1685",
-    timeout: Annotated[float, typer.Option(help="seconds to wait for an answer")] = 2.0,
-    ca_file: Annotated[
-        Path | None,
-        typer.Option(help="PEM certificates to trust; with it TLS is spoken", show_default=False),
-    ] = None,
-    cert_file: Annotated[
-        Path | None,
-        typer.Option(help="PEM certificate of this client, where it needs one", show_default=False),
-    ] = None,
-    key_file: Annotated[
-        Path | None, typer.Option(help="PEM key of cert-file", show_default=False)
-    ] = None,
-) -> None:
+@with_flags(
+    (
+        flag("ca_file", Path, "PEM certificates to trust; with it TLS is spoken"),
+        flag("cert_file", Path, "PEM certificate of this client, if it needs one"),
+        flag("key_file", Path, "PEM key of cert-file"),
+    )
+)
+def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **files: Any) -> None:
     """Exit 0 when the server at the target serves, else 1. No token is needed."""
-    from xla_server.app.calling.credentials import CredentialsOptionError, checked_target
     from xla_server.rpc.health_check import health_fault
-    from xla_server.rpc.tls import channel_credentials
+    from xla_server.rpc.peers.tls import channel_credentials
 
-    try:
+    with ending():
         target = checked_target(target)
-        credentials = channel_credentials(ca_file, cert_file, key_file)
-    except CredentialsOptionError as error:
-        fail(str(error), EXIT_USAGE)
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}", EXIT_USAGE)
+        credentials = channel_credentials(files["ca_file"], files["cert_file"], files["key_file"])
     fault = health_fault(target, timeout, credentials)
     if fault:
         fail(f"{target} does not serve: {' '.join(fault.split())}", EXIT_FAILED)
@@ -169,22 +154,15 @@ def compile_program(
 
     Exits 2 when the file holds no program that can be compiled and, with --run, run.
     """
-    from xla_contract.errors import XlaError
     from xla_server.app.compile import compile_file
-    from xla_server.app.config import ConfigurationError
 
-    try:
+    with ending(failed=EXIT_USAGE):
         for line in compile_file(program, dump_to, is_run=is_run, profile_to=profile):
             typer.echo(line)
-    except ConfigurationError as error:
-        fail(str(error), EXIT_USAGE)
-    except XlaError as error:
-        fail(" ".join(error.message.split()), EXIT_USAGE)
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}", EXIT_USAGE)
 
 
 @app.command()
+@with_flags(CREDENTIAL_FLAGS)
 def status(
     target: Target = "127.0.0.1:1685",
     as_json: Annotated[
@@ -192,46 +170,34 @@ def status(
     ] = False,
     sessions: Sessions = 20,
     timeout: Timeout = 10.0,
-    token_file: calling.TokenFile = None,
-    ca_file: calling.CaFile = None,
-    cert_file: calling.CertFile = None,
-    key_file: calling.KeyFile = None,
-    fingerprint: calling.Fingerprint = None,
-    tls: calling.UseTls = False,
-    insecure: calling.Insecure = False,
+    **credentials: Any,
 ) -> None:
-    """Say what a server has: memory, executables, executions, sessions. Needs the role admin."""
-    from xla_server.app.calling import status as view
+    """Print a server's memory, executables, executions and sessions. Needs the role admin."""
+    from xla_server.app.calling.status import as_json as in_json
+    from xla_server.app.calling.status import as_lines, server_state
 
-    flags = calling.credential_flags(locals())
-    with _remote(target, flags, timeout) as remote:
-        state = view.server_state(remote, sessions)
-        typer.echo(view.as_json(state) if as_json else "\n".join(view.as_lines(state)))
+    with _remote(target, timeout, credentials) as remote:
+        state = server_state(remote, sessions)
+        typer.echo(in_json(state) if as_json else "\n".join(as_lines(state)))
 
 
 @app.command()
+@with_flags(CREDENTIAL_FLAGS)
 def top(
     target: Target = "127.0.0.1:1685",
-    interval: Annotated[float, typer.Option(min=0.1, help="seconds between two looks")] = 2.0,
-    count: Annotated[int, typer.Option(min=0, help="looks after which to end; 0: at Ctrl-C")] = 0,
+    interval: Annotated[float, typer.Option(min=0.1, help="seconds between two reports")] = 2.0,
+    count: Annotated[int, typer.Option(min=0, help="reports to print; 0: until Ctrl-C")] = 0,
     sessions: Sessions = 20,
     timeout: Timeout = 10.0,
-    token_file: calling.TokenFile = None,
-    ca_file: calling.CaFile = None,
-    cert_file: calling.CertFile = None,
-    key_file: calling.KeyFile = None,
-    fingerprint: calling.Fingerprint = None,
-    tls: calling.UseTls = False,
-    insecure: calling.Insecure = False,
+    **credentials: Any,
 ) -> None:
-    """Say what `status` says again and again, until Ctrl-C. Needs the role admin."""
-    from xla_server.app.calling import status as view
+    """Print what `status` prints again and again, until Ctrl-C. Needs the role admin."""
+    from xla_server.app.calling.status import as_lines, server_state
 
-    flags = calling.credential_flags(locals())
-    with _remote(target, flags, timeout) as remote:
+    with _remote(target, timeout, credentials) as remote:
         for look in itertools.count(1):
-            lines = list(view.as_lines(view.server_state(remote, sessions)))
-            # On a terminal each look overwrites the one before.
+            lines = list(as_lines(server_state(remote, sessions)))
+            # On a terminal each report overwrites the one before.
             start = _FROM_THE_TOP if sys.stdout.isatty() else ""
             typer.echo(start + "\n".join(lines))
             if look == count:
@@ -240,23 +206,14 @@ def top(
 
 
 @contextlib.contextmanager
-def _remote(target: str, flags: dict[str, Any], timeout: float) -> "Iterator[Remote]":
-    """A server to call; what goes wrong in the block ends the command with one line."""
-    from xla_contract.errors import XlaError
-    from xla_server.app.calling.credentials import (
-        CredentialsOptionError,
-        checked_target,
-        credentials_for,
-    )
+def _remote(target: str, timeout: float, credentials: dict[str, Any]) -> Iterator[Any]:
+    """Call a server within the block; errors and Ctrl-C in it end the command."""
     from xla_server.app.calling.remote import Remote
 
-    try:
+    with ending():
         target = checked_target(target)
-        with Remote(target, credentials_for(target, flags), timeout) as remote:
-            yield remote
-    except CredentialsOptionError as error:
-        fail(str(error), EXIT_USAGE)
-    except XlaError as error:
-        fail(one_line(error), EXIT_FAILED)
-    except KeyboardInterrupt:
-        raise typer.Exit(0) from None
+        try:
+            with Remote(target, credentials_for(target, credentials), timeout) as remote:
+                yield remote
+        except KeyboardInterrupt:
+            raise typer.Exit(0) from None

@@ -9,21 +9,21 @@ from xla_server.app.config import load_settings
 from xla_server.app.modules import load_module
 from xla_server.app.platforms import create_backend
 from xla_server.app.trial import trial_run
-from xla_server.backends.compilation import Compilation, compile_module
-from xla_server.backends.dump import Dump
-from xla_server.backends.dump_directory import DumpFiles
-from xla_server.backends.options import DumpOptions, Pattern
-from xla_server.backends.private_files import make_directories
+from xla_server.backends.compile_options import DumpOptions, Pattern
+from xla_server.backends.compiled.compilation import Compilation, compile_module
+from xla_server.backends.diagnostics.dump import Dump
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.diagnostics.private_files import make_directories
 from xla_server.backends.signature import laid_out, relaid_bytes
 from xla_server.buffers.assignment import memory_use
 from xla_server.buffers.code import CopyThunk, HostThunk, KernelThunk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.ir.drawings.graphviz import print_dot
+from xla_server.ir.drawings.html import print_html
 from xla_server.ir.module import HloModule
-from xla_server.ir.text.dot import print_dot
-from xla_server.ir.text.html import print_html
 
 EVERY_PASS = DumpOptions("dump", passes=Pattern(""))
-"""A dump of everything; the name is nobody's directory, as the command names its own."""
+"""A dump of everything. The name is not used: the command names a directory."""
 
 
 def compile_file(

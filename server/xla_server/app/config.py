@@ -1,13 +1,18 @@
-"""The options of a server: flag > environment > TOML file > default."""
+"""The options of a server: one record, from which flags, variables, file and page derive.
 
+Each field of `Settings` has a name, a type with unit and bounds, a default and a description.
+Precedence: flag, environment variable, TOML file, default.
+"""
+
+import dataclasses
 import enum
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -16,6 +21,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from xla_server.app.endings import ConfigurationError
 from xla_server.app.memory import available_memory
 from xla_server.app.mistakes import nearest, origin, unknown_variables
 from xla_server.app.platform_names import DEFAULT, Platform
@@ -26,22 +32,21 @@ CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"
 """The variable that names the TOML file."""
 
 MAX_MESSAGE_BYTES = 2**31 - 1
-"""What one protobuf message, and so one gRPC message of this contract, can be."""
+"""Size limit of a protobuf message, and so of a gRPC message of this contract, in bytes."""
 
-
-class ConfigurationError(Exception):
-    """The options are wrong; the message says which and why, one line each."""
+_MAX_SECONDS = 86_400
+"""Upper bound of durations, in seconds: a day."""
 
 
 class SocketMode(enum.StrEnum):
-    """Modes of the files of unix sockets: the users that may connect."""
+    """File modes of unix sockets: the users that may connect."""
 
     OWNER = "0600"
     GROUP = "0660"
 
 
 class LogLevel(enum.StrEnum):
-    """What is logged: this and everything graver."""
+    """Lowest severities to log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -49,29 +54,92 @@ class LogLevel(enum.StrEnum):
     ERROR = "error"
 
 
-def _user_cache() -> Path:
-    """Where the XDG base directory specification has a user's cached files."""
-    return _user_directory("XDG_CACHE_HOME", "~/.cache")
+@dataclasses.dataclass(frozen=True, slots=True)
+class MemoryFraction:
+    """A default: a fraction of the memory that this process may use, in bytes, up to `most`."""
+
+    numerator: int
+    denominator: int
+    most: int | None = None
+
+    def __call__(self) -> int:
+        """Return the number of bytes."""
+        size = available_memory() * self.numerator // self.denominator
+        return size if self.most is None else min(size, self.most)
+
+    def __str__(self) -> str:
+        """Return the fraction in words."""
+        fraction = f"{self.numerator}/{self.denominator} of the memory"
+        return fraction if self.most is None else f"{fraction}, at most {format_size(self.most)}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UserDirectory:
+    """A default: a directory of this user by the XDG base directory specification."""
+
+    variable: str
+    base: str
+    path: str
+
+    def __call__(self) -> str:
+        """Return the path, below `base` where the variable names no absolute path."""
+        named = os.environ.get(self.variable, "")
+        base = named if os.path.isabs(named) else os.path.expanduser(self.base)
+        return os.path.join(base, self.path)
+
+    def __str__(self) -> str:
+        """Return the path as shells write it."""
+        return f"{self.base}/{self.path}"
+
+
+USER_STATE = UserDirectory("XDG_STATE_HOME", "~/.local/state", "xla-server")
+_USER_KERNELS = UserDirectory("XDG_CACHE_HOME", "~/.cache", "xla-server/kernels")
 
 
 def incident_directory(dump_dir: str) -> Path:
-    """Where programs that the compiler fails on are kept.
-
-    That is the directory for dumps, or else the user's for the state of programs.
-    """
-    if dump_dir:
-        return Path(dump_dir)
-    return user_state() / "incidents"
+    """Return the directory for programs that the compiler fails on: `dump_dir`, else the user's."""
+    return Path(dump_dir) if dump_dir else Path(USER_STATE()) / "incidents"
 
 
-def user_state() -> Path:
-    """Where the XDG base directory specification has what a program keeps of its state."""
-    return _user_directory("XDG_STATE_HOME", "~/.local/state") / "xla-server"
+def _split(value: Any) -> Any:
+    """Split a text at commas, and each text of a list of them."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    if isinstance(value, list | tuple):
+        return [each for part in value for each in (_split(part) if part else [part])]
+    return value
 
 
-def _user_directory(variable: str, default: str) -> Path:
-    named = os.environ.get(variable, "")
-    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser(default))
+def _check_modules(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise ValueError(f"must be the names of modules, got {name!r}")
+    return names
+
+
+def _check_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    for address in addresses:
+        _check_address(address)
+    return addresses
+
+
+SIZE = BeforeValidator(parse_size)
+"""Marks a number of bytes, which may be written with a unit (app/sizes.py)."""
+
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+Threads: TypeAlias = Annotated[int, Field(ge=1, le=1024)]
+Bytes: TypeAlias = Annotated[int, Field(ge=1), SIZE]
+BytesOrZero: TypeAlias = Annotated[int, Field(ge=0), SIZE]
+Seconds: TypeAlias = Annotated[float, Field(ge=0, le=_MAX_SECONDS)]
+Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+def _option(default: Any, description: str) -> Any:
+    """Return a field with a default: a value, or a function that computes it."""
+    if callable(default):
+        return Field(default_factory=default, description=description)
+    return Field(default, description=description)
 
 
 class Settings(BaseSettings):
@@ -81,249 +149,169 @@ class Settings(BaseSettings):
         env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True, env_ignore_empty=True
     )
 
-    listen: Annotated[tuple[str, ...], NoDecode] = Field(
+    listen: Annotated[Names, Field(min_length=1), AfterValidator(_check_addresses)] = _option(
         ("127.0.0.1:1685",),
-        min_length=1,
-        description="HOST:PORT, [IPV6]:PORT or unix:PATH; several, or commas between, for more",
+        "addresses: HOST:PORT, [IPV6]:PORT or unix:PATH; repeat the option, or separate them by "
+        "commas",
     )
-    platform: Platform = Field(DEFAULT, description="what runs the programs")
-    devices: int = Field(1, ge=1, le=4096, description="devices of the platform")
-    grace_seconds: float = Field(
-        30.0, ge=0, le=86_400, description="how long calls may go on after SIGTERM"
+    platform: Platform = _option(DEFAULT, "backend that runs the programs")
+    devices: Annotated[int, Field(ge=1, le=4096)] = _option(1, "number of devices of the platform")
+    grace_seconds: Seconds = _option(30.0, "time that calls in progress have to end after SIGTERM")
+    log_level: LogLevel = _option(LogLevel.INFO, "lowest severity of messages to log")
+    max_device_bytes: Bytes = _option(MemoryFraction(1, 2), "memory for values on devices")
+    spared_device_share: Annotated[float, Field(ge=0, le=0.5)] = _option(
+        1 / 16, "share of max-device-bytes that uploads in progress leave to others"
     )
-    log_level: LogLevel = Field(LogLevel.INFO, description="least grave messages to log")
-    max_device_bytes: int = Field(
-        default_factory=lambda: available_memory() // 2,
-        ge=1,
-        description="bytes of values kept; by default half of the memory there is",
+    upload_silence_seconds: Annotated[float, Field(gt=0, le=_MAX_SECONDS)] = _option(
+        60.0, "time that an upload's stream may send nothing"
     )
-    spared_device_share: float = Field(
-        1 / 16,
-        ge=0,
-        le=0.5,
-        description="share of max-device-bytes that uploads in progress leave to others",
+    max_message_bytes: Annotated[int, Field(ge=1024, le=MAX_MESSAGE_BYTES), SIZE] = _option(
+        MAX_MESSAGE_BYTES, "size of one message"
     )
-    upload_silence_seconds: float = Field(
-        60.0, gt=0, le=86_400, description="how long the stream of an upload may send nothing"
-    )
-    max_message_bytes: int = Field(
-        MAX_MESSAGE_BYTES, ge=1024, le=MAX_MESSAGE_BYTES, description="bytes of one message"
-    )
-    max_executables: int = Field(
-        1024, ge=1, description="programs in use whose code is kept, the last ones called"
-    )
-    max_executable_bytes: int = Field(
-        default_factory=lambda: available_memory() // 8,
-        ge=0,
-        description="bytes of constants and code of these; by default an eighth of the memory",
-    )
-    max_program_bytes: int = Field(
-        default_factory=lambda: available_memory() // 16,
-        ge=1,
-        description="bytes of the modules of all programs in use; by default a sixteenth of the "
-        "memory there is",
-    )
-    max_idle_executables: int = Field(32, ge=0, description="unused executables kept for reuse")
-    max_idle_executable_bytes: int = Field(
-        2**28, ge=0, description="bytes of constants and code of unused executables kept for reuse"
-    )
-    max_answer_bytes: int = Field(
-        default_factory=lambda: available_memory() // 8,
-        ge=1,
-        description="bytes of answers that clients have not read, each of which takes twice its "
-        "size in memory; by default an eighth of the memory there is",
-    )
-    max_resident_bytes: int = Field(
-        default_factory=lambda: available_memory() * 9 // 10,
-        ge=0,
-        description="bytes of memory of the server beyond which calls are ended that take more "
-        "than a second to send a message; by default nine tenths of the memory there is, 0 for any",
-    )
-    max_handles: int = Field(
-        1_000_000, ge=1, description="handles of values, and of executables, of a session"
-    )
-    max_sessions: int = Field(4096, ge=1, description="sessions at the same time")
-    session_grace_seconds: float = Field(
-        60.0, ge=0, le=86_400, description="how long a session is kept whose client has gone"
-    )
-    session_device_bytes: int = Field(
-        0, ge=0, description="bytes of values a session keeps; 0: its connection's share of all"
-    )
-    session_executions: int = Field(
-        64, ge=1, description="executions of a session at the same time"
-    )
-    max_executions: int = Field(
+    max_executables: Count = _option(
         1024,
-        ge=1,
-        description="executions at the same time; a session without any may begin one even so",
+        "number of programs in use whose compiled code is cached; the least recently called are "
+        "evicted",
     )
-    identity_share: float = Field(
+    max_executable_bytes: BytesOrZero = _option(
+        MemoryFraction(1, 8), "memory for constants and code of max-executables"
+    )
+    max_program_bytes: Bytes = _option(
+        MemoryFraction(1, 16), "memory for the modules of all programs in use"
+    )
+    max_idle_executables: Annotated[int, Field(ge=0)] = _option(
+        32, "number of unused executables cached for reuse"
+    )
+    max_idle_executable_bytes: BytesOrZero = _option(
+        2**28, "memory for constants and code of unused executables"
+    )
+    max_answer_bytes: Bytes = _option(
+        MemoryFraction(1, 8),
+        "size of responses that clients have not read; each takes twice its size in memory",
+    )
+    max_resident_bytes: BytesOrZero = _option(
+        MemoryFraction(9, 10),
+        "resident memory of the server above which calls are ended that take more than a second "
+        "to send a message; 0: no limit",
+    )
+    max_handles: Count = _option(
+        1_000_000, "number of handles of values, and of executables, per session"
+    )
+    max_sessions: Count = _option(4096, "number of sessions")
+    session_grace_seconds: Seconds = _option(
+        60.0, "time that a session outlives the connection of its client"
+    )
+    session_device_bytes: BytesOrZero = _option(
+        0, "memory for values of one session; 0: its connection's share of max-device-bytes"
+    )
+    session_executions: Count = _option(64, "number of concurrent executions of one session")
+    max_executions: Count = _option(
+        1024, "number of concurrent executions; a session that has none may start one beyond it"
+    )
+    identity_share: Share = _option(
         0.875,
-        gt=0,
-        le=1,
-        description="largest share of sessions, executables, device bytes, executions, calls, "
-        "streams, compile seconds, answers and shared memory that one identity may have of what "
-        "others leave: who is authenticated, or else the host of a client; 1 for all",
+        "largest share of sessions, executables, device memory, executions, calls, streams, "
+        "compile time, responses and shared memory for one identity (the authenticated caller, "
+        "else the client's host), of what others leave; 1: no limit",
     )
-    connection_share: float = Field(
-        0.75,
-        gt=0,
-        le=1,
-        description="largest share of the same that one connection may have; 1 for all",
+    connection_share: Share = _option(
+        0.75, "largest share of the same for one connection; 1: no limit"
     )
-    max_launches: int = Field(
-        16_384, ge=1, description="executions that were launched and have not ended"
+    max_launches: Count = _option(16_384, "number of launched executions that have not ended")
+    execution_wait_seconds: Seconds = _option(
+        60.0, "time that an execution waits for memory in use by others"
     )
-    execution_wait_seconds: float = Field(
-        60.0,
-        ge=0,
-        le=86_400,
-        description="how long an execution may wait for memory that others are running in",
+    session_launches: Count = _option(
+        1024, "number of launched executions of one session that have not ended"
     )
-    session_launches: int = Field(
-        1024, ge=1, description="executions of a session that were launched and have not ended"
+    session_compile_seconds: Annotated[float, Field(gt=0)] = _option(
+        1800.0, "compile time of one session per hour"
     )
-    session_compile_seconds: float = Field(
-        1800.0, gt=0, description="seconds a session may compile within an hour"
+    max_compile_seconds: Annotated[float, Field(ge=0)] = _option(
+        0.0, "compile time of all sessions per hour; 0: all that compile-threads have"
     )
-    max_compile_seconds: float = Field(
-        0.0,
-        ge=0,
-        description="seconds that all sessions may compile within an hour; 0: all that the "
-        "threads that compile have",
+    session_answer_bytes: Bytes = _option(
+        MemoryFraction(1, 16, most=2**30),
+        "size of unread responses of one session, which may always have one",
     )
-    session_answer_bytes: int = Field(
-        default_factory=lambda: min(2**30, available_memory() // 16),
-        ge=1,
-        description="bytes of a session's answers that were not read, beside which it has room "
-        "for one; by default 1 GiB, or a sixteenth of the memory there is",
+    max_streams: Count = _option(
+        1024, "number of concurrent streams; a session that has none may open one beyond it"
     )
-    max_streams: int = Field(
-        1024,
-        ge=1,
-        description="streams at the same time; a session without any may begin one even so",
+    session_streams: Count = _option(256, "number of concurrent streams of one session")
+    shared_memory_bytes: BytesOrZero = _option(
+        MemoryFraction(1, 8), "memory shared with clients on this host; 0: none"
     )
-    session_streams: int = Field(256, ge=1, description="streams of a session at the same time")
-    shared_memory_bytes: int = Field(
-        default_factory=lambda: available_memory() // 8,
-        ge=0,
-        description="bytes of memory shared with clients on this host; by default an eighth of the "
-        "memory there is, 0 for none",
+    session_shared_memory_bytes: Annotated[int, Field(ge=4096), SIZE] = _option(
+        2**30, "memory that one session shares with its client"
     )
-    session_shared_memory_bytes: int = Field(
-        2**30, ge=4096, description="bytes of memory a session shares with its client"
+    shared_memory_connections: Annotated[int, Field(ge=1, le=65_536)] = _option(
+        256, "number of clients that share memory, and of allocations with a channel"
     )
-    shared_memory_connections: int = Field(
-        256,
-        ge=1,
-        le=65_536,
-        description="clients that share memory at the same time, and allocations that have a line",
+    max_concurrent_calls: Count = _option(
+        4096, "number of calls running or queued; a session that has none may make one beyond it"
     )
-    max_concurrent_calls: int = Field(
-        4096,
-        ge=1,
-        description="calls in progress or in line; a session without any may begin one even so",
+    session_calls: Count = _option(
+        2048, "number of calls of one session running or queued, those on streams included"
     )
-    session_calls: int = Field(
-        2048, ge=1, description="calls of a session in progress or in line, also on streams"
+    feed_items: Count = _option(128, "number of values of one session in feeds and channels")
+    feed_bytes: Bytes = _option(
+        256 * 2**20, "size of the values of one session in feeds and channels"
     )
-    feed_items: int = Field(128, ge=1, description="values of a session in a feed or on channels")
-    feed_bytes: int = Field(
-        256 * 2**20, ge=1, description="bytes of a session in a feed or on channels"
+    short_threads: Threads = _option(16, "number of threads for short calls")
+    compile_threads: Threads = _option(4, "number of threads that compile")
+    execute_threads: Threads = _option(256, "number of threads that run programs")
+    compilation_cache_dir: str = _option(
+        _USER_KERNELS, "directory of compiled kernels, writable by this user alone; empty: no cache"
     )
-    short_threads: int = Field(16, ge=1, le=1024, description="threads for short calls")
-    compile_threads: int = Field(4, ge=1, le=1024, description="threads that compile")
-    execute_threads: int = Field(256, ge=1, le=1024, description="threads that run programs")
-    compilation_cache_dir: str = Field(
-        default_factory=lambda: str(_user_cache() / "xla-server" / "kernels"),
-        description="directory of compiled kernels, which only this user may write into; "
-        "empty for none; by default xla-server/kernels in the user's cache (~/.cache)",
+    prepare: bool = _option(
+        True, "compile the kernels that programs share when the server is ready"
     )
-    prepare: bool = Field(
-        True, description="compile what programs share as soon as the server is ready"
-    )
-    dump_dir: str = Field(
+    dump_dir: str = _option(
         "",
-        description="directory in which clients may have dumps and profiles written (xla_dump_to); "
-        "empty: they are refused",
+        "directory for dumps and profiles that clients request (xla_dump_to); empty: requests "
+        "are refused",
     )
-    custom_calls: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Python modules that register targets of custom calls, commas between"
+    custom_calls: Annotated[Names, AfterValidator(_check_modules)] = _option(
+        (), "Python modules that register custom call targets, separated by commas"
     )
-    tls_cert_file: str = Field(
-        "", description="PEM certificate of TLS on TCP ports, with those of its issuers behind"
+    tls_cert_file: str = _option(
+        "", "PEM certificate for TLS on TCP ports, followed by its issuers'"
     )
-    tls_key_file: str = Field("", description="PEM key of tls-cert-file")
-    tls_self_signed: bool = Field(
-        False, description="make a key and a certificate in state-dir, which clients pin"
+    tls_key_file: str = _option("", "PEM key of tls-cert-file")
+    tls_self_signed: bool = _option(
+        False, "create a key and a certificate in state-dir, for clients to pin"
     )
-    client_ca_file: str = Field(
-        "", description="PEM certificates of authorities, one of which every client must be of"
+    client_ca_file: str = _option(
+        "", "PEM certificates of the authorities that must have issued every client's certificate"
     )
-    token_file: str = Field(
-        "", description="bearer tokens: lines NAME ROLE TOKEN or sha256:HEX, or one token alone"
+    token_file: str = _option(
+        "", "bearer tokens: lines NAME ROLE TOKEN or sha256:HEX, or one token alone"
     )
-    jwt_keys_file: str = Field("", description="JSON Web Key Set that bearer tokens are signed by")
-    jwt_secret_file: str = Field("", description="shared secret that bearer tokens are signed by")
-    jwt_algorithms: Annotated[tuple[str, ...], NoDecode] = Field(
+    jwt_keys_file: str = _option("", "JSON Web Key Set that signs bearer tokens")
+    jwt_secret_file: str = _option("", "shared secret that signs bearer tokens")
+    jwt_algorithms: Names = _option(
         (),
-        description="algorithms of signatures, commas between; by default RS256, ES256 and EdDSA "
-        "with a key set, HS256 with a secret",
+        "signature algorithms, separated by commas; empty: RS256, ES256 and EdDSA with a key "
+        "set, HS256 with a secret",
     )
-    jwt_audience: str = Field("", description="what aud of a JSON Web Token must have")
-    jwt_issuer: str = Field("", description="what iss of a JSON Web Token must be")
-    jwt_role_claim: str = Field(
-        "", description="claim of a JSON Web Token with the caller's role; empty: all are users"
+    jwt_audience: str = _option("", "value that aud of a JSON Web Token must contain")
+    jwt_issuer: str = _option("", "value that iss of a JSON Web Token must have")
+    jwt_role_claim: str = _option(
+        "", "claim of a JSON Web Token with the caller's role; empty: every caller is a user"
     )
-    roles_file: str = Field(
-        "", description="roles of callers: lines IDENTITY ROLE, with * for those that have none"
-    )
-    socket_mode: SocketMode = Field(
+    roles_file: str = _option("", "roles of callers: lines IDENTITY ROLE, with * for all others")
+    socket_mode: SocketMode = _option(
         SocketMode.OWNER,
-        description="mode of unix sockets: 0600 lets this user in, 0660 the process's group, too",
+        "mode of unix sockets: 0600 admits this user, 0660 also the process's group",
     )
-    state_dir: str = Field(
-        default_factory=lambda: str(user_state()),
-        description="directory of what is made once, such as the token of a server without "
-        "credentials; by default xla-server in the user's state (~/.local/state)",
+    state_dir: str = _option(
+        USER_STATE,
+        "directory of what is created once, such as the token of a server without credentials",
     )
-    insecure: bool = Field(
+    insecure: bool = _option(
         False,
-        description="listen beyond loopback in plaintext; ask nobody for credentials where none "
-        "are configured",
+        "listen beyond loopback in plaintext; require no credentials where none are configured",
     )
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _read_sizes(cls, value: Any, info: ValidationInfo) -> Any:
-        return parse_size(value) if is_size(info.field_name or "") else value
-
-    @field_validator("custom_calls", "jwt_algorithms", mode="before")
-    @classmethod
-    def _split_names(cls, value: Any) -> Any:
-        return _split(value)
-
-    @field_validator("listen", mode="before")
-    @classmethod
-    def _split_listen(cls, value: Any) -> Any:
-        if not isinstance(value, list | tuple):
-            return _split(value)
-        return [each for part in value for each in (_split(part) if part else [part])]
-
-    @field_validator("custom_calls")
-    @classmethod
-    def _check_custom_calls(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if not all(part.isidentifier() for part in name.split(".")):
-                raise ValueError(f"must be the names of modules, got {name!r}")
-        return value
-
-    @field_validator("listen")
-    @classmethod
-    def _check_listen(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for address in value:
-            _check_address(address)
-        return value
 
     @classmethod
     def settings_customise_sources(
@@ -340,31 +328,31 @@ class Settings(BaseSettings):
 
 def is_size(name: str) -> bool:
     """Return whether a field of Settings is a number of bytes."""
-    return name.endswith("_bytes")
+    return SIZE in Settings.model_fields[name].metadata
+
+
+def default_text(name: str) -> str:
+    """Return the default of a field of Settings as options are written; empty for an empty one."""
+    field = Settings.model_fields[name]
+    default: Any = field.default if field.default_factory is None else field.default_factory
+    if isinstance(default, tuple):
+        return ",".join(default)
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    if isinstance(default, float):
+        return f"{default:g}"
+    return format_size(default) if is_size(name) and isinstance(default, int) else str(default)
 
 
 def described(name: str) -> str:
-    """What a field of Settings is for, with its default.
-
-    A default that depends on the machine, or is empty, is a matter of the description.
-    """
-    field = Settings.model_fields[name]
-    if field.default_factory is not None or field.default in ("", ()):
-        return str(field.description)
-    default: Any = field.default
-    if isinstance(default, tuple):
-        default = ",".join(default)
-    elif isinstance(default, bool):
-        default = "yes" if default else "no"
-    elif isinstance(default, float):
-        default = f"{default:g}"
-    elif is_size(name):
-        default = format_size(default)
-    return f"{field.description}; by default {default}"
+    """Return the help of a field of Settings: its description, then the default if it has one."""
+    default = default_text(name)
+    description = str(Settings.model_fields[name].description)
+    return f"{description}; by default {default}" if default else description
 
 
 def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:
-    """The options from flags (those not None), environment, TOML file and defaults.
+    """Return the options from flags (those not None), environment, TOML file and defaults.
 
     Raises ConfigurationError for values that do not fit, unknown keys of the file, and a file
     that cannot be read.
@@ -388,10 +376,6 @@ def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Setti
     if faults:
         raise ConfigurationError("\n".join(faults))
     return settings
-
-
-def _split(value: Any) -> Any:
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
 def _check_address(address: str) -> None:

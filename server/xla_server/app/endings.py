@@ -1,21 +1,48 @@
 """How commands end: a line on standard error for each fault, and an exit status."""
 
-from typing import Any, NoReturn
+import contextlib
+from collections.abc import Iterator
+from typing import NoReturn
 
 import typer
+
+from xla_contract.errors import XlaError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
+PROGRAM = "xla-server"
 
-def fail(message: str, code: int, program: str = "xla-server") -> NoReturn:
+
+class ConfigurationError(Exception):
+    """Options that are wrong; the message states which and why, one line each."""
+
+
+def fail(message: str, code: int, program: str = PROGRAM) -> NoReturn:
     """End the command with a status, after each line of a message behind the program's name."""
     for line in message.splitlines():
         typer.echo(f"{program}: {line}", err=True)
     raise typer.Exit(code)
 
 
-def one_line(error: Any) -> str:
+def one_line(error: XlaError) -> str:
     """Return the message of an XlaError, and its hint, in one line."""
     hint = f" ({error.hint})" if error.hint else ""
     return " ".join(f"{error.message}{hint}".split())
+
+
+@contextlib.contextmanager
+def ending(program: str = PROGRAM, *, failed: int = EXIT_FAILED) -> Iterator[None]:
+    """End the command with its lines and a status if the block raises.
+
+    The status is EXIT_USAGE for options and files that cannot be used, and `failed` for an
+    XlaError.
+    """
+    try:
+        yield
+    except ConfigurationError as error:
+        fail(str(error), EXIT_USAGE, program)
+    except XlaError as error:
+        fail(one_line(error), failed, program)
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}", EXIT_USAGE, program)

@@ -1,4 +1,4 @@
-"""What the main thread waits for: signals, and the words of other threads."""
+"""Signals, and numbers from other threads, as one queue that the main thread waits for."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ class Events:
 
     Python runs a handler of its own only where the main thread gets to, which one that has just
     begun to wait for a lock may never do. Bytes are written by the handler in C, and a read that
-    begins after that finds them. Behind the block the signals do nothing: who ends already needs
-    no second word.
+    begins after that finds them. After the block the signals do nothing: the
+    process is ending already.
     """
 
     def __init__(self, signals: Iterable[signal.Signals]) -> None:

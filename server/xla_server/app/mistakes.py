@@ -16,7 +16,7 @@ def unknown_variables(environment: Iterable[str], prefix: str, known: Collection
 
     Args:
         environment: Names of the variables there are.
-        prefix: What the variables of options begin with, in capitals.
+        prefix: The prefix of the options' variables, in capitals.
         known: The options' names, in small letters.
     """
     faults = []

@@ -7,17 +7,18 @@ from pathlib import Path
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.app.config import ConfigurationError, Settings, incident_directory
+from xla_server.app.config import Settings, incident_directory
+from xla_server.app.endings import ConfigurationError
 from xla_server.app.platform_names import Platform
-from xla_server.backends.backend import Backend
 from xla_server.backends.deferred import DeferredBackend
-from xla_server.backends.dump_directory import DumpDirectory
-from xla_server.backends.incidents import Incidents
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory
+from xla_server.backends.diagnostics.incidents import Incidents
+from xla_server.backends.diagnostics.private_files import make_directories, others_may_write
 from xla_server.backends.interpreter import Interpreter
-from xla_server.backends.private_files import make_directories, others_may_write
+from xla_server.backends.platform import Backend
 from xla_server.codegen.compiler.cache_directory import open_directory
-from xla_server.custom_calls.builtin import builtin_registry
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.builtin_targets import builtin_registry
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -42,7 +43,7 @@ def _cpu(settings: Settings) -> Backend:
 
     def load() -> Backend:
         # The compiler takes longer to load than all else together: the port is open before.
-        from xla_server.backends.cpu import Cpu
+        from xla_server.backends.compiled.cpu import Cpu
 
         return Cpu(
             settings.devices,

@@ -15,7 +15,7 @@ from xla_server.app.config import Settings
 from xla_server.app.events import Events
 from xla_server.app.platforms import create_backend
 from xla_server.app.wiring import create_server
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer
 
@@ -57,7 +57,7 @@ def run_until_signalled(settings: Settings) -> None:
         Events(_SIGNALS) as events,
         create_server(settings, backend := create_backend(settings), access) as server,
     ):
-        # What is loaded by now stays: looking through it takes longer than compiling a program.
+        # Objects loaded by now stay: collecting among them takes longer than compiling a program.
         gc.freeze()
         _announce(server, settings)
         _announce_access(server, access)
@@ -160,7 +160,7 @@ def _drain(
     """Drain, and cancel what is in progress at a signal that does not count as one with the first.
 
     Args:
-        server: What drains.
+        server: The server to drain.
         grace_seconds: How long calls may go on.
         signal_name: The first signal.
         events: Signals, and the words _SETTLED and _DRAINED.

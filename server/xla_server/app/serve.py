@@ -2,24 +2,30 @@
 
 import gc
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from xla_server.app.config import (
-    CONFIG_VARIABLE,
-    ConfigurationError,
-    Settings,
-    described,
-    is_size,
-    load_settings,
-)
-from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail
+from xla_server.app.config import CONFIG_VARIABLE, Settings, described, is_size, load_settings
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ConfigurationError, ending, fail
+from xla_server.app.flags import flag, with_flags
 from xla_server.app.logs import configure_logs
 
 
+def _flag_of(name: str) -> inspect.Parameter:
+    """Return the flag of a field of Settings; None leaves the option to the next source."""
+    kind: Any = Settings.model_fields[name].annotation
+    metavar = None
+    if is_size(name):
+        # Settings reads it.
+        kind, metavar = str, "SIZE"
+    elif kind == tuple[str, ...]:
+        kind = list[str] if name == "listen" else str
+    return flag(name, kind, described(name), metavar)
+
+
+@with_flags(map(_flag_of, Settings.model_fields))
 def serve(
     config: Annotated[
         Path | None,
@@ -37,13 +43,12 @@ def serve(
     """
     # Collecting garbage takes a good part of the time in which modules are loaded.
     gc.disable()
-    try:
+    with ending():
         settings = load_settings(flags | {"listen": flags["listen"] or None}, config)
-        # These modules load most of the server; a wrong option is told before.
-        from xla_server.app.run import PlatformError, run_until_signalled
-        from xla_server.rpc.listeners import CannotListenError
-    except ConfigurationError as error:
-        fail(str(error), EXIT_USAGE)
+    # These modules load most of the server; a wrong option is reported before.
+    from xla_server.app.run import PlatformError, run_until_signalled
+    from xla_server.rpc.listeners import CannotListenError
+
     configure_logs(settings.log_level)
     try:
         run_until_signalled(settings)
@@ -51,31 +56,3 @@ def serve(
         fail(str(error), EXIT_USAGE)
     except (CannotListenError, PlatformError) as error:
         fail(str(error), EXIT_FAILED)
-
-
-def _flags() -> Iterator[inspect.Parameter]:
-    """Return a parameter for each field of Settings; None leaves the option to the next source."""
-    for name, field in Settings.model_fields.items():
-        kind: Any = field.annotation
-        metavar = None
-        if is_size(name):
-            # Settings reads it.
-            kind, metavar = str, "SIZE"
-        elif kind == tuple[str, ...]:
-            kind = list[str] if name == "listen" else str
-        option = typer.Option(help=described(name), show_default=False, metavar=metavar)
-        yield inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[kind | None, option],
-        )
-
-
-_CONFIG = inspect.signature(serve).parameters["config"]
-
-# typer reads the flags from the signature.
-serve.__signature__ = inspect.Signature([_CONFIG, *_flags()])  # type: ignore[attr-defined]
-serve.__annotations__ = {
-    each.name: each.annotation for each in inspect.signature(serve).parameters.values()
-}

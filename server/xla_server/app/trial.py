@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import UnimplementedError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_server.backends.backend import Backend, Execution
-from xla_server.backends.compiled_executable import CompiledExecutable
-from xla_server.backends.dump import Dump
-from xla_server.backends.dump_directory import DumpFiles
-from xla_server.backends.options import DumpOptions
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.compile_options import DumpOptions
+from xla_server.backends.compiled.executable import CompiledExecutable
+from xla_server.backends.diagnostics.dump import Dump
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.platform import Backend, Execution
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 
 SEED = 0

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from xla_server.app.access import Access, prepare_access
 from xla_server.app.config import Settings
 from xla_server.app.platforms import create_backend
-from xla_server.backends.backend import Backend
-from xla_server.rpc.places import PlaceLimits
-from xla_server.rpc.pools import PoolSizes
+from xla_server.backends.platform import Backend
+from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
-from xla_server.rpc.threads import Threads
-from xla_server.sessions.caller_shares import CallerShares
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.quotas import COMPILE_WINDOW_SECONDS, Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.rpc.threads.pools import PoolSizes
+from xla_server.rpc.threads.thread_pool import ThreadPool
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 
 @contextlib.contextmanager
@@ -65,10 +66,10 @@ def create_server(
     )
     # Each session may have one of each beyond what all share.
     executions = settings.max_executions + settings.max_sessions
-    calls = PlaceLimits(
+    calls = ConcurrencyLimits(
         settings.max_concurrent_calls, settings.session_calls, settings.max_sessions, shares
     )
-    streams = PlaceLimits(
+    streams = ConcurrencyLimits(
         settings.max_streams, settings.session_streams, settings.max_sessions, shares
     )
     options = RpcOptions(
@@ -89,8 +90,8 @@ def create_server(
         certificates=access.certificates,
         socket_mode=access.socket_mode,
     )
-    threads = Threads(settings.execute_threads, "xla-execution", most_lent=executions)
-    engine = Engine(backend or create_backend(settings), limits, quotas, threads)
+    threads = ThreadPool(settings.execute_threads, "xla-execution", most_lent=executions)
+    engine = SharedResources(backend or create_backend(settings), limits, quotas, threads)
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:
         yield server

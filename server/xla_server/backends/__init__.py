@@ -1,0 +1,1 @@
+"""Platforms: they compile modules, store values and run programs."""

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable
 
 from xla_contract.errors import InternalError, InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape
-from xla_server.backends.backend import Backend, Buffer, Device, Executable
-from xla_server.backends.dump_directory import DumpFiles
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.backends.platform import Backend, Buffer, Device, Executable
 from xla_server.ir.module import HloModule
 from xla_server.runtime.blocks import BlockPool
 
@@ -21,7 +21,7 @@ from xla_server.runtime.blocks import BlockPool
 class DeferredBackend:
     """A platform of this process's processor whose code is loaded by its first user.
 
-    Implements xla_server.backends.backend.Backend. The first call of `prepare` or `compile` loads
+    Implements xla_server.backends.platform.Backend. The first call of `prepare` or `compile` loads
     the platform; others wait for it. Values are placed without it. Thread-safe.
     """
 

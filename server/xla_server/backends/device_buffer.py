@@ -5,8 +5,8 @@ Memory is a handle that the platform alone looks into.
 
 from typing import Any, Protocol, Self, TypeAlias
 
-from xla_contract.shape import Shape
-from xla_server.backends.backend import Buffer, Device
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Buffer, Device
 from xla_server.ops.evaluation import Value
 
 Memory: TypeAlias = Any

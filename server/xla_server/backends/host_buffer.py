@@ -10,9 +10,9 @@ import numpy as np
 from xla_contract import malloc
 from xla_contract.aligned import ALIGNMENT, aligned_empty
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
-from xla_server.backends.backend import Device
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Device
 from xla_server.ops.bounds import filled
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
 from xla_server.runtime.blocks import Block, BlockPool, block_size
@@ -24,7 +24,7 @@ _SMALL_BYTES = 1 << 16
 class HostBuffer:
     """A value that counts as being on a device.
 
-    Implements xla_server.backends.backend.Buffer. It is held as a literal, or as the memory that
+    Implements xla_server.backends.platform.Buffer. It is held as a literal, or as the memory that
     a kernel wrote, from which a literal is made when somebody asks. Either is read-only, so
     buffers share memory freely and another layout costs nothing before it leaves as bytes.
     """

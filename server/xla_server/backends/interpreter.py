@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Collection, Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape
-from xla_server.backends.backend import Buffer, Device, Execution, Profile
-from xla_server.backends.dump import Dump, constant_bytes
-from xla_server.backends.dump_directory import DumpDirectory, DumpFiles
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.diagnostics.dump import Dump, constant_bytes
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_server.backends.platform import Buffer, Device, Execution, Profile
 from xla_server.backends.signature import (
     argument_values,
     has_state,
@@ -19,15 +19,15 @@ from xla_server.backends.signature import (
 )
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import MemoryUse, require_fit
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import Channels, channel_ends
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.feeds import Feeds
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
-from xla_server.evaluator.run import evaluate
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, channel_ends
+from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify
@@ -38,7 +38,7 @@ from xla_server.runtime.blocks import BlockPool
 class Interpreter:
     """A platform of `device_count` devices that all are this process.
 
-    Implements xla_server.backends.backend.Backend. `max_value_bytes` bounds every single value
+    Implements xla_server.backends.platform.Backend. `max_value_bytes` bounds every single value
     of a program; `check_values` holds each result against its shape, for tests. Programs may call
     the targets in `custom_calls`. Dumps that programs ask for go to `dumps`.
     """
@@ -104,7 +104,7 @@ class Interpreter:
 
 
 class InterpreterExecutable:
-    """A verified module with its plans. Implements xla_server.backends.backend.Executable."""
+    """A verified module with its plans. Implements xla_server.backends.platform.Executable."""
 
     def __init__(
         self,

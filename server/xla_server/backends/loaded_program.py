@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, Self
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.buffers.assignment import MemoryUse, Place
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes

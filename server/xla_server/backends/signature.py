@@ -6,11 +6,11 @@ from typing import TypeVar
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import ProgramShape, Shape
-from xla_server.backends.backend import Buffer
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.host_buffer import HostBuffer
+from xla_server.backends.platform import Buffer
 from xla_server.ir.module import HloModule
 from xla_server.ops.bounds import plain
 from xla_server.ops.evaluation import Array, Value

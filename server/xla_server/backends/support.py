@@ -1,7 +1,7 @@
 """Check that a server can run each custom call and transfer of a module, called or not."""
 
-from xla_contract.opcode import Opcode
-from xla_server.custom_calls.registry import Registry
+from xla_contract.types.opcode import Opcode
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.ir.module import HloModule
 from xla_server.ops.send_recv import require_evaluated
 

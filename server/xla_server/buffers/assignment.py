@@ -1,14 +1,14 @@
-"""Where each value is kept: with the caller, with the program, in a result, or in the arena.
+"""Buffer assignment: the memory of each value, of the caller, the program, a result or the arena.
 
-Values that a copy connects share memory where they may, and the copy is gone. What is left in the
-arena is placed at offsets, large values first, so that values needed at the same time do not
+Values that a copy connects share memory where they may, and the copy is removed. The others get
+offsets in the arena, large values first, so that values needed at the same time do not
 overlap.
 """
 
 import dataclasses
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
 from xla_server.buffers.liveness import analyse, interference, members
 
@@ -29,9 +29,9 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
-    """The place of every value, the bytes of the arena, and the place of every result.
+    """The memory of every value and result, and the size of the arena in bytes.
 
-    A result whose place is a parameter or constant shares that memory; where the parameter was
+    A result in a parameter or constant shares that memory; where the parameter was
     donated, the result may have been written there.
     """
 
@@ -96,7 +96,7 @@ def memory_use(code: Code, assignment: Assignment) -> MemoryUse:
 
 
 def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
-    """Give every value of the code a place.
+    """Assign memory to every value of the code.
 
     `donated` are numbers of parameters whose memory the caller gives up: it is written over like
     that of any other value, and results of the same size go there where they may.
@@ -106,7 +106,7 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
     groups = _Groups(conflicts)
     numbers = liveness.numbers
     given = [value for n, value in enumerate(code.parameters) if n in donated]
-    # What comes from outside and is not given is not written to: it stays alone, as it began.
+    # Constants, and parameters that are not donated, are not written to: they join no other value.
     fixed = {numbers[value] for value in (*code.parameters, *code.constants)}
     fixed -= {numbers[value] for value in given}
     for target, source in _wishes(code):

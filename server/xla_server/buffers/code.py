@@ -7,8 +7,8 @@ sequence and the executor needs no stack.
 import dataclasses
 from typing import Any, Protocol, TypeAlias
 
-from xla_contract.shape import Shape
-from xla_server.evaluator.cost import Cost
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.cost_analysis import Cost
 from xla_server.ir.module import HloInstruction
 from xla_server.target.loop_tuning import Chunks
 
@@ -30,7 +30,7 @@ class Value:
 
 
 CANCELLATION = Value(Shape.parse("s64[]"), "cancellation")
-"""Among the arguments of a kernel: the word that is not 0 once the execution is to stop."""
+"""The cancellation flag as an argument of kernels: not 0 once the execution is to stop."""
 
 
 class KernelCode(Protocol):
@@ -90,7 +90,7 @@ class CopyThunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class HostThunk:
-    """What only Python can do.
+    """Call Python: feeds, channels, functions of operators.
 
     `call(run, arrays)` gets the HostRun and the arrays read, views that it must not keep, and
     gives an array for each value written.
@@ -104,7 +104,7 @@ class HostThunk:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Label:
-    """A place that jumps go to."""
+    """A target of jumps."""
 
     name: str
 

@@ -21,7 +21,7 @@ from xla_server.buffers.liveness import Liveness, analyse, members
 
 
 def buffer_listing(code: Code, assignment: Assignment) -> Iterator[str]:
-    """Every value: its shape, bytes, place, and from which row to which it is needed."""
+    """Yield a line for each value: shape, bytes, memory, and the rows that it lives from and to."""
     liveness = analyse(code)
     spans = _spans(code, liveness)
     rows = [("value", "shape", "bytes", "place", "rows")]

@@ -1,4 +1,4 @@
-"""Which values are needed when, and which can therefore not share memory.
+"""Liveness of values, and interference: values that are live together cannot share memory.
 
 Sets of values are bits of Python integers, so that joining two sets is one operation.
 """
@@ -69,7 +69,7 @@ def interference(code: Code, liveness: Liveness) -> list[int]:
     """
     numbers = liveness.numbers
     conflicts = [0] * len(numbers)
-    # What comes from outside is there at once.
+    # Parameters and constants are live from the start.
     outside = [numbers[value] for value in (*code.parameters, *code.constants)]
     together = 0
     for number in outside:

@@ -6,9 +6,9 @@ number of their iterations is not known.
 
 import dataclasses
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Value, reads, writes
-from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.evaluation_cost import cost_once, instruction_cost_once
 from xla_server.ir.module import HloInstruction, HloModule
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from xla_contract.errors import ShapeError, UnimplementedError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Evaluator
 

@@ -1,0 +1,1 @@
+"""Interpretation of computations in numpy, and analyses of their cost and memory."""

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import BINARY
 from xla_contract.ops.reshape import groups
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.bounds import cut, filled, stretched
 from xla_server.ops.evaluation import Array
@@ -35,11 +35,11 @@ _STATIC_ONLY = frozenset(
 Fitted: TypeAlias = tuple[list[Array], Any]
 """The operands, and the attributes with the sizes of the run."""
 
-Place: TypeAlias = tuple[int, int]
+OperandDim: TypeAlias = tuple[int, int]
 """An operand and one of its dimensions."""
 
 
-def fitted(instruction: HloInstruction, operands: list[Array]) -> Fitted:
+def fit_operands(instruction: HloInstruction, operands: list[Array]) -> Fitted:
     """Operands that fit each other, and the attributes at these sizes.
 
     Raises InvalidArgumentError where dynamic sizes meet that are not the same, and
@@ -56,7 +56,7 @@ def fitted(instruction: HloInstruction, operands: list[Array]) -> Fitted:
 def _agree(
     instruction: HloInstruction,
     operands: list[Array],
-    places: Iterable[Place],
+    places: Iterable[OperandDim],
     *,
     stretch: bool = False,
 ) -> None:

@@ -11,13 +11,13 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
-from xla_contract.shape import Shape
-from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fitted
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.bounds import cut, filled, plain
+from xla_server.ops.bounds import cut, filled, plain, replaced_sizes
 from xla_server.ops.evaluation import Array, Evaluator, Frame, Value
 
 ANY_SIZE = frozenset(
@@ -56,24 +56,12 @@ _MAKES_SIZES = frozenset({Opcode.DYNAMIC_RESHAPE, Opcode.SET_DIMENSION_SIZE})
 
 def has_dynamic_shapes(program: HloModule | HloComputation) -> bool:
     """Whether a value of the program may be smaller than the bounds of its shape."""
-    computations = program.computations if isinstance(program, HloModule) else reached(program)
+    computations = program.computations if isinstance(program, HloModule) else program.reachable()
     return any(
         instruction.opcode in _MAKES_SIZES or not instruction.shape.is_static
         for computation in computations
         for instruction in computation.instructions
     )
-
-
-def reached(computation: HloComputation) -> list[HloComputation]:
-    """The computation and all that it calls, each once."""
-    found = [computation]
-    known = {computation}
-    for each in found:
-        for instruction in each.instructions:
-            new = [called for called in instruction.called if called not in known]
-            known.update(new)
-            found.extend(new)
-    return found
 
 
 def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
@@ -95,7 +83,7 @@ def at_actual_sizes(opcode: Opcode, evaluate: Evaluator) -> Evaluator:
         if opcode in UPDATED_IN_PLACE:
             return _updated(instruction, operands, frame, evaluate)
         arrays = [cast(Array, operand) for operand in operands]
-        arrays, attributes = fitted(instruction, arrays)
+        arrays, attributes = fit_operands(instruction, arrays)
         actual = dataclasses.replace(
             instruction,
             attributes=attributes,
@@ -137,9 +125,5 @@ def _updated(
         for start, bound, size in zip(starts, bounds, box, strict=True)
     ]
     whole = evaluate(instruction, [filled(operand, bounds), update, *moved], frame)
-    replacing = instruction.operands[1].shape
-    sizes = [
-        new if replacing.is_dynamic(number) and box[number] == bounds[number] else old
-        for number, (old, new) in enumerate(zip(operand.shape, update.shape, strict=True))
-    ]
-    return cut(cast(Array, whole), sizes)
+    shapes = (part.shape for part in instruction.operands[:2])
+    return cut(cast(Array, whole), replaced_sizes(operand.shape, update.shape, *shapes))

@@ -1,13 +1,14 @@
 """The cost of a program that evaluates each instruction once: the measure of recomputation.
 
-It differs from `cost.py`, which counts as XLA's HLO cost analysis does, in reductions alone: a loop
-combines every element with an accumulator, so n elements are n combinations and not n - 1.
+It differs from `cost_analysis.py`, which counts as XLA's HLO cost analysis does, in reductions
+alone: a loop combines every element with an accumulator, so n elements are n
+combinations and not n - 1.
 """
 
 import math
 
-from xla_contract.opcode import Opcode
-from xla_server.evaluator.cost import ONE_FLOP, Cost, instruction_cost
+from xla_contract.types.opcode import Opcode
+from xla_server.evaluator.cost_analysis import ONE_FLOP, Cost, instruction_cost
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import TRANSCENDENTAL

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
-from xla_server.evaluator.memory import NO_MEMORY_OF_THEIR_OWN
-from xla_server.evaluator.plan import Plan, Plans, Step
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.plan import Plan, PlannedInstruction, Plans
+from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 _WORKSPACE: Mapping[Opcode, float] = {
@@ -130,7 +130,7 @@ class _Walk:
         own = sum(self._sizes[array] for array in arrays)
         return _Part(own, frozenset(self._sources[a] for a in arrays if a in self._sources))
 
-    def _evaluated(self, step: Step, operands: Sequence[_Parts]) -> _Parts:
+    def _evaluated(self, step: PlannedInstruction, operands: Sequence[_Parts]) -> _Parts:
         i = step.instruction
         opcode = i.opcode
         if opcode is Opcode.TUPLE:

@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from xla_contract.opcode import Opcode
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
+from xla_contract.types.opcode import Opcode
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.evaluator.dynamic_shapes import at_actual_sizes
-from xla_server.evaluator.memory import is_large
+from xla_server.execution.memory_check import is_large
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Evaluator
 from xla_server.ops.registry import evaluator
@@ -15,7 +15,7 @@ from xla_server.ops.send_recv import require_evaluated
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class PlannedInstruction:
     """One instruction: values are read from slots and written to one.
 
     `frees` are the slots that nothing reads after this step, its own where nothing reads it.
@@ -35,7 +35,7 @@ class Plan:
     """The steps of a computation, the slots its arguments go to and the slot of its root."""
 
     parameters: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PlannedInstruction, ...]
     root: int
     slot_count: int
 
@@ -64,68 +64,50 @@ class Plans:
         self._plans: dict[HloComputation, Plan] = {}
 
     def of(self, computation: HloComputation) -> Plan:
-        """The plan of `computation`; raises as `make_plan`."""
+        """The plan of `computation`.
+
+        Raises UnimplementedError where an evaluator or the target of a custom call is missing, and
+        InvalidArgumentError for a custom call that its target does not take.
+        """
         plan = self._plans.get(computation)
         if plan is None:
-            plan = self._plans[computation] = make_plan(
-                computation,
-                self._custom_calls,
-                is_dynamic=self._is_dynamic,
-                evaluator_of=self._evaluator_of,
-            )
+            plan = self._plans[computation] = self._make(computation)
         return plan
 
-
-def make_plan(
-    computation: HloComputation,
-    custom_calls: Registry = BUILTIN,
-    *,
-    is_dynamic: bool = False,
-    evaluator_of: Callable[[Opcode], Evaluator] | None = None,
-) -> Plan:
-    """Look up the evaluators of `computation` and find where each value is read last.
-
-    Raises UnimplementedError where an evaluator or the target of a custom call is missing, and
-    InvalidArgumentError for a custom call that its target does not take.
-    """
-    instructions = in_order(computation.instructions)
-    slots = {part: slot for slot, part in enumerate(instructions)}
-    last_reader = {operand: reader for reader in instructions for operand in reader.operands}
-    frees: dict[HloInstruction, list[int]] = {}
-    for instruction, slot in slots.items():
-        reader = last_reader.get(instruction, instruction)
-        if instruction is not computation.root:
-            frees.setdefault(reader, []).append(slot)
-    steps = tuple(
-        Step(
-            instruction,
-            _evaluator(instruction, custom_calls, is_dynamic, evaluator_of),
-            tuple(slots[operand] for operand in instruction.operands),
-            slots[instruction],
-            tuple(frees.get(instruction, ())),
-            is_large(instruction.opcode, instruction.shape),
+    def _make(self, computation: HloComputation) -> Plan:
+        """Look up the evaluators of a computation and find where each value is read last."""
+        instructions = in_order(computation.instructions)
+        slots = {part: slot for slot, part in enumerate(instructions)}
+        last_reader = {operand: reader for reader in instructions for operand in reader.operands}
+        frees: dict[HloInstruction, list[int]] = {}
+        for instruction, slot in slots.items():
+            reader = last_reader.get(instruction, instruction)
+            if instruction is not computation.root:
+                frees.setdefault(reader, []).append(slot)
+        steps = tuple(
+            PlannedInstruction(
+                instruction,
+                self._evaluator(instruction),
+                tuple(slots[operand] for operand in instruction.operands),
+                slots[instruction],
+                tuple(frees.get(instruction, ())),
+                is_large(instruction.opcode, instruction.shape),
+            )
+            for instruction in instructions
+            if instruction.opcode is not Opcode.PARAMETER
         )
-        for instruction in instructions
-        if instruction.opcode is not Opcode.PARAMETER
-    )
-    parameters = tuple(slots[parameter] for parameter in computation.parameters)
-    return Plan(parameters, steps, slots[computation.root], len(slots))
+        parameters = tuple(slots[parameter] for parameter in computation.parameters)
+        return Plan(parameters, steps, slots[computation.root], len(slots))
 
-
-def _evaluator(
-    instruction: HloInstruction,
-    custom_calls: Registry,
-    is_dynamic: bool,
-    evaluator_of: Callable[[Opcode], Evaluator] | None,
-) -> Evaluator:
-    opcode = instruction.opcode
-    if opcode in (Opcode.SEND, Opcode.RECV):
-        require_evaluated(instruction)
-    if opcode is Opcode.CUSTOM_CALL:
-        found = custom_calls.resolve(instruction).evaluate
-    else:
-        found = (evaluator_of or evaluator)(opcode)
-    return at_actual_sizes(opcode, found) if is_dynamic else found
+    def _evaluator(self, instruction: HloInstruction) -> Evaluator:
+        opcode = instruction.opcode
+        if opcode in (Opcode.SEND, Opcode.RECV):
+            require_evaluated(instruction)
+        if opcode is Opcode.CUSTOM_CALL:
+            found = self._custom_calls.resolve(instruction).evaluate
+        else:
+            found = (self._evaluator_of or evaluator)(opcode)
+        return at_actual_sizes(opcode, found) if self._is_dynamic else found
 
 
 def in_order(instructions: Sequence[HloInstruction]) -> Sequence[HloInstruction]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.running_window import running_axis
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction

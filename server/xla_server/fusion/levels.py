@@ -1,6 +1,6 @@
 """Levels: distances of instructions from the parameters and from the root, counted in kernels."""
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 
 ALIASES = frozenset(

@@ -5,18 +5,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_fusible, is_trivial
 from xla_server.fusion.index_maps import scalars
 from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
 from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.cse import CommonSubexpressions
-from xla_server.passes.edit import Editor, users
+from xla_server.passes.framework.editor import Editor, drop_uncalled, users
+from xla_server.passes.simplify.cse import CommonSubexpressions
 from xla_server.target.fusion_tuning import Fusions
 from xla_server.target.target import Target
 
@@ -46,7 +45,7 @@ class MultiOutputFusion:
                     break
                 changed = True
         if changed:
-            drop_unused(module)
+            drop_uncalled(module)
             # Both parts of a kernel may have computed the same values.
             CommonSubexpressions().apply(module)
         return changed

@@ -3,16 +3,15 @@
 import dataclasses
 from collections.abc import Collection
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import ONE_TO_ONE
 from xla_server.fusion.levels import levels_from_parameters
 from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.edit import Editor, users
+from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.target.target import Target
 
 
@@ -35,7 +34,7 @@ class OutputFusion:
         for computation in module.sequential():
             changed |= self._fuse(module, computation)
         # The loops whose computations are now part of others.
-        drop_unused(module)
+        drop_uncalled(module)
         return changed
 
     def _fuse(self, module: HloModule, computation: HloComputation) -> bool:

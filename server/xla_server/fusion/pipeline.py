@@ -6,9 +6,9 @@ from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.fusion.recomputation_guard import RecomputationGuard
 from xla_server.fusion.update_barriers import UpdateBarriers
-from xla_server.passes.fixpoint import Pass
-from xla_server.passes.in_place_order import InPlaceOrder
-from xla_server.passes.optimization_barrier_expander import OptimizationBarrierExpander
+from xla_server.passes.expand.optimization_barrier_expander import OptimizationBarrierExpander
+from xla_server.passes.framework.fixpoint import Pass
+from xla_server.passes.scheduling.in_place_order import InPlaceOrder
 from xla_server.target.target import Target
 
 

@@ -3,17 +3,16 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.evaluation_cost import COUNTED
 from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE
-from xla_server.passes.call_inliner import drop_unused
-from xla_server.passes.edit import Editor, users
+from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 
 _LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})
 
@@ -36,7 +35,7 @@ class RecomputationGuard:
         for computation in module.sequential():
             changed |= self._split(module, computation)
         if changed:
-            drop_unused(module)
+            drop_uncalled(module)
         return changed
 
     def _split(self, module: HloModule, computation: HloComputation) -> bool:

@@ -1,7 +1,7 @@
 """Running windows: each position sees everything before it, or after it, as in cumulative sums."""
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.scalar_function import recognise
 

@@ -1,0 +1,1 @@
+"""HLO modules: import, export, verification, and analyses of instructions."""

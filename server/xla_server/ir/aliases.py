@@ -6,7 +6,7 @@ Semantics: XLA's HloInputOutputAliasConfig, HloBufferDonorConfig and CrossProgra
 from collections.abc import Iterable, Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.ir.module import HloModule
 
 _MAX_NUMBERS_SHOWN = 8

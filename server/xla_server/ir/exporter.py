@@ -1,13 +1,13 @@
 """HloModule -> HloModuleProto, as XLA writes it today."""
 
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2
-from xla_server.ir.decoration import copy_fields, present_fields
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.unmodelled_fields import copy_fields, present_fields
 
 
 def export_module(module: HloModule) -> hlo_pb2.HloModuleProto:

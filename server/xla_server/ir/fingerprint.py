@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
-from xla_contract.shape import ProgramShape
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
-from xla_contract.opcode import VARIADIC, Opcode
 from xla_contract.ops.definition import AnyDefinition
 from xla_contract.ops.registry import definition
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_server.ir.decoration import decoration_of, present_fields
+from xla_contract.types.opcode import VARIADIC, Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.unmodelled_fields import decoration_of, present_fields
 
 MAX_COMPUTATION_ID = 2**31 - 1
 """Computation ids are the upper half of instruction ids in the writing of today's XLA."""
@@ -80,6 +80,12 @@ def import_module(
         entry_program_shape,
         decoration_of(proto, _MODULE_FIELDS),
     )
+
+
+def import_serialized_module(data: bytes, *, max_literal_bytes: int | None = None) -> HloModule:
+    """Import a serialized HloModuleProto; raises as `import_module`."""
+    proto = hlo_pb2.HloModuleProto.FromString(data)
+    return import_module(proto, max_literal_bytes=max_literal_bytes)
 
 
 class _Reader:

@@ -6,7 +6,7 @@ an element.
 
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.module import HloInstruction
 

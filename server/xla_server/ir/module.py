@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -61,6 +61,16 @@ class HloComputation:
             self.root.shape,
             tuple(parameter.name for parameter in self.parameters),
         )
+
+    def reachable(self) -> list["HloComputation"]:
+        """Return the computation and all that it calls, directly or not, each once."""
+        found, known = [self], {self}
+        for each in found:
+            for instruction in each.instructions:
+                new = dict.fromkeys(called for called in instruction.called if called not in known)
+                known.update(new)
+                found += new
+        return found
 
     def __repr__(self) -> str:
         return f"%{self.name} {self.program_shape}"

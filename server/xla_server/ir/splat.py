@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 
 

@@ -12,12 +12,12 @@ from xla_contract.errors import (
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import infer_shape
-from xla_contract.shape import UNBOUNDED, ProgramShape, Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.aliases import check_aliases
-from xla_server.ir.effects import acts
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
+from xla_server.ir.side_effects import acts
 
 MAX_CALL_DEPTH = 1000
 """Most computations that may call each other in a chain. The compiler does not recurse over

@@ -1,0 +1,1 @@
+"""The evaluator of each operation, in numpy."""

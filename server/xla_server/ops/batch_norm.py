@@ -4,22 +4,20 @@ With n = 1 / sqrt(variance + epsilon), a feature is normalised to (x - mean) * n
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xla_contract.ops.batch_norm import BatchNormAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, Value, of_arrays
 from xla_server.ops.scalar_function import round_to
 
 Wide = NDArray[np.float64]
 
 
-def evaluate_batch_norm_training(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_batch_norm_training(instruction: HloInstruction, *operands: Array) -> Value:
     """(normalised, mean, variance), the variance being that of the whole batch."""
     wide, features, others = _prepare(instruction, operands)
     operand, scale, offset = wide
@@ -30,9 +28,8 @@ def evaluate_batch_norm_training(
     return _round(instruction, (normalised, mean.reshape(features), variance.reshape(features)))
 
 
-def evaluate_batch_norm_inference(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_batch_norm_inference(instruction: HloInstruction, *operands: Array) -> Array:
     """The operand normalised with a given mean and variance."""
     (operand, scale, offset, mean, variance), _, _ = _prepare(instruction, operands)
     inverse = 1 / np.sqrt(variance + _epsilon(instruction))
@@ -40,9 +37,8 @@ def evaluate_batch_norm_inference(
     return round_to(normalised, instruction.shape.element_type.dtype)
 
 
-def evaluate_batch_norm_grad(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_batch_norm_grad(instruction: HloInstruction, *operands: Array) -> Value:
     """Gradients of training with respect to (operand, scale, offset)."""
     (operand, scale, mean, variance, gradient), features, others = _prepare(instruction, operands)
     inverse = 1 / np.sqrt(variance + _epsilon(instruction))
@@ -57,11 +53,11 @@ def evaluate_batch_norm_grad(
 
 
 def _prepare(
-    instruction: HloInstruction, operands: Sequence[Value]
+    instruction: HloInstruction, operands: Sequence[Array]
 ) -> tuple[list[Wide], tuple[int, ...], tuple[int, ...]]:
     """Operands in f64, vectors along the feature dimension; their size; all other dimensions."""
     attributes: BatchNormAttributes = instruction.attributes
-    arrays = [cast(Array, operand).astype(np.float64) for operand in operands]
+    arrays = [operand.astype(np.float64) for operand in operands]
     rank, feature = arrays[0].ndim, attributes.feature_index
     along = [1] * rank
     along[feature] = arrays[0].shape[feature]

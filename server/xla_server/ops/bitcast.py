@@ -3,21 +3,19 @@
 Semantics: XLA's kBitcast: operand and result lie in the same memory under their own layouts.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_bitcast(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_bitcast(instruction: HloInstruction, operand: Array) -> Array:
     """Lay the operand out, and read the memory as the result."""
-    (operand,) = operands
     source, target = instruction.operands[0].shape, instruction.shape
-    memory = np.ascontiguousarray(np.transpose(operand, _order(source)))  # type: ignore[arg-type]
+    memory = np.ascontiguousarray(np.transpose(operand, _order(source)))
     order = _order(target)
     physical = [target.dimensions[dimension] for dimension in order]
     array = memory.reshape(-1).view(target.element_type.dtype).reshape(physical)

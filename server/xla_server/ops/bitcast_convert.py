@@ -3,28 +3,24 @@
 Semantics: XLA's BitcastConvertType; the parts of a wide element come low bits first.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.bitcast_convert import width
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import of_arrays
 from xla_server.ops.numeric import Array
 
 
-def evaluate_bitcast_convert(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_bitcast_convert(instruction: HloInstruction, operand: Array) -> Array:
     """The operand's bits, regrouped along a last dimension where widths differ."""
-    (operand,) = operands
     source = instruction.operands[0].shape.element_type
     target = instruction.shape.element_type
-    bits = reread(operand, source, target)  # type: ignore[arg-type]
+    bits = reread(operand, source, target)
     if width(source) == width(target):
         # A computation on scalars may be applied to arrays.
-        return bits.reshape(np.shape(operand))  # type: ignore[arg-type]
+        return bits.reshape(np.shape(operand))
     return bits.reshape(instruction.shape.dimensions)
 
 

@@ -3,7 +3,7 @@
 A value of dynamic shape is an array of its actual size. What lies between that and the bounds is
 padding: no operation reads it, but set-dimension-size may bring it back, so what it gives
 remembers the whole. `cut`, `filled` and `stretched` have a second meaning for what stands for an
-array in a program that is being written (xla_server.passes.sized).
+array in a program that is being written (xla_server.passes.dynamic_sizes.sized_values).
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_contract.types.shape import Shape
 from xla_server.ops.evaluation import Array
 
 
@@ -40,6 +41,24 @@ def whole_of(array: Array) -> Array:
 def plain(array: Array) -> Array:
     """The array without its memory of a larger one."""
     return array.view(np.ndarray) if isinstance(array, Part) else array
+
+
+def with_size(sizes: Sequence[int], dimension: int, size: int) -> tuple[int, ...]:
+    """The sizes with another one in a dimension."""
+    return (*sizes[:dimension], size, *sizes[dimension + 1 :])
+
+
+def replaced_sizes(
+    old: Sequence[int], new: Sequence[int], operand: Shape, update: Shape
+) -> list[int]:
+    """The sizes of an array with an update written into it.
+
+    They are those of the array, or of an update that is to replace it whole.
+    """
+    return [
+        size if update.is_dynamic(d) and update.dimensions[d] == operand.dimensions[d] else kept
+        for d, (kept, size) in enumerate(zip(old, new, strict=True))
+    ]
 
 
 @singledispatch

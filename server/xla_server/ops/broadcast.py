@@ -3,21 +3,17 @@
 Semantics: HLO's kBroadcast.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xla_contract.ops.broadcast import BroadcastAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_broadcast(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_broadcast(instruction: HloInstruction, operand: Array) -> Array:
     """The operand with its dimensions at their places, repeated along all others."""
     attributes: BroadcastAttributes = instruction.attributes
-    operand: Array = operands[0]  # type: ignore[assignment]
     targets = attributes.dimensions
     sizes = [1] * instruction.shape.rank
     for source, target in enumerate(targets):

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.cholesky import CholeskyAttributes
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import round_to

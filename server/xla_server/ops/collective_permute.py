@@ -1,35 +1,35 @@
-"""The evaluators of collective-permute, whole and in halves."""
-
-from collections.abc import Sequence
+"""The results of collective-permute, whole and in halves, on one replica."""
 
 from xla_contract.ops.collective_permute import CollectivePermuteAttributes
-from xla_contract.replica_groups import group_mode
+from xla_contract.types.replica_groups import group_mode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import alone_or_tuple, my_number, only_one, zeros
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.collective import (
+    Exchange,
+    Participant,
+    all_operands,
+    alone_or_tuple,
+    my_number,
+    only_one,
+)
 
 
-def evaluate_collective_permute(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+def collective_permute(instruction: HloInstruction, me: Participant) -> Exchange:
     """The operands if they are sent to where they are; zeros if nothing is sent at all.
 
     Raises InvalidArgumentError for a pair with a source or a target that does not exist.
     """
     attributes: CollectivePermuteAttributes = instruction.attributes
-    me = my_number(group_mode(attributes.channel_id, None), frame)
+    number = my_number(group_mode(attributes.channel_id, None), me)
     for source, target in attributes.pairs:
-        if (source, target) != (me, me):
-            raise only_one(me, f"pair {{{source},{target}}}")
+        if (source, target) != (number, number):
+            raise only_one(number, f"pair {{{source},{target}}}")
     if not attributes.pairs:
-        return alone_or_tuple(tuple(zeros(operand.shape) for operand in instruction.operands))
-    return alone_or_tuple(tuple(operands))
+        return alone_or_tuple([operand.shape for operand in instruction.operands])
+    return all_operands(instruction)
 
 
-def evaluate_collective_permute_start(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+def collective_permute_start(instruction: HloInstruction, me: Participant) -> Exchange:
     """The operands, the result, and zeros for whatever else was declared."""
     attributes: CollectivePermuteAttributes = instruction.attributes
-    result = evaluate_collective_permute(instruction, operands, frame)
-    return alone_or_tuple(tuple(operands)), result, *map(zeros, attributes.context)
+    result = collective_permute(instruction, me)
+    return all_operands(instruction), result, *attributes.context

@@ -3,17 +3,17 @@
 Semantics: XLA's Compare on its CPU backend.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.complex_functions import from_parts
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import of_arrays
 from xla_server.ops.numeric import FLUSHED, Array, flushed, widened
 from xla_server.ops.total_order import total_order_key
 
@@ -29,18 +29,18 @@ _RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = MappingProxyType(
 )
 
 
-def evaluate_compare(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_compare(instruction: HloInstruction, *operands: Array) -> Array:
     """The relation of each pair; NaN only ever differs, except in the total order.
 
     Subnormal numbers are zeros, as in XLA, except in the total order.
     """
     attributes: CompareAttributes = instruction.attributes
     element_type = instruction.operands[0].shape.element_type
-    arrays = [cast(Array, operand) for operand in operands]
-    lhs, rhs = (widened(array, element_type) for array in arrays)
+    lhs, rhs = (widened(array, element_type) for array in operands)
     if attributes.type is ComparisonType.TOTALORDER:
         if element_type in _WITH_PAYLOADS:
-            lhs, rhs = arrays
+            lhs, rhs = operands
         lhs, rhs = total_order_key(lhs), total_order_key(rhs)
     elif element_type in FLUSHED:
         lhs, rhs = flushed(lhs), flushed(rhs)

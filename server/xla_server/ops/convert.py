@@ -5,25 +5,24 @@ integers to integers wrapping; to PRED whether not zero; from complex the real p
 processor converts, not a sequence of instructions on bits, it takes subnormal numbers for zero.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.complex_functions import from_parts
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import of_arrays
 from xla_server.ops.numeric import WITHOUT_NAN, Array, flushed, narrowed, widened
 from xla_server.ops.subnormals import subnormals_kept
 
 
-def evaluate_convert(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_convert(instruction: HloInstruction, operand: Array) -> Array:
     """The operand in the element type of the result."""
-    (operand,) = operands
     source = instruction.operands[0].shape.element_type
-    return converted(operand, source, instruction.shape.element_type)  # type: ignore[arg-type]
+    return converted(operand, source, instruction.shape.element_type)
 
 
 def converted(array: Array, source: ElementType, target: ElementType) -> Array:

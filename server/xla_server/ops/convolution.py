@@ -17,8 +17,8 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.dimension_numbers import Window, dilated
 from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.types.dimension_numbers import Window, dilated
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.products import compute_type, matrix_product, to_result

@@ -2,21 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from typing import cast
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType
 from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 from xla_server.ops.products import compute_type, matrix_product, to_result
 from xla_server.ops.scalar_function import round_to
 
 
-def evaluate_dot(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_dot(instruction: HloInstruction, lhs: Array, rhs: Array) -> Array:
     """Sums of products in at least f32, rounded once to the result type; integers wrap."""
     attributes: DotAttributes = instruction.attributes
-    lhs, rhs = (cast(Array, operand) for operand in operands)
     types = [operand.shape.element_type for operand in instruction.operands]
     types.append(instruction.shape.element_type)
     return product(lhs, rhs, attributes.dimension_numbers, types)

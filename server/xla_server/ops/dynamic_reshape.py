@@ -5,25 +5,24 @@ become padding.
 """
 
 import math
-from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
+@of_arrays
 def evaluate_dynamic_reshape(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+    instruction: HloInstruction, operand: Array, *new_sizes: Array
+) -> Array:
     """The elements under the new sizes.
 
     Raises InvalidArgumentError for a size outside its bound, and for more elements than there are.
     """
-    operand: Array = operands[0]  # type: ignore[assignment]
     shape = instruction.shape
     sizes = [
-        int(size) if shape.is_dynamic(number) else shape.dimensions[number]  # type: ignore[arg-type]
-        for number, size in enumerate(operands[1:])
+        int(size) if shape.is_dynamic(number) else shape.dimensions[number]
+        for number, size in enumerate(new_sizes)
     ]
     count = math.prod(sizes)
     bounds = zip(sizes, shape.dimensions, strict=True)

@@ -11,31 +11,28 @@ import numpy as np
 
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_dynamic_slice(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_dynamic_slice(instruction: HloInstruction, operand: Array, *starts: Array) -> Array:
     """A view of the box at the start."""
     attributes: DynamicSliceAttributes = instruction.attributes
-    operand: Array = operands[0]  # type: ignore[assignment]
-    return np.asarray(operand[_box(operand, operands[1:], attributes.sizes)])
+    return np.asarray(operand[_box(operand, starts, attributes.sizes)])
 
 
+@of_arrays
 def evaluate_dynamic_update_slice(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+    instruction: HloInstruction, operand: Array, update: Array, *starts: Array
+) -> Array:
     """A copy of the operand with the update written at the start."""
-    operand: Array = operands[0]  # type: ignore[assignment]
-    update: Array = operands[1]  # type: ignore[assignment]
     result = operand.copy()
-    result[_box(operand, operands[2:], update.shape)] = update
+    result[_box(operand, starts, update.shape)] = update
     return result
 
 
-def _box(operand: Array, starts: Sequence[Value], sizes: Sequence[int]) -> Any:
-    numbers = [int(start) for part in starts for start in np.ravel(part)]  # type: ignore[arg-type]
+def _box(operand: Array, starts: Sequence[Array], sizes: Sequence[int]) -> Any:
+    numbers = [int(start) for part in starts for start in np.ravel(part)]
     places = [
         min(max(start, 0), whole - size)
         for start, whole, size in zip(numbers, operand.shape, sizes, strict=True)

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ROWS, KernelForm
-from xla_server.ops.evaluation import Evaluator, Frame, Value
+from xla_server.ops.evaluation import Evaluator, Frame, Value, of_arrays
 from xla_server.ops.numeric import FLUSHED, Array, flushed, in_blocks, narrowed, widened
 from xla_server.ops.subnormal_rule import flushes_operands, flushes_results, unchanged_operand
 from xla_server.ops.subnormals import subnormals_kept
@@ -64,10 +64,12 @@ def apply(
     return narrowed(row.function_of(element_type)(*operands), result_type)
 
 
-def evaluate_select(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_select(
+    instruction: HloInstruction, predicate: Array, on_true: Array, on_false: Array
+) -> Array:
     """Where the predicate holds on_true, elsewhere on_false."""
-    predicate, on_true, on_false = operands
-    return np.where(predicate, on_true, on_false)  # type: ignore[arg-type]
+    return np.where(predicate, on_true, on_false)
 
 
 EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(

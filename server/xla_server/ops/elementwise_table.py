@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ops import complex_functions as of_complex
 from xla_server.ops import float_functions as of_floats
 from xla_server.ops import integer_functions as of_integers

@@ -4,13 +4,14 @@ Evaluators are the living definition of each operation: written for obviousness 
 logical arrays (row major, no layout), never re-deriving the shape the rule gave them.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
 
@@ -75,3 +76,16 @@ class Frame(Protocol):
 Evaluator: TypeAlias = Callable[[HloInstruction, Sequence[Value], Frame], Value | Deep[Value]]
 """Gives the value of an instruction. Those of calls, loops and conditionals, which may be nested to
 any depth, are deep functions."""
+
+
+def of_arrays(function: Callable[..., Value]) -> Evaluator:
+    """Return the evaluator of an operation on arrays whose value does not depend on the run.
+
+    `function` takes the instruction and then one array for each operand.
+    """
+
+    @functools.wraps(function)
+    def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+        return function(instruction, *operands)
+
+    return evaluate

@@ -1,13 +1,12 @@
 """The evaluator of fft: scipy's transforms, in the operand's precision."""
 
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 from xla_server.ops.scalar_function import round_to
 
 _NAMES = {
@@ -19,11 +18,11 @@ _NAMES = {
 """Names of the transforms in scipy.fft."""
 
 
-def evaluate_fft(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_fft(instruction: HloInstruction, operand: Array) -> Array:
     """The transform over the last dimensions; the inverse ones divide by the length."""
     attributes: FftAttributes = instruction.attributes
     shape = instruction.shape
-    operand = cast(Array, operands[0])
     if not shape.element_count or not operand.size:
         return np.zeros(shape.dimensions, shape.element_type.dtype)
     axes = tuple(range(-len(attributes.length), 0))

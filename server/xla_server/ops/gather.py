@@ -1,21 +1,18 @@
 """The evaluator of gather: an index array for each operand dimension, then one indexed read."""
 
-from collections.abc import Sequence
-from typing import cast
-
 import numpy as np
 
 from xla_contract.ops.gather import GatherAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 from xla_server.ops.indices import Indices, batching_index, index_vectors, spread
 
 
-def evaluate_gather(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_gather(instruction: HloInstruction, operand: Array, indices: Array) -> Array:
     """Slices at the start indices, which are clamped so that each slice lies inside."""
     attributes: GatherAttributes = instruction.attributes
     numbers, sizes = attributes.dimension_numbers, attributes.slice_sizes
-    operand, indices = (cast(Array, item) for item in operands)
     rank = instruction.shape.rank
     batch_dims = tuple(n for n in range(rank) if n not in numbers.offset_dims)
     vectors = index_vectors(indices, numbers.index_vector_dim)

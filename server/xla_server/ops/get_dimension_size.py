@@ -3,19 +3,15 @@
 Semantics: XLA's GetDimensionSize: of a dynamic dimension it is the size at run time.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_get_dimension_size(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_get_dimension_size(instruction: HloInstruction, operand: Array) -> Array:
     """The size as S32."""
     attributes: GetDimensionSizeAttributes = instruction.attributes
-    operand: Array = operands[0]  # type: ignore[assignment]
     return np.asarray(operand.shape[attributes.dimension], np.int32)

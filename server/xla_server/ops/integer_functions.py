@@ -6,7 +6,7 @@ x % 0 is x, and shifting by the width or more shifts everything out.
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.ops.numeric import Array, from_bits, unsigned_bits, widened
 
 _EXPONENT_BITS = 6

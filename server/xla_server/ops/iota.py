@@ -3,18 +3,17 @@
 Semantics: XLA's Iota; numbers are converted from S64 and wrap or round as conversions do.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.iota import IotaAttributes
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.convert import converted
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_iota(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_iota(instruction: HloInstruction) -> Array:
     """0, 1, 2 ... along iota_dimension, the same along all others."""
     attributes: IotaAttributes = instruction.attributes
     shape, along = instruction.shape, attributes.iota_dimension

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 

@@ -3,21 +3,18 @@
 Semantics: XLA's Pad.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from xla_contract.dimension_numbers import PaddingDimension
 from xla_contract.ops.pad import PadAttributes
+from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_pad(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_pad(instruction: HloInstruction, operand: Array, value: Array) -> Array:
     """The padding value everywhere, and over it those elements that are not cut off."""
     attributes: PadAttributes = instruction.attributes
-    operand: Array = operands[0]  # type: ignore[assignment]
-    value: Array = operands[1]  # type: ignore[assignment]
     result = np.full(instruction.shape.dimensions, value, operand.dtype)
     dimensions = zip(attributes.config.dimensions, operand.shape, result.shape, strict=True)
     places = [_places(padding, old, new) for padding, old, new in dimensions]

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.ops.evaluation import Array
 from xla_server.ops.scalar_function import round_to
 

@@ -6,9 +6,9 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.dimension_numbers import DotDimensionNumbers
 from xla_contract.ops.dot import free_dimensions
 from xla_contract.ops.ragged_dot import RaggedDotAttributes, RaggedMode
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.dot import product
 from xla_server.ops.evaluation import Array, Frame, Value

@@ -5,26 +5,21 @@ could hold only as a denormal becomes zero, NaN stays. F16 and BF16 have their o
 narrower types those of F16, F8E8M0FNU, which reaches further, those of F32.
 """
 
-from collections.abc import Sequence
-
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import of_arrays
 from xla_server.ops.numeric import Array, narrowed, widened
 
 
-def evaluate_reduce_precision(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_reduce_precision(instruction: HloInstruction, array: Array) -> Array:
     """The operand's numbers, each rounded to the format of the attributes."""
-    (operand,) = operands
     attributes: ReducePrecisionAttributes = instruction.attributes
     element_type = instruction.shape.element_type
-    array: Array = operand  # type: ignore[assignment]
     if element_type is ElementType.F8E8M0FNU:
         array = widened(array, element_type)
     elif element_type.bit_width < 16:

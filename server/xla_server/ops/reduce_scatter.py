@@ -1,21 +1,10 @@
-"""The evaluator of reduce-scatter."""
+"""The result of reduce-scatter on one replica."""
 
-from collections.abc import Sequence
-
-from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import alone_or_tuple, my_number, only_one, require_alone
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.collective import Exchange, Participant, all_operands, require_one_part
 
 
-def evaluate_reduce_scatter(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+def reduce_scatter(instruction: HloInstruction, me: Participant) -> Exchange:
     """The operands: one participant keeps all of them."""
-    attributes: ReduceScatterAttributes = instruction.attributes
-    require_alone(attributes.participants, frame)
-    for operand, size in zip(instruction.operands, attributes.scattered, strict=True):
-        if size != operand.shape.dimensions[attributes.dimension]:
-            me = my_number(attributes.participants.mode(), frame)
-            raise only_one(me, f"a result of {size} in dimension {attributes.dimension}")
-    return alone_or_tuple(tuple(operands))
+    require_one_part(instruction, instruction.attributes.scattered, me)
+    return all_operands(instruction)

@@ -8,8 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.dimension_numbers import Window, WindowDimension
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
+from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.scalar_function import (

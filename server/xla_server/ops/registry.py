@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import UNDEFINED
+from xla_contract.types.opcode import Opcode
 from xla_server.ops import elementwise
-from xla_server.ops.all_gather import evaluate_all_gather, evaluate_all_gather_start
-from xla_server.ops.all_reduce import evaluate_all_reduce
-from xla_server.ops.all_to_all import evaluate_all_to_all
 from xla_server.ops.asynchronous import evaluate_async_start
 from xla_server.ops.batch_norm import (
     evaluate_batch_norm_grad,
@@ -21,13 +18,7 @@ from xla_server.ops.bitcast_convert import evaluate_bitcast_convert
 from xla_server.ops.broadcast import evaluate_broadcast
 from xla_server.ops.call import evaluate_call
 from xla_server.ops.cholesky import evaluate_cholesky
-from xla_server.ops.collective import evaluate_done
-from xla_server.ops.collective_broadcast import evaluate_collective_broadcast
-from xla_server.ops.collective_permute import (
-    evaluate_collective_permute,
-    evaluate_collective_permute_start,
-)
-from xla_server.ops.collective_reduce import evaluate_collective_reduce
+from xla_server.ops.collective import evaluate_done, evaluator_of
 from xla_server.ops.compare import evaluate_compare
 from xla_server.ops.concatenate import evaluate_concatenate
 from xla_server.ops.conditional import evaluate_conditional
@@ -40,6 +31,7 @@ from xla_server.ops.dot import evaluate_dot
 from xla_server.ops.dynamic_reshape import evaluate_dynamic_reshape
 from xla_server.ops.dynamic_slice import evaluate_dynamic_slice, evaluate_dynamic_update_slice
 from xla_server.ops.evaluation import Evaluator
+from xla_server.ops.exchanges import EXCHANGES
 from xla_server.ops.fft import evaluate_fft
 from xla_server.ops.gather import evaluate_gather
 from xla_server.ops.get_dimension_size import evaluate_get_dimension_size
@@ -53,7 +45,6 @@ from xla_server.ops.ragged_all_to_all import evaluate_ragged_all_to_all
 from xla_server.ops.ragged_dot import evaluate_ragged_dot
 from xla_server.ops.reduce import evaluate_reduce
 from xla_server.ops.reduce_precision import evaluate_reduce_precision
-from xla_server.ops.reduce_scatter import evaluate_reduce_scatter
 from xla_server.ops.reduce_window import evaluate_reduce_window
 from xla_server.ops.replica_id import evaluate_partition_id, evaluate_replica_id
 from xla_server.ops.reshape import evaluate_reshape
@@ -144,27 +135,18 @@ EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
         Opcode.FFT: evaluate_fft,
         Opcode.TOPK: evaluate_topk,
         # Operations between replicas, and those in halves.
-        Opcode.ALL_GATHER: evaluate_all_gather,
+        **{opcode: evaluator_of(rule) for opcode, rule in EXCHANGES.items()},
         Opcode.ALL_GATHER_DONE: evaluate_done,
-        Opcode.ALL_GATHER_START: evaluate_all_gather_start,
-        Opcode.ALL_REDUCE: evaluate_all_reduce,
         Opcode.ALL_REDUCE_DONE: evaluate_first_operand,
-        Opcode.ALL_REDUCE_START: evaluate_all_reduce,
-        Opcode.ALL_TO_ALL: evaluate_all_to_all,
         Opcode.ASYNC_DONE: evaluate_done,
         Opcode.ASYNC_START: evaluate_async_start,
         Opcode.ASYNC_UPDATE: evaluate_first_operand,
-        Opcode.COLLECTIVE_BROADCAST: evaluate_collective_broadcast,
-        Opcode.COLLECTIVE_PERMUTE: evaluate_collective_permute,
         Opcode.COLLECTIVE_PERMUTE_DONE: evaluate_done,
-        Opcode.COLLECTIVE_PERMUTE_START: evaluate_collective_permute_start,
-        Opcode.COLLECTIVE_REDUCE: evaluate_collective_reduce,
         Opcode.COPY_DONE: evaluate_copy_done,
         Opcode.COPY_START: evaluate_copy_start,
         Opcode.RAGGED_ALL_TO_ALL: evaluate_ragged_all_to_all,
         Opcode.RECV: evaluate_recv,
         Opcode.RECV_DONE: evaluate_recv_done,
-        Opcode.REDUCE_SCATTER: evaluate_reduce_scatter,
         Opcode.SEND: evaluate_send,
         Opcode.SEND_DONE: evaluate_send_done,
     }

@@ -3,13 +3,11 @@
 Semantics: XLA's Reshape.
 """
 
-from collections.abc import Sequence
-
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_reshape(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_reshape(instruction: HloInstruction, operand: Array) -> Array:
     """The operand with the dimensions of the result."""
-    operand: Array = operands[0]  # type: ignore[assignment]
     return operand.reshape(instruction.shape.dimensions)

@@ -3,18 +3,16 @@
 Semantics: XLA's Rev.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xla_contract.ops.reverse import ReverseAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_reverse(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_reverse(instruction: HloInstruction, operand: Array) -> Array:
     """The operand flipped along each of the dimensions."""
     attributes: ReverseAttributes = instruction.attributes
-    operand: Array = operands[0]  # type: ignore[assignment]
     # Of an array of rank 0 flip makes a scalar.
     return np.asarray(np.flip(operand, attributes.dimensions))

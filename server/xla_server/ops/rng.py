@@ -1,7 +1,7 @@
 """rng: random numbers that are a function of the words a Philox generator gives.
 
 Each instruction that runs draws a state for the generator from the source of the execution.
-passes/rng_expander.py states the same function in HLO; the two are changed together.
+passes/expand/rng_expander.py states the same function in HLO; the two are changed together.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.rng_bit_generator import philox_bits

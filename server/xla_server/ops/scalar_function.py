@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Value
 from xla_server.ops.numeric import flushed

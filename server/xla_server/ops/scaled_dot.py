@@ -1,16 +1,15 @@
 """The evaluator of scaled-dot: both operands multiplied by their scales, then a dot."""
 
-from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
 from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.convert import converted
 from xla_server.ops.dot import product
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 _Typed: TypeAlias = tuple[Array, ElementType]
 
@@ -18,13 +17,12 @@ _NARROWEST = 16
 """Nothing is multiplied in fewer bits."""
 
 
-def evaluate_scaled_dot(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+@of_arrays
+def evaluate_scaled_dot(instruction: HloInstruction, *operands: Array) -> Array:
     """The dot of the dequantized operands, in the wider of their type and the result's."""
     attributes: DotAttributes = instruction.attributes
     typed = [
-        (cast(Array, value), operand.shape.element_type)
+        (value, operand.shape.element_type)
         for value, operand in zip(operands, instruction.operands, strict=True)
     ]
     lhs, rhs = _dequantized(typed[0], typed[2]), _dequantized(typed[1], typed[3])

@@ -11,7 +11,7 @@ import numpy as np
 
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Frame, Value
 

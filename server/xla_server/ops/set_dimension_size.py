@@ -5,22 +5,20 @@ count. A larger size brings elements back that an earlier one hid; behind the re
 operation there are zeros.
 """
 
-from collections.abc import Sequence
-
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.bounds import filled, part_of, whole_of
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.bounds import filled, part_of, whole_of, with_size
+from xla_server.ops.evaluation import Array, of_arrays
 
 
+@of_arrays
 def evaluate_set_dimension_size(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+    instruction: HloInstruction, operand: Array, new_size: Array
+) -> Array:
     """A view of the operand; InvalidArgumentError for a size below 0 or above the bound."""
     attributes: SetDimensionSizeAttributes = instruction.attributes
-    operand: Array = operands[0]  # type: ignore[assignment]
-    size = int(operands[1])  # type: ignore[arg-type]
+    size = int(new_size)
     bounds, dimension = instruction.shape.dimensions, attributes.dimension
     if not 0 <= size <= bounds[dimension]:
         raise InvalidArgumentError(
@@ -29,9 +27,5 @@ def evaluate_set_dimension_size(
         )
     whole = whole_of(operand)
     if size > whole.shape[dimension]:
-        whole = filled(whole, _with_size(whole.shape, dimension, bounds[dimension]))
-    return part_of(whole, _with_size(operand.shape, dimension, size))
-
-
-def _with_size(sizes: Sequence[int], dimension: int, size: int) -> tuple[int, ...]:
-    return (*sizes[:dimension], size, *sizes[dimension + 1 :])
+        whole = filled(whole, with_size(whole.shape, dimension, bounds[dimension]))
+    return part_of(whole, with_size(operand.shape, dimension, size))

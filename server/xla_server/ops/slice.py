@@ -3,20 +3,19 @@
 Semantics: XLA's Slice.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xla_contract.ops.slice import SliceAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 
 
-def evaluate_slice(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_slice(instruction: HloInstruction, operand: Array) -> Array:
     """The elements start, start + stride, ... below limit, in every dimension."""
     attributes: SliceAttributes = instruction.attributes
-    operand: Array = operands[0]  # type: ignore[assignment]
     # The ellipsis keeps the result of rank 0 an array.
     triples = zip(attributes.starts, attributes.limits, attributes.strides, strict=True)
     boxes: Any = (*(slice(*triple) for triple in triples), ...)

@@ -11,9 +11,9 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.sort import SortAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 from xla_server.ops.indices import Indices, Mask

@@ -3,30 +3,28 @@
 Semantics: XLA's StochasticConvertType.
 """
 
-from collections.abc import Sequence
-
 import ml_dtypes
 import numpy as np
 
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.convert import saturated
-from xla_server.ops.evaluation import Frame, Value
+from xla_server.ops.evaluation import Array, of_arrays
 from xla_server.ops.numeric import narrowed, unsigned_bits
 
 
+@of_arrays
 def evaluate_stochastic_convert(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
+    instruction: HloInstruction, operand: Array, random: Array
+) -> Array:
     """Truncate, and add one away from zero where the random number is below the fraction."""
-    operand, random = operands
     target = instruction.shape.element_type
     random_type = instruction.operands[1].shape.element_type
     # F64 holds every operand and, scaled by up to 2**64, its fraction exactly.
-    exact = operand.astype(np.float64)  # type: ignore[union-attr]
+    exact = operand.astype(np.float64)
     whole = np.trunc(exact)
     finite = np.isfinite(exact)
     fraction = np.ldexp(np.where(finite, np.abs(exact - whole), 0), random_type.bit_width)
-    drawn = unsigned_bits(random, random_type)  # type: ignore[arg-type]
+    drawn = unsigned_bits(random, random_type)
     away = finite & (drawn < fraction.astype(np.uint64))
     bounds = ml_dtypes.iinfo(target.dtype)  # type: ignore[no-untyped-call]
     nearest = saturated(exact, target).astype(np.int64)

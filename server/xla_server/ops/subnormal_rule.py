@@ -8,8 +8,8 @@ F16 is computed in F32, where its subnormal numbers are ordinary. docs/FUNCTIONS
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.splat import splat
 from xla_server.ops.elementwise_table import ROWS

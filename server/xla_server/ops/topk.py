@@ -1,19 +1,18 @@
 """The evaluator of topk: a stable sort of keys that order as the elements do."""
 
-from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from xla_contract.ops.topk import TopKAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.evaluation import Array, Value, of_arrays
 
 
-def evaluate_topk(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+@of_arrays
+def evaluate_topk(instruction: HloInstruction, operand: Array) -> Value:
     """(values, positions), best first; floats in their total order, NaN outside infinity."""
     attributes: TopKAttributes = instruction.attributes
-    operand = cast(Array, operands[0])
     keys = ordering_keys(operand)
     order = np.argsort(~keys if attributes.largest else keys, axis=-1, kind="stable")
     chosen = order[..., : attributes.k]

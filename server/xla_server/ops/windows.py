@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
-from xla_contract.dimension_numbers import Window, WindowDimension
+from xla_contract.types.dimension_numbers import Window, WindowDimension
 
 Slices = tuple[slice, ...]
 

@@ -3,45 +3,45 @@
 import functools
 
 from xla_server.ir.module import HloModule
-from xla_server.passes.algebraic_simplifier import AlgebraicSimplifier
-from xla_server.passes.argument_of_extremum import ArgumentOfExtremum
-from xla_server.passes.batch_norm_expander import BatchNormExpander
-from xla_server.passes.bitcast_expander import BitcastExpander
-from xla_server.passes.call_inliner import CallInliner, FusionInliner
-from xla_server.passes.collective_expander import CollectiveExpander
-from xla_server.passes.concatenate_reduction import ConcatenateReduction
-from xla_server.passes.conditional_simplifier import ConditionalSimplifier
-from xla_server.passes.constant_folding import ConstantFolding
-from xla_server.passes.convolution_canonicaliser import ConvolutionCanonicaliser
-from xla_server.passes.cse import CommonSubexpressions
-from xla_server.passes.custom_call_expander import CustomCallExpander
-from xla_server.passes.dead_code import DeadCode
-from xla_server.passes.disjoint_windows import DisjointWindows
-from xla_server.passes.dot_canonicaliser import DotCanonicaliser
-from xla_server.passes.element_loops import ElementLoops
-from xla_server.passes.empty_arrays import EmptyArrays
-from xla_server.passes.features_last import FeaturesLast
-from xla_server.passes.fixpoint import Fixpoint, Pass, run_once
-from xla_server.passes.float_widening import FloatWidening
-from xla_server.passes.lifting import MapInliner
-from xla_server.passes.ragged_dot_expander import RaggedDotExpander
-from xla_server.passes.reduce_merger import ReduceMerger
-from xla_server.passes.rng_expander import RngExpander
-from xla_server.passes.scaled_dot_expander import ScaledDotExpander
-from xla_server.passes.scan_expander import ScanExpander
-from xla_server.passes.single_scatter import SingleScatter
-from xla_server.passes.small_dot_expander import SmallDotExpander
-from xla_server.passes.squeeze import Squeeze
-from xla_server.passes.static_sizes import StaticSizes
-from xla_server.passes.transpose_folding import TransposeFolding
-from xla_server.passes.transpose_mover import TransposeMover
-from xla_server.passes.transposed_dot import TransposedDot
-from xla_server.passes.tree_reduction import TreeReduction
-from xla_server.passes.tuple_simplifier import TupleSimplifier
-from xla_server.passes.variadic_reduction import VariadicReduction
-from xla_server.passes.while_hoisting import WhileHoisting
-from xla_server.passes.while_simplifier import WhileSimplifier
-from xla_server.passes.while_state import WhileState
+from xla_server.passes.canonicalize.channels_last import ChannelsLast
+from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
+from xla_server.passes.canonicalize.degenerate_dimensions import Squeeze
+from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
+from xla_server.passes.canonicalize.float_widening import FloatWidening
+from xla_server.passes.canonicalize.transpose_folding import TransposeFolding
+from xla_server.passes.canonicalize.transpose_mover import TransposeMover
+from xla_server.passes.canonicalize.transposed_dot import TransposedDot
+from xla_server.passes.expand.batch_norm_expander import BatchNormExpander
+from xla_server.passes.expand.bitcast_expander import BitcastExpander
+from xla_server.passes.expand.collective_expander import CollectiveExpander
+from xla_server.passes.expand.custom_call_expander import CustomCallExpander
+from xla_server.passes.expand.ragged_dot_expander import RaggedDotExpander
+from xla_server.passes.expand.rng_expander import RngExpander
+from xla_server.passes.expand.scaled_dot_expander import ScaledDotExpander
+from xla_server.passes.expand.scan_expander import ScanExpander
+from xla_server.passes.expand.scatter_simplifier import SingleScatter
+from xla_server.passes.expand.small_dot_expander import SmallDotExpander
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass, run_once
+from xla_server.passes.loops.while_hoisting import WhileHoisting
+from xla_server.passes.loops.while_simplifier import WhileSimplifier
+from xla_server.passes.loops.while_state import WhileState
+from xla_server.passes.reductions.argminmax import ArgumentOfExtremum
+from xla_server.passes.reductions.concatenate_reduction import ConcatenateReduction
+from xla_server.passes.reductions.disjoint_windows import DisjointWindows
+from xla_server.passes.reductions.reduce_merger import ReduceMerger
+from xla_server.passes.reductions.tree_reduction import TreeReduction
+from xla_server.passes.reductions.variadic_reduction import VariadicReduction
+from xla_server.passes.scalar_loops.element_loops import ElementLoops
+from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
+from xla_server.passes.simplify.call_inliner import CallInliner, FusionInliner
+from xla_server.passes.simplify.conditional_simplifier import ConditionalSimplifier
+from xla_server.passes.simplify.constant_folding import ConstantFolding
+from xla_server.passes.simplify.cse import CommonSubexpressions
+from xla_server.passes.simplify.dead_code import DeadCode
+from xla_server.passes.simplify.empty_arrays import EmptyArrays
+from xla_server.passes.simplify.map_inliner import MapInliner
+from xla_server.passes.simplify.static_sizes import StaticSizes
+from xla_server.passes.simplify.tuple_simplifier import TupleSimplifier
 from xla_server.target.target import Target
 
 _LOCAL: tuple[Pass, ...] = (
@@ -109,7 +109,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # After reductions were merged, one of which may be along the dimension of a concatenation.
         ConcatenateReduction(target),
         # Before convolutions with windows of one element become products if channels are last.
-        FeaturesLast(target),
+        ChannelsLast(target),
         ConvolutionCanonicaliser(),
         # Before they are brought into the forms of routines.
         SmallDotExpander(target),

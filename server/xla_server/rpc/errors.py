@@ -1,4 +1,4 @@
-"""Errors as gRPC statuses: the one place that decides what a client is told.
+"""Errors as gRPC statuses.
 
 A status carries, in grpc-status-details-bin, a google.rpc.ErrorInfo: reason is the name of the
 exception class, domain DOMAIN, and the metadata holds op, instruction, hint and incident where
@@ -11,8 +11,7 @@ import grpc
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
-from xla_server.backends.incidents import new_incident
+from xla_contract.errors import XlaError
 
 DOMAIN = "xla-service"
 """Of google.rpc.ErrorInfo."""
@@ -25,13 +24,13 @@ accepts, the message twice and what is not ASCII written with three bytes for on
 all passes."""
 
 
-def status_of(error: XlaError, *, incident: str = "") -> grpc.Status:
+def status_of(error: XlaError) -> grpc.Status:
     """The status that tells a client of an error, as the end of a call."""
-    told: grpc.Status = rpc_status.to_status(status_proto_of(error, incident=incident))
+    told: grpc.Status = rpc_status.to_status(status_proto_of(error))
     return told
 
 
-def status_proto_of(error: XlaError, *, incident: str = "") -> status_pb2.Status:
+def status_proto_of(error: XlaError) -> status_pb2.Status:
     """The status that tells a client of an error.
 
     The texts are cut in the middle where they would not fit in the headers a client accepts.
@@ -40,7 +39,7 @@ def status_proto_of(error: XlaError, *, incident: str = "") -> status_pb2.Status
         "op": error.op,
         "instruction": error.instruction,
         "hint": error.hint,
-        "incident": incident,
+        "incident": error.incident,
     }
     info = error_details_pb2.ErrorInfo(
         reason=type(error).__name__,
@@ -56,27 +55,6 @@ def status_proto_of(error: XlaError, *, incident: str = "") -> status_pb2.Status
     )
     status.details.add().Pack(info)
     return status
-
-
-def as_xla_error(error: BaseException, rpc: str) -> tuple[XlaError, str]:
-    """The error a client is told about, and the incident id when it is a fault of the server.
-
-    The id stands in the message and in the server's log, where the cause is.
-    """
-    if isinstance(error, XlaError):
-        return error, error.incident
-    if isinstance(error, MemoryError):
-        return (
-            ResourceExhaustedError(
-                "the server ran out of memory in this call",
-                op=rpc,
-                hint="Unregister values that are no longer needed, or use smaller ones.",
-            ),
-            "",
-        )
-    incident = new_incident()
-    told = InternalError(f"the server failed, incident {incident}", op=rpc, incident=incident)
-    return told, incident
 
 
 def fit_header(text: str, limit: int) -> str:

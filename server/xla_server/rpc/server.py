@@ -13,28 +13,28 @@ import grpc
 from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME
 from xla_server.identity.authenticator import Authenticator
 from xla_server.identity.certificates import ReloadedKeyPair
-from xla_server.rpc.arrivals import known_server
-from xla_server.rpc.call_places import CallPlaces
-from xla_server.rpc.callers import Callers
-from xla_server.rpc.calls import Calls, shutting_down
-from xla_server.rpc.connections import connected_server
-from xla_server.rpc.discovery import Discovery
-from xla_server.rpc.draining import Draining
-from xla_server.rpc.event_loop import start_server
-from xla_server.rpc.extension import extension_rows
-from xla_server.rpc.extension_converse import Conversations
-from xla_server.rpc.gate import Gate
-from xla_server.rpc.handlers import Boundary
+from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.draining import DrainController
+from xla_server.rpc.calls.method_table import ServiceHandler, Streaming
+from xla_server.rpc.grpc_internals import known_server
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, STREAM_LIMITS, ConcurrencyLimits
+from xla_server.rpc.limits.liveness import SessionReaper
+from xla_server.rpc.limits.memory_pressure import MemoryPressure
 from xla_server.rpc.listeners import PRIVATE_MODE, Listeners, is_socket
-from xla_server.rpc.memory_pressure import MemoryPressure
-from xla_server.rpc.methods import ServiceHandler, Streaming
-from xla_server.rpc.places import CALL_LIMITS, STREAM_LIMITS, PlaceLimits
-from xla_server.rpc.pools import Pools, PoolSizes
-from xla_server.rpc.presence import Presence
-from xla_server.rpc.servicer import ROWS
+from xla_server.rpc.methods.extension_service import extension_methods
+from xla_server.rpc.methods.health_and_reflection import Discovery
+from xla_server.rpc.methods.multiplexing import MultiplexedStreams
+from xla_server.rpc.methods.xla_service import METHODS
+from xla_server.rpc.peers.callers import Callers
+from xla_server.rpc.peers.connections import connected_server
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.peers.tls import server_credentials
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket
-from xla_server.rpc.tls import server_credentials
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.rpc.threads.event_loop import start_server
+from xla_server.rpc.threads.pools import Pools, PoolSizes
+from xla_server.sessions.session_registry import SessionRegistry
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ _PENDING_CALLS = 16_384
 _PENDING_SECONDS = 3600
 
 _ENDING_CALLS = 1024
-"""Those that grpc still counts after their places were left."""
+"""Calls that grpc still counts after their slots were released."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class RpcOptions:
     max_resident_bytes: int = 0
     """Of memory of the process, beyond which calls that send slowly are ended; 0 for any."""
     pool_sizes: PoolSizes = dataclasses.field(default_factory=PoolSizes)
-    calls: PlaceLimits = CALL_LIMITS
-    streams: PlaceLimits = STREAM_LIMITS
+    calls: ConcurrencyLimits = CALL_LIMITS
+    streams: ConcurrencyLimits = STREAM_LIMITS
     shared_memory_connections: int = 256
     authenticator: Authenticator | None = None
     """Says who calls; without one anybody may."""
@@ -113,14 +113,14 @@ class RpcServer:
 
     def __init__(self, sessions: SessionRegistry, options: RpcOptions) -> None:
         self._sessions = sessions
-        self._calls = Calls()
+        self._calls = ActiveCalls()
         self._is_cancelled = threading.Event()
         gate = Gate(options.authenticator)
         self._has_drained: bool | None = None
         self._pools = Pools(
             options.pool_sizes,
             options.streams,
-            CallPlaces(options.calls, sessions.account_of),
+            CallAdmission(options.calls, sessions.account_of),
             gate,
         )
         self._memory_pressure = MemoryPressure(
@@ -133,16 +133,16 @@ class RpcServer:
         callers = Callers(self._connections, gate)
         self._leases = callers.leases
         boundary = Boundary(sessions, self._calls, options.max_message_bytes, callers)
-        self._draining = Draining(self._calls, sessions.engine.launched, self._pools)
-        extension = extension_rows(
+        self._draining = DrainController(self._calls, sessions.engine.launched, self._pools)
+        extension = extension_methods(
             sessions,
             options.max_message_bytes,
             self._shared_memory.path if self._shared_memory is not None else "",
             self._pools,
             options.max_resident_bytes,
         )
-        self._conversations = Conversations(
-            {rpc.path[1:]: (rpc, ROWS[rpc.name]) for rpc in RPCS}
+        self._conversations = MultiplexedStreams(
+            {rpc.path[1:]: (rpc, METHODS[rpc.name]) for rpc in RPCS}
             | {
                 rpc.path[1:]: (rpc, extension[rpc.name])
                 for rpc in EXTENSION_RPCS
@@ -153,7 +153,7 @@ class RpcServer:
         )
         extension["Converse"] = Streaming(self._conversations.serve)
         for name, rpcs, rows in (
-            (SERVICE_NAME, RPCS, ROWS),
+            (SERVICE_NAME, RPCS, METHODS),
             (EXTENSION_NAME, EXTENSION_RPCS, extension),
         ):
             handler = ServiceHandler(name, rpcs, rows, self._pools, boundary)
@@ -201,7 +201,7 @@ class RpcServer:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._presence = Presence(self._sessions, self._connections)
+        self._presence = SessionReaper(self._sessions, self._connections)
         self._memory_pressure.start()
         self._leases.start()
         start_server(self._server)
@@ -287,9 +287,9 @@ def serving(sessions: SessionRegistry, options: RpcOptions) -> Iterator[RpcServe
 
 
 def _most_calls(options: RpcOptions) -> int:
-    """How many calls grpc lets in: more than have places, so that who is refused is told why.
+    """Return how many calls grpc admits: more than have slots, so that refusals state a reason.
 
-    grpc refuses whoever comes next. Where calls have no places, that is all there is.
+    grpc refuses further calls. Without slots for calls, this is the only limit.
     """
     if known_server() is None:
         return options.calls.limit

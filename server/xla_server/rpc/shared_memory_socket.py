@@ -25,10 +25,10 @@ import time
 from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
-from xla_server.sessions import shared_memory
-from xla_server.sessions.arena import Arena
-from xla_server.sessions.piece_lines import shut
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.ring_upload import shutdown_socket
+from xla_server.sessions.transfers.session_arena import SessionArena
 
 _LOG = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ class SharedMemorySocket:
         for connection in list(self._connections):
             self._drop(connection)
         for line in self._lines:  # A call may use it, which closes it then.
-            shut(line)
+            shutdown_socket(line)
         self._selector.close()
         for each in (self._listener, self._woken, self._wake):
             each.close()
@@ -204,10 +204,10 @@ class SharedMemorySocket:
             # Only this process's own user may connect: the token is all that is needed.
             with self._sessions.using(token, None) as session:
                 if space:
-                    self._add_line(client, shared_memory.of(session.service), _number(offset))
+                    self._add_line(client, session.service.shared_memory, _number(offset))
                     return
                 client.leaving.enter_context(self._sessions.attached(session))
-            memory = shared_memory.of(session.service)
+            memory = session.service.shared_memory
             client.arena = memory.connect()
             client.leaving.callback(memory.disconnect, client.arena)
             # Before the answer: nobody takes offsets in the new arena for some in the old one.
@@ -225,9 +225,7 @@ class SharedMemorySocket:
             _LOG.exception("a client was refused shared memory")
             self._drop(client)
 
-    def _add_line(
-        self, client: _Connection, memory: shared_memory.SharedMemory, offset: int
-    ) -> None:
+    def _add_line(self, client: _Connection, memory: SessionArena, offset: int) -> None:
         """Give a connection to the session, as a line of the allocation at `offset`.
 
         Raises ResourceExhaustedError when there are as many as clients may be.
@@ -240,7 +238,7 @@ class SharedMemorySocket:
         self._selector.unregister(line)
         self._connections.discard(client)
         self._lines.add(line)
-        memory.add_line(offset, line)
+        memory.add_channel(offset, line)
         line.send(_ATTACHED)
 
     def _end_overdue(self) -> None:

@@ -1,17 +1,17 @@
-"""Memory of results and arenas: aligned blocks, used again when nobody holds them any more."""
+"""Memory of results and arenas: aligned blocks, reused when no object holds them any more."""
 
 import threading
 from typing import Any
 
 import numpy as np
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import ALIGNMENT
 
 Array = Any
 
 KEPT_BYTES = 256 << 20
-"""Bytes that a pool keeps for later at most. What is given back beyond them is freed."""
+"""Most bytes that a pool keeps for reuse; blocks released beyond them are freed."""
 
 _STEPS = 8
 """Sizes of blocks for each doubling: an eighth of a block is wasted at most."""
@@ -89,7 +89,7 @@ class BlockPool:
                 else:
                     self._free[size] = [(memory, address)]
             elif size <= self._limit:
-                # What nobody asks for any more makes room for what somebody just used.
+                # Blocks of sizes no longer requested give way to the one just used.
                 self._free = {size: [(memory, address)]}
                 self.kept_bytes = size
         finally:

@@ -1,4 +1,4 @@
-"""Code and places as the tables that the executor walks."""
+"""Encoding of code and its buffer assignment as the tables that the executor walks."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -27,15 +27,15 @@ from xla_server.runtime.copies import copy_range
 from xla_server.target.loop_tuning import Chunks
 
 COPY_BYTES = 1 << 18
-"""That a thread copies at once of an array that is not small."""
+"""Bytes of a large array that a thread copies as one work item."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Encoded:
     """The tables that the executor walks.
 
-    Slots are numbered places: first the word that cancels, then all parameters, `results`,
-    `constants` and last the places of the arena at their `offsets`. `indices` has the slot of
+    Slots are numbered addresses: first the cancellation flag, then all parameters, `results`,
+    `constants` and last the values of the arena at their `offsets`. `indices` has the slot of
     every buffer of every kernel, one kernel after the other. `walked` is the code by the numbers
     that its rows have here.
     """
@@ -171,12 +171,12 @@ def _named(row: Row) -> tuple[Value, ...]:
 
 
 def _places(kind: str, places: Iterable[Place]) -> list[Place]:
-    """The places of a kind, each once."""
+    """Return the buffers of a kind, each once."""
     return list(dict.fromkeys(place for place in places if place.kind == kind))
 
 
 def _is_nothing(row: Row, assignment: Assignment) -> bool:
-    """Whether a row copies a value to where it is."""
+    """Return whether a row copies a value to its own memory."""
     return isinstance(row, CopyThunk) and (
         assignment.places[row.target] == assignment.places[row.source]
     )

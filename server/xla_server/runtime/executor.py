@@ -1,7 +1,7 @@
 """The executor: walks a program's code in native code, without the interpreter's lock.
 
 Code is a table of rows of int64. Kernels are called through their addresses; while loops and
-conditionals are jumps. What only Python can do (feeds, functions that operators registered) ends
+conditionals are jumps. A row for Python (feeds, functions that operators registered) ends
 the walk with the row's number, and the caller resumes behind it.
 """
 
@@ -18,23 +18,27 @@ ROW_WORDS = 6
 """Each row: what to do, then up to five numbers."""
 
 END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST = range(7)
-"""
-END
-KERNEL  address, first of its buffers in the tables, work items, chunk
-COPY    target slot, source slot, bytes
-JUMP    row
-BRANCH  slot of a PRED, row where it is false
-SWITCH  slot of an S32, number of branches, first of their rows in the targets
-HOST    (nothing)
+"""Operations, with the numbers that follow them in a row.
+
+- END: none.
+- KERNEL: address, first of its buffers in the tables, work items, chunk.
+- COPY: target slot, source slot, bytes.
+- JUMP: row.
+- BRANCH: slot of a PRED, row where it is false.
+- SWITCH: slot of an S32, number of branches, first of their rows in the targets.
+- HOST: none.
 """
 
 CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, CYCLES, ROW = range(9)
 SLOTS = 9
-"""A run is a block of int64 words: addresses of the code, of the tables of buffer addresses, of the
-`count` slot numbers that the tables are filled from, of the targets, of the board; where to write
-down how long rows take, or 0; the cycles that the walk took; the row to begin with and,
-afterwards, the outcome; and then the slots, the first of which has the address of
-the word that stops the run, or lets it wait."""
+"""A run is a block of int64 words, from here on its slots, of which the first has the address of
+the cancellation flag.
+
+Before them are the addresses of the code, of the tables of buffer addresses, of the slot numbers
+that fill these tables, and their count; the addresses of the targets, of the board, and for the
+times of rows, or 0. Then come the cycles of the walk, and the row to begin with, which the outcome
+replaces.
+"""
 
 CANCELLED = -2
 FINISHED = -1
@@ -131,6 +135,6 @@ def _enter(run: int) -> None:
 def walker(kernels: Kernels) -> Callable[[int], None]:
     """walk(run): the address of a run's words, in which it leaves FINISHED, CANCELLED or a row.
 
-    CANCELLED once the word that cancels is not 0, a row where it met one for the host.
+    CANCELLED if the cancellation flag is not 0, a row if that is one for the host.
     """
     return callable_at(kernels.native(_enter), 1)

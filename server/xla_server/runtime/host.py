@@ -1,12 +1,12 @@
-"""What rows that only Python can do may ask of the run they are part of."""
+"""The interface of a run to its rows for Python."""
 
 import ctypes
 from typing import Any
 
 import numpy as np
 
-from xla_contract.shape import Shape
-from xla_server.evaluator.environment import Environment
+from xla_contract.types.shape import Shape
+from xla_server.execution.environment import Environment
 from xla_server.ir.module import HloInstruction
 
 Array = Any

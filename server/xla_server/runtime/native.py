@@ -1,4 +1,4 @@
-"""What native code of the runtime is made of: calls of C and of kernels, atomic numbers.
+"""Building blocks of the runtime's native code: calls of C and of kernels, atomic numbers.
 
 Native code names C functions by symbols, never by addresses, so that it can be kept on disk.
 """
@@ -17,7 +17,7 @@ from xla_server.codegen.instructions.instruction import instruction
 _I64 = ir.IntType(64)
 
 HAS_CYCLES = platform.machine().lower() in ("x86_64", "amd64")
-"""Whether `cycles` counts: on other processors the counter is the system's alone."""
+"""True if `cycles` counts: on other processors user code cannot read the counter."""
 
 
 def _pointer(builder: Any, address: Any, index: Any) -> Any:
@@ -108,7 +108,7 @@ def cycles(typing_context):  # type: ignore[no-untyped-def]
 
 @instruction
 def copy_bytes(typing_context, target, source, count):  # type: ignore[no-untyped-def]
-    """Copy bytes between places that do not overlap, or are the same."""
+    """Copy bytes between areas that do not overlap, or are the same."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         pointer = ir.PointerType(ir.IntType(8))

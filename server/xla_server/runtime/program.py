@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
 from xla_server.buffers.code import Code, HostThunk, Row, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
-from xla_server.evaluator.cancellation import Cancellation
+from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.encoding import encode
@@ -55,7 +55,7 @@ class Program:
         self.work = work
         """The static count of its code, where it was counted."""
         self.results = assignment.results
-        """The place of each result: in its own memory, in a parameter's or in a constant's."""
+        """The memory of each result: its own, a parameter's or a constant's."""
         arrays = list(code.constants.values())
         self.constants = {n: _block_of(arrays[n], blocks) for n in self._encoded.constants}
         """The memory of the constants that a run needs, by their numbers."""
@@ -156,7 +156,7 @@ class Program:
 
     @property
     def code(self) -> Code:
-        """What was made ready to run."""
+        """The thunks of the program."""
         return self._code
 
     def _finish(self, run: "_Run", cancellation: Cancellation, host: Callable[[], HostRun]) -> None:

@@ -71,7 +71,7 @@ class RowTimes:
         return int(self._words.ctypes.data)
 
     def pause(self) -> None:
-        """Nothing runs until the next row begins, which may be in another run of the program."""
+        """Stop measuring until the next row begins, which may be in another run of the program."""
         self._words[_LAST] = -1
 
     @property

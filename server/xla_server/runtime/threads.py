@@ -12,7 +12,7 @@ import numpy as np
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
-from xla_server.evaluator.run_word import STOP
+from xla_server.execution.cancellation_flag import STOP
 from xla_server.runtime.native import (
     atomic_add,
     call_kernel,
@@ -78,7 +78,7 @@ def run_loop(
     _take_chunks(board, slot, work_items)
     while read(board, slot + _DONE) < work_items:
         _give_way(())
-    # A helper that came too late may still look at the slot: it is free when nobody does.
+    # A helper that came too late may still read the slot, so it is freed once no helper does.
     _lock((board + 8 * _MUTEX,))
     write(board, slot + _STATE, 2)
     _unlock((board + 8 * _MUTEX,))
@@ -120,7 +120,7 @@ def _neediest(board: int) -> int:
 
 
 def _help(board: int) -> None:
-    """What a helper does until it is told to stop."""
+    """Run chunks of loops until the board says stop."""
     flush_subnormals()
     _lock((board + 8 * _MUTEX,))
     while read(board, _STOP) == 0:

@@ -6,7 +6,7 @@ none; lowering chooses the kernel. They ask the same record, so that they agree.
 
 from collections.abc import Set
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 
 _WORDS = frozenset({ElementType.S32, ElementType.U32})
 _NARROW = frozenset({ElementType.S8, ElementType.U8, ElementType.S16})

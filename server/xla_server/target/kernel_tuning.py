@@ -198,3 +198,13 @@ class SmallLoops:
 
     max_work: int = 2048
     """Operations of an iteration. Longer ones lose little to the executor, and may want threads."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LlvmPasses:
+    """LLVM's optimisation of a kernel (codegen/compiler/kernel_compiler.py)."""
+
+    speed_level: int = 3
+    """LLVM's -O level. -O2 does not unswitch loops, so that the bounds tests of windows stay
+    inside: max pool and depthwise convolution took 5 to 12 times as long (LOG, the CPU compiler,
+    second round)."""

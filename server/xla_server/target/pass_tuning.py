@@ -11,7 +11,8 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reductions:
-    """Reductions cut into parts for threads (passes/tree_reduction.py), and windows as rows."""
+    """Reductions cut into parts for threads (`passes/reductions/tree_reduction.py`), and
+    windows as rows."""
 
     min_elements: int = 1 << 16
     """Elements from which a reduction is cut: some tens of microseconds of one core, beside which

@@ -13,11 +13,12 @@ from xla_server.target.kernel_tuning import (
     Concatenates,
     FourierTransforms,
     LinearAlgebra,
+    LlvmPasses,
     Scatters,
     SmallLoops,
     Transposes,
 )
-from xla_server.target.loop_tuning import Chunks, LoopNests, Pieces, WindowTiles
+from xla_server.target.loop_tuning import Chunks, LoopNests, Pieces, ShortLoops, WindowTiles
 from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import (
     ControlFlow,
@@ -290,6 +291,8 @@ class Tuning:
     transposes: Transposes
     linear_algebra: LinearAlgebra
     small_loops: SmallLoops
+    short_loops: ShortLoops
+    llvm_passes: LlvmPasses
     loops: LoopNests
     free_sums: FreeSums
     reductions: Reductions
@@ -316,6 +319,8 @@ def tuning_of(machine: Machine) -> Tuning:
         Transposes(),
         LinearAlgebra(scratch_items(machine, 32)),
         SmallLoops(),
+        ShortLoops(),
+        LlvmPasses(),
         loop_nests(machine),
         FreeSums.of(machine),
         Reductions(),

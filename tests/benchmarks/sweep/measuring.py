@@ -17,11 +17,11 @@ from tests.benchmarks.sweep.catalogue import program
 from tests.benchmarks.sweep.comparing import verdict
 from tests.benchmarks.sweep.program import Program
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
-from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_contract.types.literal import Literal
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 
 MAX_PEER_SECONDS = 0.1
 """Time of a run of XLA's from which on a program is left out."""

@@ -12,8 +12,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 
 SIGNED = (E.S4, E.S8, E.S16, E.S32, E.S64)
 UNSIGNED = (E.U4, E.U8, E.U16, E.U32, E.U64)

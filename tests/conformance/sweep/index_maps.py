@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.conformance.sweep import drawing
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 
 
 @dataclasses.dataclass(frozen=True)

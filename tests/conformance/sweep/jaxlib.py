@@ -9,8 +9,8 @@ import numpy as np
 from tests.conformance.oracle import evaluated
 from tests.conformance.sweep.depth import FULL
 from tests.corpus.jax_values import Builder, merged
-from xla_contract.element_type import ElementType
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
 
 STRIDE = 60
 """One call of so many in a group runs in the fixed slice without x64, another one with it."""

@@ -14,7 +14,7 @@ from tests.conformance.sweep.bounds_reductions import assert_sums, magnitudes
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.program import both, built
 from xla_client import ConvolutionDimensionNumbers, DotDimensionNumbers, Op, ops
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 
 WIDER = {
     E.S8: (E.S16, E.S32, E.S64),

@@ -13,14 +13,14 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.moving import PACKED, assert_moves_alike, bits, types
 from tests.conformance.sweep.program import both
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
 from xla_client.lib import loops
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.ops.asynchronous import AsyncAttributes
 from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
 

@@ -11,9 +11,9 @@ from tests.conformance.oracle import assert_equal_bits, evaluated
 from tests.conformance.sweep import drawing, operands, program
 from tests.conformance.sweep.depth import FULL, drawn
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
+from xla_client.programs.builder import Op
 from xla_contract.ops.bitcast_convert import width
+from xla_contract.types.element_type import ElementType as E
 
 RUN_BY_XLA = [kind for kind in E if kind.is_array and kind not in operands.REFUSED]
 FLOATS = [kind for kind in RUN_BY_XLA if kind.is_floating]

@@ -18,17 +18,17 @@ from tests.conformance.sweep import drawing
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.program import both
 from xla_client import ops
-from xla_client.builder import Builder, Op
 from xla_client.lib import constants
-from xla_contract.dimension_numbers import (
+from xla_client.programs.builder import Builder, Op
+from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,
     PaddingConfig,
     PaddingDimension,
     ScatterDimensionNumbers,
 )
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 
 
 def assert_same(function: Callable[..., Op], *arguments: Any) -> None:

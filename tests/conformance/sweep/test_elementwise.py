@@ -14,11 +14,11 @@ from tests.conformance.sweep import bounds, drawing, operands, program
 from tests.conformance.sweep.bounds import BOUNDS, assert_within
 from tests.conformance.sweep.depth import FULL, drawn
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
 from xla_contract.ops import elementwise
 from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 
 OTHERS = (
     Opcode.BITCAST_CONVERT,

@@ -13,12 +13,12 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.moving import INDICES, PACKED, assert_moves_alike, bits, types
 from tests.conformance.sweep.program import both
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
 from xla_contract.ops.broadcast import BroadcastAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
 

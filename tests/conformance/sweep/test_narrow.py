@@ -17,10 +17,10 @@ from tests.conformance.sweep import drawing, operands, program
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.test_elementwise import results
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 
 WHOLE: Mapping[Opcode, Callable[[int, int], int]] = {
     Opcode.ABS: lambda x, _: abs(x),

@@ -15,7 +15,7 @@ from tests.conformance.sweep.bounds_reductions import assert_within, info, magni
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.program import both
 from xla_client import ops
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 
 FLOATS = (E.F32, E.F64, E.F16, E.BF16)
 

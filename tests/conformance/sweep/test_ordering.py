@@ -13,11 +13,11 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.moving import PACKED, bits
 from tests.conformance.sweep.program import both
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
 from xla_client.lib import sorting
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
 

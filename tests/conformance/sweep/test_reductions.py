@@ -18,7 +18,7 @@ from tests.conformance.sweep.bounds_reductions import assert_products, assert_su
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.program import both
 from xla_client import Computation, Op, ops
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 
 EXACT = {"min": ops.min, "max": ops.max}
 BITWISE = {"and": ops.and_, "or": ops.or_, "xor": ops.xor}

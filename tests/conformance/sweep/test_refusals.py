@@ -16,12 +16,9 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.index_maps import IndexMap, index_maps
 from tests.conformance.sweep.test_indexing import gather_numbers, scatter_numbers
 from tests.corpus.hlo_text import parse_hlo
-from xla_client.builder import Builder
-from xla_client.computation import Computation
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
-from xla_contract.element_type import ElementType as E
+from xla_client.programs.builder import Builder
+from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.gather import GatherAttributes
@@ -31,8 +28,11 @@ from xla_contract.ops.registry import infer_shape
 from xla_contract.ops.reverse import ReverseAttributes
 from xla_contract.ops.scatter import ScatterAttributes
 from xla_contract.ops.transpose import TransposeAttributes
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_from_proto
 
 Draw = st.DataObject
 

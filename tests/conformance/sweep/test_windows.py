@@ -27,7 +27,7 @@ from tests.conformance.sweep.test_reductions import (
     identity,
 )
 from xla_client import Computation, Op, ops
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 
 
 @dataclasses.dataclass(frozen=True)

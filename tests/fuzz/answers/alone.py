@@ -8,14 +8,14 @@ import numpy as np
 
 from tests.conformance.sweep.bounds_reductions import magnitudes
 from tests.fuzz.answers.graph import with_all_results
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

@@ -11,9 +11,9 @@ from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Subject
 from tests.property import random_control, random_steps
 from tests.property.random_graphs import Step
-from xla_contract.element_type import ElementType as E
 from xla_contract.errors import XlaError
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 
 PROBE_SHARE = 0.2
 """Share of modules that are the smallest program of an opcode, with values of any kind."""

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.answers.judge import Judgement, judge
-from xla_contract.opcode import Opcode
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels, OwnChannels
+from xla_contract.types.opcode import Opcode
+from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import Plans
-from xla_server.evaluator.run import Run
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels, OwnChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction

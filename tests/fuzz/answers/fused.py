@@ -11,7 +11,7 @@ from tests.fuzz.answers.graph import Case, entry_of
 from tests.fuzz.answers.judge import NORMWISE, SUMS
 from tests.fuzz.answers.pruning import ancestors, pruned
 from tests.fuzz.answers.sides import Side, SideError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.text.printer import print_module
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from tests.conformance.sweep import drawing
 from tests.property.random_graphs import KINDS, Graph, Node, Step, ranged
-from xla_contract.element_type import ElementType as E
 from xla_contract.errors import XlaError
-from xla_contract.shape import Shape
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
 
 MAX_STEPS = 16
 NARROW_SHARE = 0.1

@@ -12,8 +12,8 @@ from tests.conformance.sweep.bounds import assert_within as assert_within_ulps
 from tests.conformance.sweep.bounds_reductions import assert_sums, assert_within, info, magnitudes
 from tests.fuzz.answers import known
 from tests.fuzz.answers.alone import is_inexact, leaves, scale_of
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 
 SUMS = frozenset(

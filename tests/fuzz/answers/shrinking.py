@@ -11,7 +11,7 @@ from tests.fuzz.answers.checking import Difference, Reference
 from tests.fuzz.answers.graph import Case, entry_of
 from tests.fuzz.answers.pruning import ancestors, pruned
 from tests.fuzz.answers.sides import Side, SideError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 
 MAX_RUNS = 60
 """Runs that one difference is shrunk with: each compiles a module."""

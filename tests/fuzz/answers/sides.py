@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.answers.alone import shapes_of
-from xla_contract.element_type import ElementType as E
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType as E
 
 SECONDS = 120.0
 """Time after which a process that has not answered is ended; a busy machine takes its time."""

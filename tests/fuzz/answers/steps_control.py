@@ -6,11 +6,11 @@ from tests.conformance.sweep import drawing
 from tests.fuzz.answers.graph import FreeGraph
 from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, Graph, Node, Step, scalars
 from xla_client import Builder, ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 _BITS = (E.U8, E.U16, E.U32, E.U64, E.F32)
 

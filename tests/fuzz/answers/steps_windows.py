@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from tests.property.random_graphs import FLOATS, INTEGERS, Graph, Node, Step, scalars
 from tests.property.random_steps import window
 from xla_client import Computation, ops
-from xla_client.builder import Op
-from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
-from xla_contract.element_type import ElementType as E
+from xla_client.programs.builder import Op
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementType as E
 
 _NUMBERS = (*FLOATS, *FLOATS, *INTEGERS, E.C64)
 _INDICES = (E.S32, E.S32, E.S64, E.U8, E.S8)

@@ -16,11 +16,11 @@ from tests.fuzz.answers.graph import Case, entry_of, graph_case
 from tests.fuzz.answers.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
 from tests.operations_page.probes import PROBES
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import BINARY, UNARY
 from xla_contract.ops.registry import UNDEFINED
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 
 FIRST, SLICE = 2000, 10
 """The first seed of the slice, and the modules of each half of it: about 10 seconds each."""

@@ -7,8 +7,8 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from xla_contract.opcode import Opcode
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
 
 MAX_MUTATIONS = 2
 """Mutations of one module: with more, hardly any gets beyond the first check."""

@@ -10,9 +10,9 @@ import psutil
 from grpc import StatusCode
 
 from tests.e2e.process import Raw, ServerProcess
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_from_proto
 from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.proto import literal_from_proto
 
 COMPILE_SECONDS = 60.0
 EXECUTE_SECONDS = 5.0

@@ -18,16 +18,16 @@ def test_every_setting_is_a_flag():
 @pytest.mark.parametrize(
     ("name", "end"),
     [
-        ("listen", "for more; by default 127.0.0.1:1685"),
+        ("listen", "separate them by commas; by default 127.0.0.1:1685"),
         ("platform", "runs the programs; by default cpu"),
         ("short_threads", "short calls; by default 16"),
-        ("grace_seconds", "after SIGTERM; by default 30"),
-        ("session_device_bytes", "its connection's share of all; by default 0"),
+        ("grace_seconds", "to end after SIGTERM; by default 30"),
+        ("session_device_bytes", "its connection's share of max-device-bytes; by default 0"),
         ("prepare", "the server is ready; by default yes"),
-        # What depends on the machine, and what is empty, the description says.
-        ("max_device_bytes", "; by default half of the memory there is"),
-        ("dump_dir", "empty: they are refused"),
-        ("custom_calls", "commas between"),
+        # An empty default is a matter of the description.
+        ("max_device_bytes", "; by default 1/2 of the memory"),
+        ("dump_dir", "empty: requests are refused"),
+        ("custom_calls", "separated by commas"),
     ],
 )
 def test_help_says_the_default_of_every_option(name: str, end: str):

@@ -4,12 +4,12 @@ import pytest
 
 from xla_server.app.config import (
     ENVIRONMENT_PREFIX,
-    ConfigurationError,
     Platform,
     Settings,
     incident_directory,
     load_settings,
 )
+from xla_server.app.endings import ConfigurationError
 from xla_server.app.memory import available_memory
 from xla_server.app.wiring import create_server
 

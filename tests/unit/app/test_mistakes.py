@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from xla_server.app.config import ConfigurationError, load_settings
+from xla_server.app.config import load_settings
+from xla_server.app.endings import ConfigurationError
 from xla_server.app.mistakes import line_of, nearest, unknown_variables
 
 FILE = """

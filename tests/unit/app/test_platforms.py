@@ -10,13 +10,17 @@ import xla_server
 from xla_server.app.platform_names import Platform
 
 ROOT = Path(xla_server.__path__[0])
-MODULES = {f"xla_server.backends.{platform}" for platform in Platform}
+SOURCES = {
+    Platform.CPU: "backends/compiled/cpu.py",
+    Platform.INTERPRETER: "backends/interpreter.py",
+}
+MODULES = {f"xla_server.{source[:-3].replace('/', '.')}" for source in SOURCES.values()}
 REGISTRY = {"app/platforms.py", "app/platform_names.py"}
 OTHERS = {
     # jax has a platform of the same name.
     ("app/run_tool/runners.py", "cpu"),
     # A platform says its own name.
-    *((f"backends/{platform}.py", platform.value) for platform in Platform),
+    *((source, platform.value) for platform, source in SOURCES.items()),
 }
 
 
@@ -47,7 +51,7 @@ def test_code_outside_of_the_registry_names_no_platform() -> None:
 @pytest.mark.parametrize(
     ("source", "name"),
     [
-        ("from xla_server.backends.cpu import Cpu", "xla_server.backends.cpu"),
+        ("from xla_server.backends.compiled.cpu import Cpu", "xla_server.backends.compiled.cpu"),
         ("import xla_server.backends.interpreter", "xla_server.backends.interpreter"),
         ("if backend.platform == 'cpu': pass", "cpu"),
         ("settings.platform is Platform.CPU", "CPU"),

@@ -83,7 +83,7 @@ def test_the_server_listens_before_the_compiler_is_loaded() -> None:
 def test_the_compiler_loads_of_scipy_the_two_modules_with_blas_and_lapack() -> None:
     names, _ = loaded(
         "import json, sys\n"
-        "import xla_server.backends.cpu\n"
+        "import xla_server.backends.compiled.cpu\n"
         "from xla_server.codegen.instructions import blas\n"
         "print('loaded', json.dumps(sorted(sys.modules)))\n"
         # A later import of the package has the same modules as its attributes.

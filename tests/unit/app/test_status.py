@@ -8,11 +8,11 @@ import pytest
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.app.calling.credentials import (
     ClientCredentials,
-    CredentialsOptionError,
     checked_target,
     credentials_for,
 )
 from xla_server.app.calling.status import as_json, as_lines
+from xla_server.app.endings import ConfigurationError
 
 STATE = extension_pb2.DescribeServerResponse(
     server="xla-service 1",
@@ -85,7 +85,7 @@ def test_credentials_come_from_flags_before_the_environment_before_the_file(tmp_
 def test_credentials_that_cannot_be_used_are_told(
     environment: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(CredentialsOptionError, match=f"^{message}"):
+    with pytest.raises(ConfigurationError, match=f"^{message}"):
         credentials_for("h:1", {}, environment)
 
 
@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_used_is_told(
     config = tmp_path / "config.toml"
     config.write_text(text)
     config.chmod(mode)
-    with pytest.raises(CredentialsOptionError, match=message):
+    with pytest.raises(ConfigurationError, match=message):
         credentials_for("h:1", {}, {"XLA_CLIENT_CONFIG": str(config)})
 
 
@@ -136,5 +136,5 @@ def test_a_target_without_a_port_has_the_servers_own(given: str, taken: str) -> 
 
 @pytest.mark.parametrize("target", ["", "http://host:1685", "https://host"])
 def test_a_target_is_no_url(target: str) -> None:
-    with pytest.raises(CredentialsOptionError, match="must be host:port or unix:/path, got"):
+    with pytest.raises(ConfigurationError, match="must be host:port or unix:/path, got"):
         checked_target(target)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xla_contract.errors import InternalError, InvalidArgumentError
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.backends.deferred import DeferredBackend
 from xla_server.backends.interpreter import Interpreter
 from xla_server.ir.text.parser import parse_module

@@ -11,14 +11,14 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     ShapeError,
 )
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
-from xla_server.backends.backend import Backend, Buffer, Device, Executable
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.interpreter import Interpreter, InterpreterExecutable
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.backends.platform import Backend, Buffer, Device, Executable
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tests.unit.codegen.compiled import CPU
-from xla_client.builder import Builder
+from xla_client.programs.builder import Builder
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
-from xla_server.backends.backend import Device
-from xla_server.backends.cpu import Cpu
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.interpreter import Interpreter
+from xla_server.backends.platform import Device
 from xla_server.backends.signature import argument_values, laid_out, owned
 from xla_server.ir.importer import import_module
 

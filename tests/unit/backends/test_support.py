@@ -2,11 +2,11 @@ import pytest
 
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import UnimplementedError
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.support import require_supported
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

@@ -1,6 +1,6 @@
 import pytest
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers import assignment
 from xla_server.buffers.assignment import ALIGNMENT, assign, memory_use
 from xla_server.buffers.code import Branch, Code, CopyThunk, Jump, KernelThunk, Label, Row, Value

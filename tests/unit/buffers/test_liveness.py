@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, KernelThunk, Value
 from xla_server.buffers.liveness import _mutual, analyse, interference, members
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -1,8 +1,8 @@
 from tests.unit.passes.passing import stated
 from tests.work_ratio.ratios import operations_ratio, transcendentals_ratio
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.work import ProgramWork, Work, work_once
-from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.cost_analysis import Cost
 
 
 def test_a_module_is_counted_once_for_each_element() -> None:

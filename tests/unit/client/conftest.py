@@ -10,16 +10,16 @@ import pytest
 import xla_client as xc
 from xla_contract.descriptors import RPCS, SERVICE_NAME
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.calls import Calls
-from xla_server.rpc.handlers import Boundary
-from xla_server.rpc.methods import ServiceHandler
-from xla_server.rpc.pools import Pools, PoolSizes
+from xla_server.rpc.calls.active_calls import ActiveCalls
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.method_table import ServiceHandler
+from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.rpc.server import RpcOptions, serving
-from xla_server.rpc.servicer import ROWS
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.rpc.threads.pools import Pools, PoolSizes
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 MIB = 1 << 20
 DEVICES = 3
@@ -32,7 +32,7 @@ def _sessions(shared_memory_bytes: int = 0) -> SessionRegistry:
         session_shared_memory_bytes=max(shared_memory_bytes // 4, 1),
     )
     quotas = Quotas(device_bytes=64 * MIB, handles=1000, queued_items=4)
-    return SessionRegistry(Engine(Interpreter(DEVICES), limits, quotas))
+    return SessionRegistry(SharedResources(Interpreter(DEVICES), limits, quotas))
 
 
 @pytest.fixture(scope="session")
@@ -48,10 +48,10 @@ def target() -> Iterator[str]:
 def plain_target() -> Iterator[str]:
     """The address of a server with nothing but XLA's own 18 rpcs."""
     sessions, pools = _sessions(), Pools(PoolSizes())
-    boundary = Boundary(sessions, Calls(), MIB)
+    boundary = Boundary(sessions, ActiveCalls(), MIB)
     with ThreadPoolExecutor(1) as threads:
         server = grpc.server(threads)
-        handler = ServiceHandler(SERVICE_NAME, RPCS, ROWS, pools, boundary)
+        handler = ServiceHandler(SERVICE_NAME, RPCS, METHODS, pools, boundary)
         server.add_generic_rpc_handlers((handler,))
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()

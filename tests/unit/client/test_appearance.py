@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.unit.client.programs import ONES, VECTOR, broadcast, double, endless, pair
+from tests.unit.client.small_programs import ONES, VECTOR, broadcast, double, endless, pair
 from xla_client import Builder
 from xla_client.display import graphs, tables
-from xla_client.feeds import FeedState, FeedStates, FeedWaiter
+from xla_client.feeds.state import FeedState, FeedStates, FeedWaiter
 
 
 def test_a_buffer_tells_what_an_array_does(client: xc.Client) -> None:

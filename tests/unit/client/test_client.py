@@ -5,8 +5,8 @@ import pytest
 
 import xla_client as xc
 from tests.unit.client.conftest import DEVICES
-from tests.unit.client.programs import ONES, VECTOR, add, double, identity, pair
-from xla_client import contents
+from tests.unit.client.small_programs import ONES, VECTOR, add, double, identity, pair
+from xla_client.session import contents
 from xla_contract.errors import (
     InternalError,
     InvalidArgumentError,
@@ -14,8 +14,8 @@ from xla_contract.errors import (
     UnavailableError,
     UnimplementedError,
 )
-from xla_contract.layout import Layout
-from xla_contract.shape import Shape
+from xla_contract.types.layout import Layout
+from xla_contract.types.shape import Shape
 
 MATRIX = np.arange(6, dtype=np.int32).reshape(2, 3)
 

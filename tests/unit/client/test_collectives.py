@@ -6,7 +6,7 @@ import pytest
 from tests.corpus.hlo_text import print_hlo
 from xla_client import Builder, Shape, ops
 from xla_contract.errors import ShapeError
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 

@@ -8,9 +8,9 @@ import pytest
 
 import xla_client as xc
 from tests.fault.plain import until
-from tests.unit.client.programs import ONES, add, double, endless, pair
-from tests.unit.client.test_aliases import giving_up_the_first
-from xla_client import runs
+from tests.unit.client.runs.test_donation import giving_up_the_first
+from tests.unit.client.small_programs import ONES, add, double, endless, pair
+from xla_client.runs import run_request as runs
 from xla_contract.errors import InvalidArgumentError, UnavailableError
 
 

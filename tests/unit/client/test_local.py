@@ -14,8 +14,8 @@ import pytest
 
 import xla_client as xc
 from xla_client import local
-from xla_client._local_options import LocalOptions
 from xla_client.local import Local
+from xla_client.local_options import LocalOptions
 from xla_contract import server_extra
 from xla_contract.errors import UnavailableError
 from xla_server.app.config import Settings

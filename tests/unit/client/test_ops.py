@@ -17,11 +17,11 @@ from xla_client import (
     ops,
 )
 from xla_client.ops.convolution import default_dimension_numbers
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.fft import FftType
 from xla_contract.ops.registry import DEFINITION
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 

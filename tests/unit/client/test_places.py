@@ -5,13 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
 from xla_client.ops.convolution import default_dimension_numbers
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 def _combined(function: Callable[[Op, Op], Op]) -> Computation:

@@ -11,13 +11,12 @@ HEAVY = {"numba", "llvmlite", "scipy", "jax", "jaxlib", "pydantic", "typer", "xl
 
 # Modules that build programs, and those for mistakes, large tuples and notebooks alone.
 LATER = {
-    "xla_client.builder",
+    "xla_client.programs.builder",
     "xla_client.ops",
     "xla_client.lib",
     "xla_client.display.graphs",
-    "xla_contract.dimension_numbers",
+    "xla_contract.types.dimension_numbers",
     "xla_contract.ops",
-    "xla_contract.shape_text",
     "importlib.metadata",
     "email",
     "difflib",
@@ -34,9 +33,13 @@ def test_importing_the_client_loads_what_every_client_needs():
     before = loaded("import numpy, grpc")
     after = loaded("import numpy, grpc, xla_client")
     assert not LATER & after
-    # 300 before anything was loaded later, which took twice as long.
-    assert len(after - before) < 200
-    assert {"xla_client.builder", "xla_client.ops"} <= loaded("from xla_client import Builder, ops")
+    # 300 before anything was loaded later, which took twice as long. Packages of folders hold a
+    # docstring alone.
+    folders = {name.rpartition(".")[0] for name in after if name.startswith("xla_")}
+    assert len(after - before - folders) < 200
+    assert {"xla_client.programs.builder", "xla_client.ops"} <= loaded(
+        "from xla_client import Builder, ops"
+    )
 
 
 def test_what_a_first_program_needs_is_loaded_while_a_local_server_starts(target: str):

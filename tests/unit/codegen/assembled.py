@@ -5,8 +5,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from xla_server.codegen.compiler import kernel_compiler
-from xla_server.codegen.compiler.kernel_compiler import target_machine
+from xla_server.codegen.compiler.kernel_compiler import run_passes, target_machine
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.target.machine import Machine
 
@@ -18,7 +17,7 @@ def _compiled(text: str, target: Machine, effort: Effort) -> tuple[Any, Any]:
     module.triple, module.data_layout = llvm.get_process_triple(), str(machine.target_data)
     module.verify()
     if effort is Effort.OPTIMISED:
-        kernel_compiler._optimise(module, machine)
+        run_passes(module, target, effort, machine)
     return machine, module
 
 

@@ -6,19 +6,19 @@ from typing import Any
 import numpy as np
 
 from tests.conformance.oracle import assert_equal_bits
-from xla_client.builder import Builder, Op
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Literal
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder, Op
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.options import DEFAULTS, CompileOptions
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, CopyThunk
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

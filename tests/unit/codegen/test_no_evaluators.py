@@ -13,17 +13,17 @@ from tests.conformance.sweep.depth import FULL
 from tests.corpus.jax_programs import lower
 from tests.corpus.jax_vocabulary import GROUPS, Group
 from tests.unit.codegen.compiled import CPU, imported
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
-from xla_server.backends.compilation import compile_module
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_host
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ops.registry import EVALUATORS
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 WAITING = {Opcode.INFEED, Opcode.OUTFEED, Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV}
 WAITING |= {Opcode.RECV_DONE, Opcode.RNG_GET_AND_UPDATE_STATE}

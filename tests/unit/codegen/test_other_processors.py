@@ -14,8 +14,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
 from tests.processors import HOST, MACHINES, assembles, runs
 from tests.unit.codegen.compiled import imported, on_cpu
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.kernel import kernel_object
 from xla_server.codegen.lower.lowering import kernels_of

@@ -7,9 +7,9 @@ import pytest
 
 from tests.corpus.single_op import result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import CustomCallAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 SQUARE = np.array([[4, 2], [2, 3]], np.float32)
 TALL = np.array([[3, 1], [4, 2], [0, 5]], np.float32)

@@ -9,17 +9,17 @@ import pytest
 from tests.conformance.examples import ADD, Example, assert_gives, result_of
 from xla_client import Builder, Op, Shape, ops
 from xla_client.lib import constants
-from xla_contract.dimension_numbers import (
+from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
 )
-from xla_contract.element_type import ElementType as E
-from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from xla_contract.literal import Literal
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.literal import Literal
 from xla_server.evaluator import plan
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.run import has_shape
+from xla_server.evaluator.interpret import has_shape
 from xla_server.ir.importer import import_module
 from xla_server.ops.registry import evaluator
 
@@ -257,7 +257,7 @@ def test_programs_of_static_shapes_are_planned_with_bare_evaluators() -> None:
     module = _module(lambda c: ops.reduce_all(c(LINE) + 1.0, zero(c), ADD))
     assert not has_dynamic_shapes(module)
     assert not has_dynamic_shapes(module.entry)
-    steps = plan.make_plan(module.entry).steps
+    steps = plan.Plans().of(module.entry).steps
     assert all(step.evaluate is evaluator(step.instruction.opcode) for step in steps)
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.unit.passes.passing import stated
-from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.evaluation_cost import (
     cost_once,
     evaluation_cost,

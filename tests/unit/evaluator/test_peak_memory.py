@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import parse_hlo
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
-from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 

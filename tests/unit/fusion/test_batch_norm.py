@@ -2,7 +2,7 @@
 
 import pytest
 
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.ir.text.parser import parse_module
 

@@ -5,7 +5,7 @@ import math
 from tests.depth.chains import CHAINS
 from tests.processors import TARGET
 from tests.unit.passes.passing import stated
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation

@@ -6,7 +6,7 @@ import pytest
 
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.ir.module import HloModule

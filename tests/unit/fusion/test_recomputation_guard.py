@@ -8,14 +8,14 @@ import pytest
 
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.fusion.recomputation_guard import RecomputationGuard, may_repeat
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
+from xla_server.passes.framework.editor import copy_module
 
 TUNING = TARGET.tuning
 

@@ -7,15 +7,15 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import copied_bytes
 from tests.unit.passes.passing import assert_kept, passed
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import KernelThunk
 from xla_server.fusion.update_barriers import UpdateBarriers
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.selection import PassOptions
 
 SIZE = 1 << 15
 

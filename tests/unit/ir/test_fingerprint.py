@@ -3,8 +3,8 @@ import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from xla_client import Builder
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.importer import import_module
 

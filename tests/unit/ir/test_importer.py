@@ -10,9 +10,9 @@ from xla_contract.errors import (
     UnimplementedError,
     XlaError,
 )
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.importer import import_module
 
 Proto = hlo_pb2.HloModuleProto

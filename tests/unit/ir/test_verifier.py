@@ -3,16 +3,16 @@ import dataclasses
 import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
-from xla_contract.element_type import ElementType
 from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.shape import UNBOUNDED, ProgramShape, Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.verifier import MAX_CALL_DEPTH, verify

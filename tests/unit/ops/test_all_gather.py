@@ -6,13 +6,13 @@ import pytest
 from tests.corpus.root_text import run_text
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.all_gather import AllGatherAttributes
 from xla_contract.ops.collective import Participants
 from xla_contract.ops.registry import definition
-from xla_contract.replica_groups import ReplicaGroups
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import ReplicaGroups
+from xla_contract.types.shape import Shape
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -6,14 +6,14 @@ import pytest
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.root_text import run_text
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.all_reduce import AllReduceAttributes
 from xla_contract.ops.collective import Participants
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.registry import infer_shape
-from xla_contract.replica_groups import ReplicaGroups
-from xla_contract.shape import ProgramShape, Shape
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import ReplicaGroups
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 

@@ -4,10 +4,10 @@ import pytest
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.single_op import inferred
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.bitcast import BitcastAttributes
-from xla_contract.shape import Shape
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import Participants
 from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
-from xla_contract.replica_groups import ReplicaGroups
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import ReplicaGroups
 
 X = np.arange(4, dtype=np.float32)
 

@@ -6,14 +6,14 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import Participants
 from xla_contract.ops.collective_reduce import DEFINITION, CollectiveReduceAttributes
 from xla_contract.ops.registry import infer_shape
-from xla_contract.replica_groups import ReplicaGroups
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import ReplicaGroups
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 

@@ -4,15 +4,15 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import (
     DEFINITION,
     CompareAttributes,
     ComparisonDirection,
     ComparisonType,
 )
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 LT, LE, NE = ComparisonDirection.LT, ComparisonDirection.LE, ComparisonDirection.NE
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.single_op import result_of
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 
 INF, NAN = np.inf, np.nan
 

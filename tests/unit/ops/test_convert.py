@@ -3,10 +3,10 @@ import numpy as np
 import pytest
 
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 
 
 def convert(array: object, target: ElementType) -> list[object]:

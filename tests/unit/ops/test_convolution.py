@@ -4,10 +4,14 @@ import numpy as np
 import pytest
 
 from tests.corpus.root_text import run_text
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, Window, WindowDimension
 from xla_contract.errors import ShapeError
 from xla_contract.ops.convolution import ConvolutionAttributes, infer_convolution
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import (
+    ConvolutionDimensionNumbers,
+    Window,
+    WindowDimension,
+)
+from xla_contract.types.shape import Shape
 
 NHWC = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
 

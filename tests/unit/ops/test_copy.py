@@ -1,7 +1,7 @@
 import numpy as np
 
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 
 
 def test_copy_is_the_operand() -> None:

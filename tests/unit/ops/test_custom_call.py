@@ -3,10 +3,10 @@ import pytest
 
 from tests.corpus.single_op import result_of
 from xla_contract.errors import UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.custom_call import DEFINITION, CustomCallAttributes
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 def test_the_target_is_named() -> None:

@@ -3,8 +3,8 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dynamic_reshape import DynamicReshapeAttributes
+from xla_contract.types.opcode import Opcode
 
 NUMBERS = np.arange(12, dtype=np.float32)
 TABLE = DynamicReshapeAttributes((3, 4), (False, True))

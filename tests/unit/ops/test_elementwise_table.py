@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_contract.ops.registry import DEFINITION
+from xla_contract.types.opcode import Opcode
 from xla_server.ops.elementwise_table import (
     ELEMENTWISE,
     EXPENSIVE,

@@ -3,12 +3,12 @@ import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.errors import ShapeError
 from xla_contract.ops.gather import GatherAttributes, infer_gather
 from xla_contract.ops.scatter import ScatterAttributes, infer_scatter
-from xla_contract.shape import ProgramShape, Shape
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 ROWS = GatherDimensionNumbers((1,), (0,), (0,), 1)

@@ -3,12 +3,12 @@ import pytest
 
 from tests.corpus.single_op import inferred
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.infeed import DEFINITION, InfeedAttributes
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import TOKEN, Token, Value
 

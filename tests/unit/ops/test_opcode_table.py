@@ -16,9 +16,9 @@ from tests.unit.client.test_ops import (
     SOURCE_OPCODE,
 )
 from xla_contract.errors import UnimplementedError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.registry import DEFINITION, UNDEFINED, definition
+from xla_contract.types.opcode import Opcode
 from xla_server.ops.registry import EVALUATORS, NOT_EVALUATED
 
 UNIT_TESTS = Path(__file__).parent

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.pad import PadAttributes
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.opcode import Opcode
 
 
 def one_dimension(low: int, high: int, interior: int) -> PadAttributes:

@@ -7,7 +7,6 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.batch_norm import BatchNormAttributes
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.fft import FftAttributes, FftType
@@ -15,9 +14,10 @@ from xla_contract.ops.registry import definition, infer_shape
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.topk import TopKAttributes
 from xla_contract.ops.triangular_solve import TriangularSolveAttributes
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 

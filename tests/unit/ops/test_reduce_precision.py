@@ -4,8 +4,8 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
+from xla_contract.types.opcode import Opcode
 
 
 def reduced(numbers: np.ndarray, exponent_bits: int, mantissa_bits: int) -> np.ndarray:

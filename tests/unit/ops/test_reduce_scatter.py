@@ -5,13 +5,13 @@ import pytest
 
 from tests.corpus.root_text import run_text
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.collective import Participants
 from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_contract.ops.registry import definition, infer_shape
-from xla_contract.replica_groups import ReplicaGroups
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import ReplicaGroups
+from xla_contract.types.shape import ProgramShape, Shape
 
 F32 = Shape.parse("f32[]")
 ADD = ProgramShape((F32, F32), F32)

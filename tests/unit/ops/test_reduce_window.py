@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from tests.corpus.root_text import run_text
-from xla_contract.dimension_numbers import Window, WindowDimension
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.reduce_window import ReduceWindowAttributes
 from xla_contract.ops.registry import infer_shape
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.dimension_numbers import Window, WindowDimension
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 
 F32 = Shape.parse("f32[]")
 ADD = ProgramShape((F32, F32), F32)

@@ -1,6 +1,6 @@
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import imported
-from xla_contract.element_type import ElementType as E
+from xla_contract.types.element_type import ElementType as E
 from xla_server.ops.scalar_function import accumulator_dtype
 from xla_server.ops.topk import ordering_keys
 

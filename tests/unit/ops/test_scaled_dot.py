@@ -6,11 +6,11 @@ import pytest
 
 from tests.conformance.oracle import by_jax
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.dimension_numbers import DotDimensionNumbers
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ops.scaled_dot import wider_type
 
 PLAIN = DotDimensionNumbers((1,), (0,))

@@ -5,12 +5,11 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_text import parse_hlo, print_hlo
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.scan import DEFINITION, ScanAttributes, infer_scan
-from xla_contract.shape import Shape
-from xla_contract.shape_text import parse_program_shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape, parse_program_shape
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 

@@ -12,13 +12,13 @@ from xla_contract.errors import (
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import Plans
-from xla_server.evaluator.run import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify

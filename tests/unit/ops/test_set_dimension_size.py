@@ -5,11 +5,11 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition
 from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 NUMBERS = np.arange(12, dtype=np.float32).reshape(3, 4)
 

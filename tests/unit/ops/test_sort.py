@@ -6,12 +6,12 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.registry import definition, infer_shape
 from xla_contract.ops.sort import SortAttributes
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
 F32 = Shape.parse("f32[]")

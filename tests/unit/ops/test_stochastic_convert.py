@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 
 TO_S8 = StochasticConvertAttributes(ElementType.S8)
 

@@ -3,8 +3,8 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.transpose import TransposeAttributes
+from xla_contract.types.opcode import Opcode
 
 
 def test_result_dimension_i_is_operand_dimension_permutation_i() -> None:

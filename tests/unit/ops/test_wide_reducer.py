@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.passes.passing import imported
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ops.wide_reducer import wide_type, widened
 

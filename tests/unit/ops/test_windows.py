@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from xla_contract.dimension_numbers import Window, WindowDimension
+from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_server.ops.windows import reads
 
 

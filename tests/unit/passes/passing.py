@@ -9,14 +9,14 @@ import numpy as np
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
-from xla_server.evaluator.run import evaluate
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
-from xla_server.passes.fixpoint import Pass
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.fixpoint import Pass
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 1e30, 1e-42, 2.5, -3.75)
 """Floats that identities like x + 0 = x have to hold for."""

@@ -16,13 +16,13 @@ from tests.processors import TARGET
 from tests.unit.passes.passing import drawn, leaves, tame
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
-from xla_server.backends.compilation import steps_of
-from xla_server.evaluator.run import evaluate
+from xla_server.backends.compiled.compilation import steps_of
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
-from xla_server.passes.fixpoint import Fixpoint, Pass
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass
 from xla_server.passes.pipeline import optimise, pipeline
 
 STEPS, _ = steps_of(TARGET)
@@ -139,7 +139,7 @@ def _single(steps: Iterable[Pass]) -> Iterator[Pass]:
 def test_every_pass_is_tested_by_itself() -> None:
     """That it fires, and where it does not, can only be seen of one alone."""
     folders = [Path(__file__).parent, Path(__file__).parents[1] / "fusion"]
-    text = "".join(path.read_text() for folder in folders for path in folder.glob("test_*.py"))
+    text = "".join(path.read_text() for folder in folders for path in folder.rglob("test_*.py"))
     names = {type(step).__name__ for step in _single(STEPS)}
     assert not {name for name in names if not re.search(rf"\b{name}\(", text)}
 

@@ -9,13 +9,13 @@ import pytest
 from tests.corpus.jax_programs import lower
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes
-from xla_contract.opcode import Opcode
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
-from xla_server.passes.edit import copy_module
+from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.pipeline import optimise
 
 _RANDOM = np.random.default_rng(0)

@@ -6,11 +6,10 @@ from xla_contract.errors import (
     ERROR_BY_CODE,
     InternalError,
     InvalidArgumentError,
-    ResourceExhaustedError,
     ShapeError,
     StatusCode,
 )
-from xla_server.rpc.errors import as_xla_error, status_of
+from xla_server.rpc.errors import status_of
 
 
 def _details(status: grpc.Status) -> tuple[status_pb2.Status, error_details_pb2.ErrorInfo]:
@@ -47,26 +46,6 @@ def test_long_texts_fit_in_the_headers(text):
     assert len(data) * 4 // 3 + 3 * len(status.details.encode()) < 8192
 
 
-def test_what_is_no_error_of_ours_is_an_incident_that_hides_its_cause():
-    told, incident = as_xla_error(KeyError("/etc/secret"), "Execute")
-    assert isinstance(told, InternalError)
-    assert incident
-    assert incident in told.message
-    assert "secret" not in told.message
-    assert dict(_details(status_of(told, incident=incident))[1].metadata)["incident"] == incident
-
-
-def test_an_incident_found_below_keeps_its_id():
-    error = InternalError("add %x: a kernel must compile, got ...", incident="ab12")
-    told, incident = as_xla_error(error, "Compile")
-    assert (told, incident) == (error, "ab12")
-    assert (
-        dict(_details(status_of(told.at("Compile"), incident=incident))[1].metadata)["incident"]
-        == "ab12"
-    )
-
-
-def test_running_out_of_memory_is_no_incident():
-    told, incident = as_xla_error(MemoryError(), "Execute")
-    assert isinstance(told, ResourceExhaustedError)
-    assert not incident
+def test_an_incident_is_in_the_status():
+    error = InternalError("add %x: a kernel must compile, got ...", incident="ab12").at("Compile")
+    assert dict(_details(status_of(error))[1].metadata)["incident"] == "ab12"

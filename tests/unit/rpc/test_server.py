@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import Plain, ends_unavailable, until
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
     endless,
@@ -22,18 +22,18 @@ from tests.unit.sessions.runs import (
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.interpreter import Interpreter
-from xla_server.rpc.places import PlaceLimits
+from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.rpc.server import RpcOptions, RpcServer
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 
 
 @pytest.fixture
 def server() -> Iterator[RpcServer]:
-    sessions = SessionRegistry(Engine(Interpreter(), Limits(1 << 20)))
+    sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 20)))
     running = RpcServer(sessions, RpcOptions(listen=("127.0.0.1:0",)))
     running.start()
     yield running
@@ -50,7 +50,7 @@ def client(server: RpcServer) -> Iterator[Plain]:
 def test_grpc_lets_in_all_calls_that_may_have_places(
     server: RpcServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls, streams = PlaceLimits(10, 5, reserve=7), PlaceLimits(3, 2, reserve=4)
+    calls, streams = ConcurrencyLimits(10, 5, reserve=7), ConcurrencyLimits(3, 2, reserve=4)
     options = RpcOptions(listen=("127.0.0.1:0",), calls=calls, streams=streams)
 
     def most() -> int:

@@ -13,10 +13,10 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc import shared_memory_socket
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket, private_directory
-from xla_server.sessions import shared_memory
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.registry import SessionRegistry
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.transfers import session_arena
 
 CAPACITY = 1 << 20
 GREETING = 1.0
@@ -28,7 +28,7 @@ def sessions():
     limits = Limits(
         max_device_bytes=1 << 20, shared_memory_bytes=8 << 20, session_shared_memory_bytes=CAPACITY
     )
-    registry = SessionRegistry(Engine(Interpreter(), limits), grace_seconds=10)
+    registry = SessionRegistry(SharedResources(Interpreter(), limits), grace_seconds=10)
     yield registry
     registry.close_all()
     registry.engine.arenas.close()
@@ -87,7 +87,7 @@ def test_a_token_is_answered_by_the_arena_of_its_session(make, sessions):
         size, descriptor = arena_of(connection, session.token)
         descriptors.append(descriptor)
         assert size == CAPACITY == os.fstat(descriptor).st_size
-    memory = shared_memory.of(first.service)
+    memory = first.service.shared_memory
     offset, size = memory.allocate(10)
     os.pwrite(descriptors[0], b"first", offset)
     assert os.pread(descriptors[1], 5, offset) != b"first"
@@ -184,14 +184,14 @@ def test_a_new_connection_takes_the_place_of_the_one_before(make, sessions, monk
     session = sessions.open()
     first, second = connect(listening), connect(listening)
     os.close(arena_of(first, session.token)[1])
-    shared_memory.of(session.service).allocate(10)
+    session.service.shared_memory.allocate(10)
     # It would be cut off here, too, a moment later.
     monkeypatch.setattr(listening, "_end_overdue", lambda: None)
     os.close(arena_of(second, session.token)[1])
     first.setblocking(False)
     assert is_cut_off(first)
     assert len(sessions.engine.arenas) == 1
-    assert shared_memory.of(session.service).allocate(10)[0] == 0
+    assert session.service.shared_memory.allocate(10)[0] == 0
     first.close()
     second.close()
 
@@ -207,14 +207,14 @@ def test_a_token_with_an_offset_makes_a_line_of_its_allocation(make, sessions):
     session = sessions.open()
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
-    memory = shared_memory.of(session.service)
+    memory = session.service.shared_memory
     offset, _ = memory.allocate(10)
     line = line_of(listening, session, offset)
     assert line.recv(8) == b"\1"
     assert len(listening) == 1
     # It is the session's now, whatever it sends.
     line.send(b"1234")
-    with memory._lines.using(offset) as ours:
+    with memory._channels.using(offset) as ours:
         assert ours.recv(8) == b"1234"
     connection.close()
     assert is_cut_off(line)
@@ -227,7 +227,7 @@ def test_a_line_of_no_allocation_is_cut_off(make, sessions, offset):
     session = sessions.open()
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
-    shared_memory.of(session.service).allocate(10)
+    session.service.shared_memory.allocate(10)
     line = line_of(listening, session, offset)
     assert is_cut_off(line)
     line.close()
@@ -251,7 +251,7 @@ def test_there_are_only_so_many_lines_until_some_end(make, sessions):
     session = sessions.open()
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
-    memory = shared_memory.of(session.service)
+    memory = session.service.shared_memory
     offsets = [memory.allocate(10)[0] for _ in range(3)]
     lines = []
     for offset in offsets[:2]:
@@ -328,13 +328,13 @@ def test_what_killed_servers_left_behind_is_removed(make, runtime):
 def test_a_fault_of_one_greeting_is_none_of_the_others(make, sessions, monkeypatch):
     listening = make()
     session = sessions.open()
-    connect_arena = shared_memory.SharedMemory.connect
-    monkeypatch.setattr(shared_memory.SharedMemory, "connect", lambda _: 1 // 0)
+    connect_arena = session_arena.SessionArena.connect
+    monkeypatch.setattr(session_arena.SessionArena, "connect", lambda _: 1 // 0)
     connection = connect(listening)
     connection.send(session.token.encode() + b"\n")
     assert is_cut_off(connection)
     connection.close()
-    monkeypatch.setattr(shared_memory.SharedMemory, "connect", connect_arena)
+    monkeypatch.setattr(session_arena.SessionArena, "connect", connect_arena)
     connection = connect(listening)
     os.close(arena_of(connection, session.token)[1])
     connection.close()

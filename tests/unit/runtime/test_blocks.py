@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import ALIGNMENT
 from xla_server.runtime.blocks import BlockPool, block_size
 

@@ -8,14 +8,14 @@ import pytest
 
 from tests.fault.programs import ONES
 from tests.fault.programs import endless as endless_loops
-from tests.unit.sessions import runs
+from tests.unit.sessions import sample_runs as runs
 from xla_client import Computation
 from xla_contract.errors import CancelledError
-from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from xla_server.sessions.service import XlaService
 def test_a_paused_program_takes_no_time(
     endless: Callable[[], Computation], argument: object
 ) -> None:
-    service = XlaService(Engine(Cpu(), Limits(1 << 24)))
+    service = Session(SharedResources(Cpu(), Limits(1 << 24)))
     handle, value = runs.compiled(service, endless()), runs.kept(service, argument)
     cancellation, clock = Cancellation(), list[int]()
     begun = threading.Event()

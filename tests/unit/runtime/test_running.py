@@ -5,14 +5,14 @@ import pytest
 
 from tests.unit.codegen.compiled import built
 from xla_client import Shape, ops
-from xla_client.builder import Builder, Op
+from xla_client.programs.builder import Builder, Op
 from xla_contract.errors import CancelledError
-from xla_contract.literal import Literal
-from xla_server.backends.compiled_executable import CompiledExecutable
-from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_contract.types.literal import Literal
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.compiled.executable import CompiledExecutable
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.runtime.blocks import Block, BlockPool
 from xla_server.runtime.encoding import COPY_BYTES, chunk_of
 from xla_server.runtime.program import KEPT_RUNS

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.unit.sessions.runs import (
+from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
     compiled,
@@ -16,28 +16,24 @@ from tests.unit.sessions.runs import (
     keep,
     kept,
     run_request,
+    start_batch,
     step,
     value,
 )
-from xla_contract.chunks import ChunkView
 from xla_contract.errors import XlaError
-from xla_contract.literal import Literal
-from xla_contract.literal_decoding import ReceivedLiteral
-from xla_contract.shape import Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import ChunkView
+from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.rpc.extension_run import run_in_place
-from xla_server.sessions import shared_memory, uploads
-from xla_server.sessions.batch import Batch
-from xla_server.sessions.downloads import downloading
-from xla_server.sessions.engine import Engine
-from xla_server.sessions.executions import executions_of
-from xla_server.sessions.infeed_stream import Arrival, Credit
-from xla_server.sessions.pending import NotYetError
-from xla_server.sessions.quotas import Quotas
-from xla_server.sessions.records import Limits
-from xla_server.sessions.service import XlaService
-from xla_server.sessions.steps import prepare_run
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.decode.runs import read_run
+from xla_server.sessions.feeds.infeed_stream import Credit, ReceivedItem
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.values.futures import ValuePendingError
 
 VALUE = np.arange(4, dtype=np.float32)
 SHAPE = Shape.parse("f32[4]{0}")
@@ -48,7 +44,7 @@ QUOTAS = Quotas(device_bytes=1 << 20, queued_items=2, concurrent_executions=3)
 class Caller:
     """What one client does again and again, until its session has ended."""
 
-    def __init__(self, service: XlaService, choose: random.Random) -> None:
+    def __init__(self, service: Session, choose: random.Random) -> None:
         self._service = service
         self._choose = choose
         self._double = compiled(service, DOUBLE)
@@ -66,12 +62,12 @@ class Caller:
             except XlaError:
                 if self._service.is_closed:
                     return
-            except NotYetError:
+            except ValuePendingError:
                 continue
 
     def _upload(self, cancellation: Cancellation) -> None:
         key = bytes([self._choose.randrange(3)])
-        table = uploads.of(self._service)
+        table = self._service.uploads
         stream = table.begin(key, SHAPE, None, 0, cancellation.cancel)
         try:
             stream.write(ChunkView(0, VALUE.data.cast("B")[: self._choose.choice([8, 16])]))
@@ -81,7 +77,7 @@ class Caller:
 
     def _download(self, cancellation: Cancellation) -> None:
         handle = kept(self._service, VALUE)
-        with downloading(self._service, handle, None, 0) as download:
+        with self._service.downloading(handle, None, 0) as download:
             for _ in download.chunks(cancellation):
                 self._service.unregister([handle])
 
@@ -89,18 +85,18 @@ class Caller:
         donated = argument_of(kept(self._service, VALUE), donate=True)
         request = run_request(step(self._double, donated, output=keep()))
         with (
-            contextlib.closing(prepare_run(self._service, request)) as run,
+            contextlib.closing(self._service.planner.plan(read_run(request))) as run,
             run.executing(cancellation) as outcomes,
         ):
             self._service.data.keep_all(outcomes[0].kept)
 
     def _launch(self, _: Cancellation) -> None:
-        table = executions_of(self._service)
+        table = self._service.executions
         program = self._choose.choice([self._double, self._double, self._loop])
-        first = table.launch(run_request(step(program, value(VALUE), output=keep())))
+        first = table.launch(read_run(run_request(step(program, value(VALUE), output=keep()))))
         output = first.outputs[0][0]
         donated = argument_of(output, donate=self._choose.random() < 0.5)
-        second = table.launch(run_request(step(self._double, donated, output=keep())))
+        second = table.launch(read_run(run_request(step(self._double, donated, output=keep()))))
         if self._choose.random() < 0.8:
             table.cancel(first.handle)
         table.wait(second.handle)
@@ -108,29 +104,29 @@ class Caller:
     def _batch(self, cancellation: Cancellation) -> None:
         done = threading.Event()
         runs = [run_request(step(self._double, value(VALUE), output=keep()))] * 3
-        Batch(self._service, runs, cancellation, run_in_place, lambda _: done.set()).start()
+        start_batch(self._service, runs, cancellation, lambda _: done.set())
         assert done.wait(100)
 
     def _infeed(self, cancellation: Cancellation) -> None:
         feeds = self._service.devices.feeds_of_replica(None, 0)
         stream = feeds.infeed.attach(SHAPE, cancellation)
         literal = Literal.from_numpy(VALUE)
-        stream.accept([Arrival(stream.next_sequence, literal, 1, VALUE.nbytes)])
-        feeds.used_by("test").take_infeed(SHAPE, cancellation, "infeed")
+        stream.accept([ReceivedItem(stream.next_sequence, literal, 1, VALUE.nbytes)])
+        feeds.bound_to("test").take_infeed(SHAPE, cancellation, "infeed")
         stream.end()
 
     def _transfers(self, cancellation: Cancellation) -> None:
         """More than the queue has room for."""
         ended: list[XlaError | None] = []
         for _ in range(4):
-            literal = ReceivedLiteral(Literal.from_numpy(VALUE))
+            literal = UndecodedLiteral(Literal.from_numpy(VALUE))
             self._service.transfer_to_infeed(literal, 0, None, cancellation, ended.append)
         if self._choose.random() < 0.5:
             self._service.reset_device()
 
     def _outfeed(self, cancellation: Cancellation) -> None:
         feeds = self._service.devices.feeds_of_replica(None, 0)
-        feeds.used_by("test").put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
+        feeds.bound_to("test").put_outfeed(VALUE, SHAPE, cancellation, "outfeed")
         stream = feeds.outfeed.attach(None, 0, Credit(5, 100), cancellation)
         cancellation.add_callback(stream.end)
         for number, _ in stream.next_batch() or ():
@@ -138,7 +134,7 @@ class Caller:
         stream.end()
 
     def _arena(self, _: Cancellation) -> None:
-        memory = shared_memory.of(self._service)
+        memory = self._service.shared_memory
         arena = memory.connect()
         try:
             offset, _size = memory.allocate(16)
@@ -154,8 +150,8 @@ class Caller:
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
     choose = random.Random(seed)
-    engine = Engine(Interpreter(), LIMITS, QUOTAS)
-    service = XlaService(engine)
+    engine = SharedResources(Interpreter(), LIMITS, QUOTAS)
+    service = Session(engine)
     errors: list[BaseException] = []
 
     def call(caller: Caller) -> None:
@@ -185,8 +181,8 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
 
 
 def test_a_service_is_empty_until_it_has_something() -> None:
-    engine = Engine(Interpreter(), Limits(1 << 20))
-    service = XlaService(engine)
+    engine = SharedResources(Interpreter(), Limits(1 << 20))
+    service = Session(engine)
     assert service.is_empty
     service.use()  # Asks for executions, of which there are none.
     assert service.is_empty
@@ -196,6 +192,6 @@ def test_a_service_is_empty_until_it_has_something() -> None:
     assert service.is_empty
     compiled(service, DOUBLE)
     assert not service.is_empty
-    another = XlaService(engine)
+    another = Session(engine)
     another.channels.create(1)
     assert not another.is_empty

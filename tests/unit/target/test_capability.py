@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from tests.processors import TARGET
-from xla_contract.element_type import ElementType
 from xla_contract.errors import ShapeError
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.lower.lowering import kernels_of, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.ir.module import HloModule

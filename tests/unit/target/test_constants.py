@@ -1,8 +1,8 @@
 """Numbers that tune compilation are fields of the target, so modules have none of their own.
 
 The constants of modules are parts of what code means: the order of sums, the end of a cancelled
-execution, limits on the size of code. Elementary functions and routines are left
-out, as their numbers are those of formulas, and of code that is written for them.
+execution, limits on the size of code, numbers of the formulas of elementary functions. Routines are
+left out, as their numbers are those of code that is written for them.
 """
 
 import ast
@@ -14,14 +14,22 @@ from types import ModuleType
 import pytest
 
 import xla_server
+from tests.ulps.polynomials import FITS
 from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tuning
 
 ROOT = Path(xla_server.__file__).parent
-PACKAGES = ("codegen/kernel_ir", "codegen/loops", "codegen/lower", "codegen/trace")
+PACKAGES = (
+    *("codegen/compiler", "codegen/emit", "codegen/functions", "codegen/instructions"),
+    *("codegen/kernel_ir", "codegen/loops", "codegen/lower", "codegen/routines"),
+    "codegen/trace",
+)
 
 ORDERS_OF_SUMS = {
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
+    "codegen/routines/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
+    "codegen/routines/thin_products.py": {"OUTER_HEIGHTS", "ROWS", "_SUMS"},
+    "codegen/routines/winograd_transforms.py": {"RESULTS", "TAPS"},
     "codegen/trace/reductions.py": {"LONG_WINDOW"},
 }
 """Bits of results depend on these, which are the same for every target."""
@@ -29,10 +37,51 @@ ORDERS_OF_SUMS = {
 CANCELLATION = {
     "codegen/loops/scalar_loop.py": {"_WORK_UNSEEN"},
     "codegen/loops/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
+    "codegen/routines/heaps.py": {"_LOOK"},
+    "codegen/routines/radix_sort.py": {"LOOK"},
 }
 """Bounds on what an execution does after it is cancelled."""
 
+FORMULAS = {
+    "codegen/functions/coefficients.py": {fit.name for fit in FITS},
+    "codegen/functions/complex_functions.py": {"_ASIN_SERIES", "_HUGE", "_SMALL"},
+    "codegen/functions/complex_power.py": {"_STEPS"},
+    "codegen/functions/conversions.py": {"_EXPONENT", "_EXPONENT_BITS", "_MANTISSA"},
+    "codegen/functions/error_function.py": {"_FAR", "_ONE"},
+    "codegen/functions/exponential.py": {
+        *("TINY", "_BOTTOM", "_HALF_LN3", "_MINUS_ONE", "_ONE", "_TOP", "_TOP_OF_HALF")
+    },
+    "codegen/functions/half_floats.py": {
+        *("_BIAS_STEP", "_DROPPED_BITS", "_F32_INFINITY", "_F32_SIGN", "_INFINITY", "_QUIET"),
+        *("_SIGN", "_STEP"),
+    },
+    "codegen/functions/integers.py": {"_EXPONENT_BITS"},
+    "codegen/functions/inverse_trigonometric.py": {"_STEEPEST"},
+    "codegen/functions/irrational.py": {"_WHOLE"},
+    "codegen/functions/logarithm.py": {"_LARGE", "_ROOT_OF_HALF", "_SMALLEST"},
+    "codegen/functions/narrow_floats.py": {"_BIAS", "_INFINITY", "_MANTISSA", "_NAN", "_SIGN"},
+    "codegen/functions/power.py": {"_THIRD"},
+    "codegen/functions/trigonometric.py": {
+        *("_DIGITS", "_FIRST", "_RANGES_F32", "_STEP", "_STRAIGHT")
+    },
+    "codegen/functions/values.py": {"_SHIFTER"},
+    "codegen/instructions/intrinsics.py": {"_NARROW_BITS"},
+}
+"""Layouts of types, and where one formula follows another: results depend on these."""
+
+ROUTINES = {
+    "codegen/routines/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},
+    "codegen/routines/gemm_panels.py": {"_CHUNK"},
+    "codegen/routines/gemm_tiles.py": {"VECTORS"},
+    "codegen/routines/product_tiles.py": {"VECTORS"},
+    "codegen/routines/radix_sort.py": {"_FEW"},
+    "codegen/routines/tiles.py": {"SIDES"},
+}
+"""Sizes that the code of routines is written for, in vectors and cache lines of any machine."""
+
 LIMITS = {
+    "codegen/compiler/direct_compiler.py": {"_DEEPEST"},
+    "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
     "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
@@ -40,28 +89,44 @@ LIMITS = {
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
-    "passes/algebraic_simplifier.py": {"_MOST_STEPS"},
-    "passes/call_inliner.py": {"MOST_INSTRUCTIONS"},
-    "passes/constant_folding.py": {"LARGEST_RESULT", "LONGEST_WORK"},
-    "passes/cse.py": {"_LARGEST_CONSTANT"},
-    "passes/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},
-    "passes/known_sizes.py": {"LARGEST", "_LONGEST"},
-    "passes/lifting.py": {"LONGEST"},
-    "passes/rules_slices.py": {"MOST_PARTS"},
-    "passes/size_specialisation.py": {"MOST_INSTRUCTIONS", "MOST_REPETITIONS"},
-    "passes/transposed.py": {"_MAX_CHAIN"},
-    "passes/transpose_mover.py": {"_MOST_STEPS"},
+    "passes/simplify/algebraic_simplifier.py": {"_MOST_STEPS"},
+    "passes/simplify/call_inliner.py": {"MOST_INSTRUCTIONS"},
+    "passes/simplify/constant_folding.py": {"LARGEST_RESULT", "LONGEST_WORK"},
+    "passes/simplify/cse.py": {"_LARGEST_CONSTANT"},
+    "passes/scheduling/in_place_order.py": {"MAX_PEAK_GROWTH", "_SET_SIZE"},
+    "passes/dynamic_sizes/known_sizes.py": {"LARGEST", "_LONGEST"},
+    "passes/simplify/map_inliner.py": {"LONGEST"},
+    "passes/simplify/rules/slices.py": {"MOST_PARTS"},
+    "passes/dynamic_sizes/size_specialisation.py": {"MOST_INSTRUCTIONS", "MOST_REPETITIONS"},
+    "passes/canonicalize/transposed_operands.py": {"_MAX_CHAIN"},
+    "passes/canonicalize/transpose_mover.py": {"_MOST_STEPS"},
 }
 """Bounds on memory, and on the time and size of a compilation."""
 
 FACTS = {
+    "codegen/compiler/direct_values.py": {"_NEUTRAL"},
+    "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/loops/pieces.py": {"_LINE"},
+    "codegen/routines/assembly_tiles.py": {"_FACTORS"},
+    "codegen/routines/assembly_transforms.py": {"_LANES", "_NUMBERS", "_TOTALS"},
+    "codegen/routines/concatenation.py": {
+        *("BLOCK_ROWS", "COPIED_BYTES", "COUNT", "HEAD_WORDS", "ROWS", "ROW_BYTES"),
+        *("BEGIN", "BUFFER", "ENTRY_WORDS", "OFFSET", "SIZE", "STRIDE", "TARGET"),
+    },
+    "codegen/routines/exact_sums.py": {"SPATIAL"},
+    "codegen/routines/fourier_passes.py": {"RADICES"},
+    "codegen/routines/fourier_text.py": {"WIDTH"},
+    "codegen/routines/gemm_panels.py": {"SLACK", "_QUARTER"},
+    "codegen/routines/heaps.py": {"_BYTES"},
+    "codegen/routines/product_tiles.py": {"LEVELS", "_BYTES", "_ROWS_OF_A_POINTER"},
+    "codegen/routines/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
+    "codegen/routines/tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/exact_sums.py": {"_ALL"},
     "codegen/lower/fft_plan.py": {"_CALL", "_COST"},
-    "passes/collective_expander.py": {"ME"},
-    "passes/rules_reductions.py": {"_LARGEST_EXACT"},
-    "passes/selection.py": {"HIGHEST_LEVEL"},
-    "passes/window_loops.py": {"NOWHERE"},
+    "passes/expand/collective_expander.py": {"ME"},
+    "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
+    "passes/framework/selection.py": {"HIGHEST_LEVEL"},
+    "passes/scalar_loops/window_loops.py": {"NOWHERE"},
 }
 """Sizes, positions and counts of instructions that are no choices."""
 
@@ -109,7 +174,7 @@ def test_no_module_has_tuned_numbers_of_its_own() -> None:
         for path in (ROOT / package).rglob("*.py")
     }
     known: dict[str, set[str]] = {}
-    for group in (ORDERS_OF_SUMS, CANCELLATION, LIMITS, FACTS):
+    for group in (ORDERS_OF_SUMS, CANCELLATION, FORMULAS, ROUTINES, LIMITS, FACTS):
         for path, names in group.items():
             known[path] = known.get(path, set()) | names
     assert {path: names for path, names in found.items() if names} == known

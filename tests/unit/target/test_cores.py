@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.loops.chunks import calls_of, chunk_of
 from xla_server.codegen.lower.lowering import kernels_of

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.processors import HOST, TARGET, tuned
-from xla_contract.element_type import ElementType
-from xla_server.backends.compilation import compile_module, steps_of
+from xla_contract.types.element_type import ElementType
+from xla_server.backends.compiled.compilation import compile_module, steps_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.text.parser import parse_module
-from xla_server.passes.fixpoint import Fixpoint, Pass
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 

@@ -9,24 +9,39 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from xla_contract.client_settings import configured_for, overridden, require_known
+from xla_contract.client_settings import PREFIX, configured_for, overridden, require_known
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import is_local, normalized
+from xla_server.app.endings import ConfigurationError
+from xla_server.app.flags import flag, switch
 
-
-class CredentialsOptionError(Exception):
-    """Credentials cannot be used; the message is one line."""
+_FILE_HELP = {
+    "token_file": f"file with a bearer token, else {PREFIX}TOKEN",
+    "ca_file": "PEM certificates to trust",
+    "cert_file": "PEM certificate of this client",
+    "key_file": "PEM key of cert-file",
+    "fingerprint": "sha256:HEX of the server's certificate, as its log has it",
+}
+_SWITCH_HELP = {
+    "tls": "speak TLS with the system's authorities",
+    "insecure": "send a token to another machine without TLS",
+}
+CREDENTIAL_FLAGS = (
+    *(flag(name, str, f"{text}; or {PREFIX}{name.upper()}") for name, text in _FILE_HELP.items()),
+    *(switch(name, f"{text}; or {PREFIX}{name.upper()}=1") for name, text in _SWITCH_HELP.items()),
+)
+"""Flags of commands that call a server."""
 
 
 def checked_target(target: str) -> str:
     """Return a target as grpc takes it, with the default port where it names none.
 
-    Raises CredentialsOptionError for what is no target.
+    Raises ConfigurationError for what is no target.
     """
     try:
         return normalized(target)
     except InvalidArgumentError as error:
-        raise CredentialsOptionError(error.message) from None
+        raise ConfigurationError(error.message) from None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,23 +72,23 @@ def credentials_for(
         flags: Values by name; those that are None or False come from elsewhere.
         environment: The variables of the process.
 
-    Raises CredentialsOptionError for what cannot be read, and for a token that would go to another
+    Raises ConfigurationError for what cannot be read, and for a token that would go to another
     machine in plaintext.
     """
     try:
         require_known(environment)
         configured = configured_for(target, environment)
     except InvalidArgumentError as error:
-        raise CredentialsOptionError(error.message) from None
+        raise ConfigurationError(error.message) from None
     given = {name: value for name, value in flags.items() if value}
     values = {name: value for name, value in overridden(configured, given).items() if value}
     path = values.pop("token_file", None)
     token = values.pop("token", "") or _token_in(path)
     found = ClientCredentials(token=token, **values)
     if bool(found.cert_file) != bool(found.key_file):
-        raise CredentialsOptionError("cert-file must come with key-file, got one of them alone")
+        raise ConfigurationError("cert-file must come with key-file, got one of them alone")
     if found.token and not (found.speaks_tls or found.insecure or is_local(target)):
-        raise CredentialsOptionError(
+        raise ConfigurationError(
             f"a token must not go to another machine in plaintext, got {target} without TLS: give "
             "--ca-file, --fingerprint or --tls, or --insecure"
         )
@@ -86,4 +101,4 @@ def _token_in(path: str | None) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise CredentialsOptionError(f"{path}: a token cannot be read: {error}") from None
+        raise ConfigurationError(f"{path}: a token cannot be read: {error}") from None

@@ -23,7 +23,8 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.app.calling.credentials import ClientCredentials, CredentialsOptionError
+from xla_server.app.calling.credentials import ClientCredentials
+from xla_server.app.endings import ConfigurationError
 
 _ANY_SIZE: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", -1),
@@ -43,10 +44,10 @@ class Remote:
 
         Args:
             target: HOST:PORT or unix:PATH.
-            credentials: Who calls, and how.
+            credentials: The caller's token, certificates and options of TLS.
             timeout: Seconds until DeadlineExceededError, for each call; None for no deadline.
 
-        Raises CredentialsOptionError for files that cannot be read, and UnavailableError where the
+        Raises ConfigurationError for files that cannot be read, and UnavailableError where the
         server has another certificate than the one pinned.
         """
         self._target = target
@@ -157,4 +158,4 @@ def _bytes_of(path: str) -> bytes | None:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise CredentialsOptionError(f"{path}: {error.strerror}") from None
+        raise ConfigurationError(f"{path}: {error.strerror}") from None

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.literal import Literal
-from xla_contract.shape import ProgramShape, Shape
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.app.trial import drawn
 
 

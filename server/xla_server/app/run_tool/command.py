@@ -1,12 +1,13 @@
 """The console command xla-run: a program from a file, on numpy's files."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from xla_server.app.calling import options as calling
-from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, fail, one_line
+from xla_server.app.calling.credentials import CREDENTIAL_FLAGS
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ending, fail
+from xla_server.app.flags import with_flags
 from xla_server.app.platform_names import DEFAULT, REFERENCE, Platform
 
 PROGRAM = "xla-run"
@@ -17,6 +18,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 
 @app.command()
+@with_flags(CREDENTIAL_FLAGS)
 def run(
     module: Annotated[
         Path,
@@ -65,49 +67,27 @@ def run(
     is_timed: Annotated[
         bool, typer.Option("--time", help="run it twice and say what it took")
     ] = False,
-    token_file: calling.TokenFile = None,
-    ca_file: calling.CaFile = None,
-    cert_file: calling.CertFile = None,
-    key_file: calling.KeyFile = None,
-    fingerprint: calling.Fingerprint = None,
-    tls: calling.UseTls = False,
-    insecure: calling.Insecure = False,
+    **credentials: Any,
 ) -> None:
     """Run a program once, here or on a server.
 
     Exits 2 for options, programs and files that are wrong, 1 where the program or the server
     fails, else 0.
     """
-    given = locals()
     if platform not in _PLATFORMS:
         fail(f"--platform must be {' or '.join(_PLATFORMS)}, got {platform}", EXIT_USAGE, PROGRAM)
     if compare is not None and compare not in _REFERENCES:
         fail(f"--compare must be {' or '.join(_REFERENCES)}, got {compare}", EXIT_USAGE, PROGRAM)
     # Loading the evaluator takes a while; help and wrong options do not wait for it.
-    from xla_contract.errors import XlaError
     from xla_server.app.run_tool.program import Wanted, read_program, run_program
 
-    flags = calling.credential_flags(given)
-    try:
-        wanted = Wanted(target, flags, platform, compare, is_timed, outputs or [])
-        program, arguments = read_program(module, inputs or [], outputs or [], random)
-    except XlaError as error:
-        fail(one_line(error), EXIT_USAGE, PROGRAM)
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}", EXIT_USAGE, PROGRAM)
-    from xla_server.app.calling.credentials import CredentialsOptionError
-    from xla_server.app.config import ConfigurationError
-
+    with ending(PROGRAM, failed=EXIT_USAGE):
+        wanted = Wanted(target, credentials, platform, compare, is_timed, outputs or [])
+        loaded, arguments = read_program(module, inputs or [], outputs or [], random)
     agrees = True
-    try:
-        for line, fits in run_program(program, arguments, wanted):
+    with ending(PROGRAM):
+        for line, fits in run_program(loaded, arguments, wanted):
             typer.echo(line)
             agrees = agrees and fits
-    except (ConfigurationError, CredentialsOptionError) as error:
-        fail(str(error), EXIT_USAGE, PROGRAM)
-    except XlaError as error:
-        fail(one_line(error), EXIT_FAILED, PROGRAM)
-    except OSError as error:
-        fail(f"{error.filename}: {error.strerror}", EXIT_USAGE, PROGRAM)
     if not agrees:
         raise typer.Exit(EXIT_FAILED)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 
 
 def compared(ours: Sequence[Any], theirs: Sequence[Any], name: str) -> Iterator[tuple[str, bool]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.literal import Literal
+from xla_contract.types.literal import Literal
 from xla_server.app.calling.credentials import checked_target, credentials_for
 from xla_server.app.calling.remote import Remote
 from xla_server.app.config import load_settings
@@ -21,7 +21,7 @@ from xla_server.app.run_tool.array_files import (
 )
 from xla_server.app.run_tool.comparison import compared
 from xla_server.app.run_tool.runners import Outcome, run_on_backend, run_on_jax, run_on_server
-from xla_server.backends.backend import Backend
+from xla_server.backends.platform import Backend
 from xla_server.ir.module import HloModule
 
 _PRINTED_ELEMENTS = 100
@@ -58,8 +58,8 @@ def run_program(
 ) -> Iterator[tuple[str, bool]]:
     """Run a program; gives lines to print, and False with those of results that do not fit.
 
-    Raises XlaError where the program or the server fails, CredentialsOptionError and
-    ConfigurationError for options, OSError for outputs.
+    Raises XlaError where the program or the server fails, ConfigurationError for
+    options, OSError for outputs.
     """
     outcome = _run(module, arguments, wanted)
     if wanted.is_timed:

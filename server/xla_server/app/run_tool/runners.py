@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.literal import Literal
-from xla_contract.literal_proto import literal_from_proto, literal_to_proto
-from xla_contract.shape_proto import shape_to_proto
 from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.app.calling.remote import Remote
-from xla_server.backends.backend import Backend
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_server.backends.platform import Backend
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloModule
 

@@ -28,7 +28,6 @@ from xla_server.codegen.compiler.direct_values import (
     Typed,
     UnsupportedError,
     constant,
-    joined,
     parts,
     truth,
     widened,
@@ -337,11 +336,6 @@ class _Function(Expressions):
         if len(values) == 1:
             return values[0][1]
         _, (kind, _) = values[0]
-        if isinstance(kind, types.BaseTuple):
-            rows = [(block, parts(value)) for block, value in values]
-            return joined(
-                [self._merged([(block, row[n]) for block, row in rows]) for n in range(len(kind))]
-            )
         if kind not in FORMS:
             raise UnsupportedError(f"a choice of {kind}")
         phi = self._builder.phi(FORMS[kind])

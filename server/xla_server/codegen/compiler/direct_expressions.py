@@ -20,15 +20,11 @@ from xla_server.codegen.compiler.direct_values import (
     constant,
     is_known,
     joined,
-    parts,
     truth,
     whole,
     widened,
 )
-from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.instruction import Instruction
-
-_CONSTANTS = frozenset(CONSTANTS.values())
 
 
 class Expressions(Blocks, abc.ABC):
@@ -77,11 +73,6 @@ class Expressions(Blocks, abc.ABC):
                 return self._chosen(test, body, orelse)
             case ast.Tuple(elts=elements):
                 return joined([self._value(element) for element in elements])
-            case ast.Subscript(value=value, slice=ast.Constant(value=int() as number)):
-                found = parts(self._value(value))
-                if not 0 <= number < len(found):
-                    raise UnsupportedError("an element that is not there")
-                return found[number]
         raise UnsupportedError(type(expression).__name__)
 
     def _binary(self, operator: ast.operator, left: Typed, right: Typed) -> Typed:
@@ -135,8 +126,6 @@ class Expressions(Blocks, abc.ABC):
             return self._instruct(called, given)
         if called in BUILT_IN:
             return BUILT_IN[called](self._builder, *given)
-        if called in _CONSTANTS and all(map(is_known, given)):
-            return constant(called(*(code.constant for _, code in given)))
         return self._expanded(called, given)
 
     def _built_in(self, name: str) -> Any:

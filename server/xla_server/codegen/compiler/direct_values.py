@@ -52,20 +52,15 @@ _OPERATORS = {
     ast.Add: "add",
     ast.Sub: "sub",
     ast.Mult: "mul",
-    ast.BitAnd: "and_",
     ast.BitOr: "or_",
-    ast.BitXor: "xor",
 }
 _FOLDED_NUMBERS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
-    "and_": operator.and_,
     "or_": operator.or_,
-    "xor": operator.xor,
 }
-_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "and_": -1, "or_": 0, "xor": 0}
-_BITWISE = (ast.BitAnd, ast.BitOr, ast.BitXor)
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "or_": 0}
 
 
 class UnsupportedError(Exception):
@@ -163,10 +158,7 @@ def widened(builder: Any, value: Typed) -> Typed:
 
 
 def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed:
-    """Python's operator on whole numbers, or on bits."""
-    if isinstance(sign, _BITWISE) and left[0] == right[0] == types.boolean:
-        method = _OPERATORS[type(sign)]
-        return types.boolean, getattr(builder, method)(left[1], right[1])
+    """Python's operator on whole numbers."""
     if not any(kind in (types.boolean,) or kind.signed for kind, _ in _whole_numbers(left, right)):
         raise UnsupportedError("numbers without sign stay so")
     (_, x), (_, y) = widened(builder, left), widened(builder, right)
@@ -174,15 +166,13 @@ def binary(builder: Any, sign: ast.operator, left: Typed, right: Typed) -> Typed
     if method:
         known = _folded(method, x, y)
         return types.int64, getattr(builder, method)(x, y) if known is None else known
-    if not isinstance(sign, ast.FloorDiv | ast.Mod):
+    if not isinstance(sign, ast.FloorDiv):
         raise UnsupportedError(f"the operator {type(sign).__name__}")
     if not isinstance(y, ir.Constant) or y.constant <= 0:
         raise UnsupportedError("division by a number that may be zero")
     quotient = builder.sdiv(x, y)
     rest = builder.sub(x, builder.mul(quotient, y))
     below = builder.icmp_signed("<", rest, ir.Constant(WORD, 0))
-    if isinstance(sign, ast.Mod):
-        return types.int64, builder.select(below, builder.add(rest, y), rest)
     return types.int64, builder.select(below, builder.sub(quotient, ir.Constant(WORD, 1)), quotient)
 
 
@@ -230,18 +220,9 @@ def _extreme(relation: str) -> Callable[..., Typed]:
     return extreme
 
 
-def _int(builder: Any, value: Typed) -> Typed:
-    return widened(builder, value)
-
-
-def _bool(builder: Any, value: Typed) -> Typed:
-    return types.boolean, truth(builder, value)
-
-
 BUILT_IN: dict[Any, Callable[..., Typed]] = {
     max: _extreme(">"),
     min: _extreme("<"),
-    int: _int,
-    bool: _bool,
+    int: widened,
 }
 """Python's own functions that texts may call."""

@@ -22,6 +22,7 @@ from numba.core.compiler_lock import global_compiler_lock
 import xla_server
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.target.machine import Machine
+from xla_server.target.tuning import tuning_of
 
 PARTS = ("codegen", "runtime", "target")
 """The packages whose text decides what a kernel's text means."""
@@ -83,32 +84,31 @@ def object_of_module(written: Any, machine: Machine, effort: Effort = Effort.OPT
 
 def _object_code(module: Any, machine: Machine, effort: Effort = Effort.OPTIMISED) -> bytes:
     generator = _shared_machine(machine, effort)
-    if effort is Effort.OPTIMISED:
-        _optimise(module, generator)
-    elif effort is Effort.PLAIN:
-        _simplify(module, generator)
+    run_passes(module, machine, effort, generator)
     code: bytes = generator.emit_object(module)
     return code
 
 
-def _optimise(module: Any, generator: Any) -> None:
-    options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
+def run_passes(module: Any, machine: Machine, effort: Effort, generator: Any) -> None:
+    """Run the passes of an effort on a module; loops are unrolled where they request it."""
+    if effort not in (Effort.OPTIMISED, Effort.PLAIN):
+        return
+    level = tuning_of(machine).llvm_passes.speed_level
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
     options.loop_vectorization = bool(config.LOOP_VECTORIZE)
     options.slp_vectorization = bool(config.SLP_VECTORIZE)
     options.loop_unrolling = False
     builder = llvm.create_pass_builder(generator, options)
-    _run(builder.getModulePassManager(), module, builder)
-
-
-def _simplify(module: Any, generator: Any) -> None:
-    """A tenth of the work of all that `_optimise` does."""
+    if effort is Effort.OPTIMISED:
+        _run(builder.getModulePassManager(), module, builder)
+        return
+    # A tenth of the work.
     steps = llvm.create_new_module_pass_manager()
     steps.add_sroa_pass()
     steps.add_instruction_combine_pass()
     steps.add_simplify_cfg_pass()
     steps.add_loop_rotate_pass()
-    options = llvm.create_pipeline_tuning_options(speed_level=_SPEED_LEVEL)
-    _run(steps, module, llvm.create_pass_builder(generator, options))
+    _run(steps, module, builder)
 
 
 def _run(steps: Any, module: Any, builder: Any) -> None:
@@ -118,11 +118,6 @@ def _run(steps: Any, module: Any, builder: Any) -> None:
     finally:
         llvm.newpassmanagers.NewPassManager._dispose(steps)
         steps.detach()
-
-
-_SPEED_LEVEL = 3
-"""LLVM's -O level. -O2 does not unswitch loops: the bounds tests of windows stay inside, which
-left a tenth of the speed. Loops are unrolled where they request it (`emit/loop_metadata`)."""
 
 
 @functools.cache

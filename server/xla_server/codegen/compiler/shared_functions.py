@@ -17,6 +17,7 @@ from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.target.machine import Machine
 
 Write = Callable[[Any, Machine], None]
@@ -29,7 +30,7 @@ _LOCK = threading.Lock()
 
 
 class SharedFunction(Instruction):
-    """A function of `argument_count` int64; what it returns is an int64, or nothing.
+    """The function of a routine, over int64; what it returns is an int64, or nothing.
 
     `write` gives it its code. One that `is_for_elements` is called for many at once where LLVM
     makes vectors of a loop.
@@ -39,29 +40,27 @@ class SharedFunction(Instruction):
 
     def __init__(
         self,
-        name: str,
-        argument_count: int,
+        routine: Routine,
         write: Write,
         effort: Effort = Effort.WRITTEN,
-        *,
-        returns: bool = False,
     ) -> None:
-        self.symbol = f"{_PREFIX}{name}"
+        self.symbol = f"{_PREFIX}{routine.name}"
         self._write = write
         self._effort = effort
         self._objects: dict[Machine, bytes] = {}
-        result = _WORD if returns else ir.VoidType()
-        self._form = ir.FunctionType(result, [_WORD] * argument_count)
-        kind = types.int64 if returns else types.void
+        count = len(routine.parameters)
+        result = _WORD if routine.results else ir.VoidType()
+        self._form = ir.FunctionType(result, [_WORD] * count)
+        kind = types.int64 if routine.results else types.void
 
         def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
             called = b.call(self._declared(b.module), args)
-            return called if returns else context.get_dummy_value()
+            return called if routine.results else context.get_dummy_value()
 
         def define(typing_context, *operands):  # type: ignore[no-untyped-def]
-            return kind(*[types.int64] * argument_count), generate
+            return kind(*[types.int64] * count), generate
 
-        define.__name__ = name
+        define.__name__ = routine.name
         super().__init__(define)
 
     def _declared(self, module: Any) -> Any:
@@ -100,15 +99,9 @@ class TextFunction(SharedFunction):
     """A shared function whose code is LLVM's text: text(symbol) is a module's."""
 
     def __init__(
-        self,
-        name: str,
-        argument_count: int,
-        text: Callable[[str], str],
-        effort: Effort = Effort.WRITTEN,
-        *,
-        returns: bool = False,
+        self, routine: Routine, text: Callable[[str], str], effort: Effort = Effort.WRITTEN
     ) -> None:
-        super().__init__(name, argument_count, lambda *_: None, effort, returns=returns)
+        super().__init__(routine, lambda *_: None, effort)
         self._text = text
 
     def _module(self, machine: Machine) -> Any:

@@ -165,7 +165,7 @@ class _Emitter(Blocks):
                 is_stopped = self._builder.icmp_signed("!=", stopped, ir.Constant(WORD, 0))
                 self._choose(is_stopped, lambda: self._go_to(self._end))
             case Call(routine=routine, operands=operands, results=results):
-                found = self._apply(routine, *map(self._value, operands))
+                found = self._apply(routine.name, *map(self._value, operands))
                 bound = parts(found) if len(results) > 1 else [found][: len(results)]
                 for value, result in zip(results, bound, strict=True):
                     self._values[value] = self._of_type(result, value)

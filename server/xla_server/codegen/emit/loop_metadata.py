@@ -1,9 +1,4 @@
-"""LLVM's metadata of loops: requests to unroll a loop, or to vectorise a short one.
-
-LLVM by itself does not vectorise loops of fewer than 16 iterations, such as those over the rows of
-f32[1000,15], and runs the iterations that do not fill a vector one by one: of 15 elements, with
-vectors of 16, all of them.
-"""
+"""LLVM's metadata of loops: requests to unroll a loop, or to vectorise a short one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +9,7 @@ from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.vectors import is_of_stores
 from xla_server.target.machine import Machine
-
-_VECTOR = 16
-"""Elements of 32 bits in a vector of 64 bytes, the widest there are."""
-
-_MOST_ITERATIONS = 64
-"""Iterations of a loop beyond which the last ones are a small part of it."""
+from xla_server.target.tuning import tuning_of
 
 VECTORISED = "llvm.loop.vectorize.enable"
 MASKED = "llvm.loop.vectorize.predicate.enable"
@@ -33,14 +23,16 @@ def vector_request(loop: For, machine: Machine) -> str | None:
     The loop has a constant and small number of iterations, stores values, and has no iteration
     that reads what the one before has computed.
     """
-    iterations = constant_iterations(loop)
-    if iterations is None or iterations >= _MOST_ITERATIONS or not iterations % _VECTOR:
+    iterations, short = constant_iterations(loop), tuning_of(machine).short_loops
+    if iterations is None or iterations >= short.max_iterations:
+        return None
+    if not iterations % short.vector_elements:
         return None
     if not is_of_stores(loop):
         return None
     if machine.has_masks:
         return MASKED
-    return VECTORISED if iterations < _VECTOR else None
+    return VECTORISED if iterations < short.vector_elements else None
 
 
 def request_vectors(back: Any, request: str) -> None:

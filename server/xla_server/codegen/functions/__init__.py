@@ -1,4 +1,4 @@
-"""Elementary functions of our own for kernels, one file per family; bounds.py has their errors."""
+"""Elementary functions of our own for kernels, one file per family."""
 
 from xla_server.codegen.functions.table import FUNCTIONS
 

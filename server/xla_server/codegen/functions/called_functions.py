@@ -17,7 +17,7 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.elementwise import COST
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
-from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.ops.elementwise_table import CostClass
 
 LANES: Mapping[str, Sequence[int]] = MappingProxyType({"f32": (4, 8, 16), "f64": (2, 4, 8)})
@@ -32,7 +32,7 @@ class _Variant(SharedFunction):
 
     def __init__(self, function: ElementaryFunction, lanes: int) -> None:
         name = f"{function.__name__}_of_{lanes}"
-        super().__init__(name, 0, lambda code, _: function.write(code), Effort.WRITTEN)
+        super().__init__(Routine(name, ()), lambda code, _: function.write(code))
         self._form = function.form(lanes)
 
     def declare(self, module: Any, attributes: str = _PURE) -> Any:

@@ -5,7 +5,7 @@ few ulp of the larger part, or of 1 if both are smaller.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -32,7 +32,6 @@ from xla_server.codegen.functions.values import Value, select, with_sign
 _HUGE = 2.0**1000
 """Sums and sizes of smaller numbers are finite."""
 
-
 _SMALL = 2.0**-6
 """Parts of numbers whose arc sine is the sum of a few terms."""
 
@@ -47,6 +46,14 @@ def _undefined(where: Value, z: Complex) -> Complex:
 
 def _one(z: Complex) -> Complex:
     return Complex(z.real.constant(1), z.real.constant(0))
+
+
+_ProductSum = Callable[[Value, Value, Value], Value]
+"""Function from x, y and z to x * y + z."""
+
+
+def _rounded_twice(x: Value, y: Value, z: Value) -> Value:
+    return x * y + z
 
 
 def divide(x: Complex, y: Complex) -> Complex:
@@ -65,14 +72,14 @@ def divide(x: Complex, y: Complex) -> Complex:
     return choose(too_small, _in_direction(0, x, _ends(y)), quotient)
 
 
-def _divided(x: Complex, y: Complex) -> Complex:
+def _divided(x: Complex, y: Complex, product_sum: _ProductSum = _rounded_twice) -> Complex:
     """Smith's quotient: by the larger part of y first, so that no square is taken."""
     turned = ~(abs(y.real) >= abs(y.imag))
     c, d = select(turned, y.imag, y.real), select(turned, y.real, y.imag)
     a, b = select(turned, x.imag, x.real), select(turned, x.real, x.imag)
     ratio = d / c
-    below = c + d * ratio
-    first, second = (a + b * ratio) / below, (b - a * ratio) / below
+    below = product_sum(d, ratio, c)
+    first, second = product_sum(b, ratio, a) / below, product_sum(-a, ratio, b) / below
     return Complex(first, select(turned, -second, second))
 
 
@@ -197,28 +204,9 @@ def logistic(z: Complex) -> Complex:
         select(near, real.fma(half * 2, half, cosine * growth), below.real),
         select(near, across, below.imag),
     )
-    whole = choose(negative, _quotient(falling, below), _reciprocal(below))
-    return choose(
-        exponent.imag.equals(0) | below.is_nan(),
-        _divided(choose(negative, falling, _one(z)), below),
-        whole,
-    )
-
-
-def _quotient(x: Complex, y: Complex) -> Complex:
-    """x / y of ordinary numbers: Smith's quotient, each of its sums rounded once."""
-    turned = ~(abs(y.real) >= abs(y.imag))
-    c, d = select(turned, y.imag, y.real), select(turned, y.real, y.imag)
-    a, b = select(turned, x.imag, x.real), select(turned, x.real, x.imag)
-    ratio = d / c
-    below = real.fma(d, ratio, c)
-    first, second = real.fma(b, ratio, a) / below, real.fma(-a, ratio, b) / below
-    return Complex(first, select(turned, -second, second))
-
-
-def _reciprocal(z: Complex) -> Complex:
-    """1 / z of a number whose square is finite, as the quotient has it."""
-    return _quotient(_one(z), z)
+    above = choose(negative, falling, _one(z))
+    is_plain = exponent.imag.equals(0) | below.is_nan()
+    return choose(is_plain, _divided(above, below), _divided(above, below, real.fma))
 
 
 def sin(z: Complex) -> Complex:

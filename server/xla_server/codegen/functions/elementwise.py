@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ops.elementwise_table import ROWS, KernelForm
 
 
@@ -30,18 +30,3 @@ def widens_to_c128(opcode: Opcode, element_type: ElementType) -> bool:
 
 COST: Mapping[str, int] = MappingProxyType({row.kernel: int(row.cost) for row in ROWS.values()})
 """How long a kernel function takes, in additions, by its name without the type."""
-
-ULP_BOUND: Mapping[tuple[str, str], float] = MappingProxyType(
-    {
-        (row.kernel, name): bound
-        for row in ROWS.values()
-        if row.ulps is not None
-        for name, bound in zip(("f32", "f64"), row.ulps, strict=True)
-    }
-)
-"""Bounds of errors in ULP of the exact result, by function and type.
-
-Tests measure them: F32 functions of one operand at every F32 with CONFORMANCE=full, the others at
-samples of all exponents. The exact logistic is XLA's definition, 1 / (1 + e^-x): zero where e^-x
-is infinite.
-"""

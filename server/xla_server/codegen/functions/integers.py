@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.conversions import storage_of
 from xla_server.codegen.functions.words import Word, function
 from xla_server.codegen.instructions.intrinsics import call

@@ -148,8 +148,8 @@ def _widened_bf16(code: Word) -> Word:
 def _narrowed_bf16(value: Word) -> Word:
     bits = value.as_bits()
     rounded = bits + ((bits >> 16) & 1) + 0x7FFF
-    is_nan = (bits & (_SIGN - 1)).unsigned(">", _INFINITY)
-    return (is_nan.choose((bits & _SIGN) | _NAN, rounded) >> 16).resized(I16)
+    is_number = value.ordered("==", value)
+    return (is_number.choose(rounded, (bits & _SIGN) | _NAN) >> 16).resized(I16)
 
 
 def _widened_scale(code: Word) -> Word:

@@ -1,9 +1,8 @@
 """Scalar code that writes itself: Python over `Value` becomes LLVM instructions.
 
 An elementary function is a Python function over Values. It runs once for a process, where
-each operation adds one instruction; kernels see one intrinsic. So numba types one call instead of
-forty, which is most of what compiling a function costs, nothing promotes f32 to f64, and there is
-no branch to stop the vectoriser.
+each operation adds one instruction; kernels see one instruction. Nothing promotes f32 to f64, and
+there is no branch to stop the vectoriser.
 """
 
 import dataclasses

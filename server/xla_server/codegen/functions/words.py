@@ -1,8 +1,4 @@
-"""LLVM values with operators, so that functions of bits read as formulas.
-
-Functions written like this are instructions to numba: nothing is inferred for them, which is most
-of what compiling a small function costs.
-"""
+"""LLVM values with operators, so that functions of bits read as formulas."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -141,10 +137,7 @@ Formula: TypeAlias = Callable[..., Word]
 
 
 def function(operands: Sequence[str], result: str, formula: Formula) -> Any:
-    """A function of kernels from operands to a result of these computed types, by a formula.
-
-    An operand of another type, a number in a kernel's text say, is refused by numba.
-    """
+    """Return a function of kernels from operands to a result of these types, by a formula."""
     signature = COMPUTED[result](*[COMPUTED[name] for name in operands])
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:

@@ -112,7 +112,7 @@ def room(typing_context, value):  # type: ignore[no-untyped-def]
         builder.store(args[0], pointer)
         return builder.ptrtoint(pointer, ir.IntType(64))
 
-    return types.int64(types.unliteral(value)), generate
+    return types.int64(value), generate
 
 
 def _keep_to_calling_threads() -> None:

@@ -1,8 +1,7 @@
-"""The instructions kernels are written in: LLVM's own, under names that numba can call.
+"""The instructions kernels are written in: LLVM's own. Every operand keeps its type.
 
-Every operand keeps its type: numba's operators would widen small integers to 64 bits and check
-for negative indices, and both would stop the vectoriser. Semantics are XLA's CPU backend's:
-integers wrap, x / 0 is all ones, x % 0 is x, shifts past the width shift everything out.
+Semantics are XLA's CPU backend's: integers wrap, x / 0 is all ones, x % 0 is x, shifts past the
+width shift everything out.
 """
 
 import functools
@@ -27,11 +26,10 @@ def _same(count: int, build: Build, result: Any = None) -> Any:
     def define(_: Any, *operands: Any) -> Any:
         if len(operands) != count:
             raise TypeError(f"an instruction must have {count} operands, got {len(operands)}")
-        plain = [types.unliteral(operand) for operand in operands]
-        signature = (result or plain[0])(*plain)
+        signature = (result or operands[0])(*operands)
 
         def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
-            return build(builder, args, plain[0])
+            return build(builder, args, operands[0])
 
         return signature, generate
 
@@ -268,7 +266,6 @@ def select(typing_context, predicate, on_true, on_false):  # type: ignore[no-unt
     def generate(context: Any, builder: Builder, signature: Any, args: Values) -> Any:
         return builder.select(*args)
 
-    on_true = types.unliteral(on_true)
     return on_true(types.boolean, on_true, on_true), generate
 
 

@@ -5,7 +5,7 @@ They count columns first: what is row-major here is transposed to them.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,47 +16,101 @@ from xla_server.codegen.instructions.blas import (
     routine,
     routine_address,
 )
-from xla_server.custom_calls.lapack import asked
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit
+from xla_server.custom_calls.linear_algebra.lapack import asked
 
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 """The first letter of the routines of each type."""
 
-_FOR_ALL = (
-    *("geev", "gees", "gehrd", "geqp3", "geqrf", "gesdd", "gesvd", "getrf", "gtsv", "potrf"),
-    "trsm",
+_SIDES = ("side", "uplo", "transa", "diag", "m", "n", "alpha", "trans", "k", "nrhs")
+_JOBS = ("jobu", "jobvl", "jobvr", "jobvs", "jobvt", "jobz", "sort", "select", "ilo", "ihi")
+_OF_ARRAYS = (
+    *("lda", "ldb", "ldc", "ldu", "ldvl", "ldvr", "ldvs", "ldvt"),
+    *("liwork", "lrwork", "lwork"),
 )
-_FOR_REALS = ("orgqr", "ormqr", "syevd", "sytrd")
-_FOR_COMPLEX = ("heevd", "hetrd", "ungqr", "unmqr")
+_NUMBERS = frozenset((*_SIDES, *_JOBS, *_OF_ARRAYS))
+_FACTORS, _WORK = ("m", "n", "a", "lda"), ("work", "lwork")
+_SINGULAR = (*_FACTORS, "s", "u", "ldu", "vt", "ldvt", *_WORK)
 
-LAPACK: dict[str, Any] = {
-    "room_i32": room_i32,
-    **{
-        name: routine(name)
-        for computed, letter in LETTER.items()
-        for family in (_FOR_ALL, _FOR_COMPLEX if computed[0] == "c" else _FOR_REALS)
-        for name in (letter + rest for rest in family)
-    },
+
+def _families(*, is_complex: bool) -> Mapping[str, tuple[str, ...]]:
+    """The names that LAPACK gives the parameters of routines, by their names without the letter."""
+    unitary, symmetric = ("un", "he") if is_complex else ("or", "sy")
+    values, reals = (("w",), ("rwork",)) if is_complex else (("wr", "wi"), ())
+    sizes = ("rwork", "lrwork") if is_complex else ()
+    return {
+        "geev": (
+            *("jobvl", "jobvr", "n", "a", "lda", *values, "vl", "ldvl", "vr", "ldvr"),
+            *(*_WORK, *reals, "info"),
+        ),
+        "gees": (
+            *("jobvs", "sort", "select", "n", "a", "lda", "sdim", *values, "vs", "ldvs"),
+            *(*_WORK, *reals, "bwork", "info"),
+        ),
+        "gehrd": ("n", "ilo", "ihi", "a", "lda", "tau", *_WORK, "info"),
+        "geqp3": (*_FACTORS, "jpvt", "tau", *_WORK, *reals, "info"),
+        "geqrf": (*_FACTORS, "tau", *_WORK, "info"),
+        "gesdd": ("jobz", *_SINGULAR, *reals, "iwork", "info"),
+        "gesvd": ("jobu", "jobvt", *_SINGULAR, *reals, "info"),
+        "getrf": (*_FACTORS, "ipiv", "info"),
+        "gtsv": ("n", "nrhs", "dl", "d", "du", "b", "ldb", "info"),
+        "potrf": ("uplo", "n", "a", "lda", "info"),
+        "trsm": ("side", "uplo", "transa", "diag", "m", "n", "alpha", "a", "lda", "b", "ldb"),
+        f"{unitary}gqr": ("m", "n", "k", "a", "lda", "tau", *_WORK, "info"),
+        f"{unitary}mqr": (
+            *("side", "trans", "m", "n", "k", "a", "lda", "tau", "c", "ldc", *_WORK, "info"),
+        ),
+        f"{symmetric}evd": (
+            *("jobz", "uplo", "n", "a", "lda", "w", *_WORK, *sizes, "iwork", "liwork", "info"),
+        ),
+        f"{symmetric}trd": ("uplo", "n", "a", "lda", "d", "e", "tau", *_WORK, "info"),
+    }
+
+
+_READ = {("trsm", "a"), ("gqr", "tau"), ("mqr", "a"), ("mqr", "tau")}
+"""Arrays that routines do not write, by the end of the routine's name."""
+
+
+def _routine(name: str, names: Sequence[str]) -> Routine:
+    """Return a routine, whose parameters are all addresses."""
+    given = [
+        Parameter(
+            each,
+            Unit.READ
+            if each in _NUMBERS or (name[-3:], each) in _READ or (name[-4:], each) in _READ
+            else Unit.UPDATE,
+        )
+        for each in names
+    ]
+    return Routine(name, tuple(given))
+
+
+ROUTINES: Mapping[str, Routine] = {
+    letter + family: _routine(letter + family, names)
+    for computed, letter in LETTER.items()
+    for family, names in _families(is_complex=computed[0] == "c").items()
 }
-"""Every routine by LAPACK's name, which kernels use, and the slots of its numbers."""
+"""Every routine by LAPACK's name."""
+
+LAPACK: dict[str, Any] = {"room_i32": room_i32, **{name: routine(name) for name in ROUTINES}}
+"""The functions of routines by their names in kernels, and the slots of their numbers."""
 
 
-def workspace(name: str, arguments: Sequence[int | np.dtype[Any] | None]) -> list[int]:
-    """How many elements each working array of a routine needs, by asking it.
+def workspace(name: str, given: Mapping[str, int | np.dtype[Any]]) -> dict[str, int]:
+    """Return how many elements each working array of a routine needs, by asking it.
 
-    `arguments` are numbers and options, None for an array, and for a working array its type, after
-    which comes the argument with its size.
+    `given` are the numbers and options, and for each working array whose size is a parameter its
+    type, by the names of parameters.
     """
-    sizes = list[Any]()
-    given = list[Any]()
-    for argument in arguments:
-        if isinstance(argument, np.dtype):
-            sizes.append(np.zeros(1, argument))
-            given += [sizes[-1], np.array([-1], np.int32)]
-        else:
-            given.append(np.array([argument or 0, 0, 0, 0], np.int32))
-    if not sizes:
-        return []
-    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(given))
+    dtypes = {name: each for name, each in given.items() if isinstance(each, np.dtype)}
+    if not dtypes:
+        return {}
+    arrays = {name: np.zeros(1, dtype) for name, dtype in dtypes.items()}
+    arrays |= {f"l{name}": np.array([-1], np.int32) for name in dtypes}
+    for parameter in ROUTINES[name].names:
+        if parameter not in arrays:
+            arrays[parameter] = np.array([given.get(parameter, 0), 0, 0, 0], np.int32)
+    signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))
     ask = signature(routine_address(cython_lapack, name))
-    ask(*(array.ctypes.data for array in given))
-    return [asked((size[0], 0))[0] for size in sizes]
+    ask(*(arrays[parameter].ctypes.data for parameter in ROUTINES[name].names))
+    return {array: asked((arrays[array][0], 0))[0] for array in dtypes}

@@ -11,8 +11,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instructions.instruction import instruction
-from xla_server.evaluator.run_word import FUTEX, FUTEX_WAIT, STOP, WAIT
+from xla_server.codegen.instructions.instruction import instruction, instruction_of
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.execution.cancellation_flag import FUTEX, FUTEX_WAIT, STOP, WAIT
 
 COMPUTED: dict[str, Any] = {
     "b1": types.boolean,
@@ -81,45 +82,39 @@ def _part(builder: Any, pointer: Any, number: int) -> Any:
     return builder.gep(pointer, [zero, ir.Constant(ir.IntType(32), number)])
 
 
-def _load(name: str, scope: str = "operands", *others: str) -> Any:
+def _load(name: str, scope: str = "", *others: str) -> Any:
+    """Return a load from memory of a scope; no store to the `others` changes what it reads."""
     computed = COMPUTED[name]
-    others = others or ("results",)
 
-    @instruction
-    def load(typing_context, address, index):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            value, loads = _read(builder, args, name)
-            for access in loads:
-                access.set_metadata("alias.scope", _scope(builder.module, scope))
-                access.set_metadata("noalias", _scope(builder.module, *others))
-            return value
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        value, loads = _read(builder, args, name)
+        _mark(builder.module, loads, scope, others)
+        return value
 
-        return computed(types.int64, types.int64), generate
-
-    return load
+    return instruction_of(computed(types.int64, types.int64), generate)
 
 
-def _store(name: str, scope: str = "results", *others: str) -> Any:
+def _store(name: str, scope: str = "", *others: str) -> Any:
+    """Return a store to memory of a scope, which changes nothing that is read from the `others`."""
     computed = COMPUTED[name]
-    others = others or ("operands",)
 
-    @instruction
-    def store(typing_context, address, index, value):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            for access in _write(builder, args, name):
-                access.set_metadata("alias.scope", _scope(builder.module, scope))
-                access.set_metadata("noalias", _scope(builder.module, *others))
-            return context.get_dummy_value()
+    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        _mark(builder.module, _write(builder, args, name), scope, others)
+        return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64, computed), generate
-
-    return store
+    return instruction_of(types.void(types.int64, types.int64, computed), generate)
 
 
 def read_only(module: Any, load: Any) -> None:
     """Say of a load that no store of a kernel changes what it reads."""
-    load.set_metadata("alias.scope", _scope(module, "operands"))
-    load.set_metadata("noalias", _scope(module, "results"))
+    _mark(module, [load], "operands", ["results"])
+
+
+def _mark(module: Any, accesses: Sequence[Any], scope: str, others: Sequence[str]) -> None:
+    if scope:
+        for access in accesses:
+            access.set_metadata("alias.scope", _scope(module, scope))
+            access.set_metadata("noalias", _scope(module, *others))
 
 
 def _scope(module: Any, *names: str) -> Any:
@@ -128,47 +123,17 @@ def _scope(module: Any, *names: str) -> Any:
     return module.add_metadata(scopes)
 
 
-def _plain_load(name: str) -> Any:
-    computed = COMPUTED[name]
-
-    @instruction
-    def load(typing_context, address, index):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            return _read(builder, args, name)[0]
-
-        return computed(types.int64, types.int64), generate
-
-    return load
-
-
-def _plain_store(name: str) -> Any:
-    computed = COMPUTED[name]
-
-    @instruction
-    def store(typing_context, address, index, value):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            _write(builder, args, name)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64, computed), generate
-
-    return store
-
-
 def _cast(target: str) -> Any:
     """To `target` from any computed type: integers wrap, floats must fit where it is integral."""
     computed = COMPUTED[target]
 
     @instruction
     def cast(typing_context, x):  # type: ignore[no-untyped-def]
-        source = types.unliteral(x)
-
         def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-            if isinstance(computed, types.Complex):
-                return _complex(builder, args[0], source, target)
-            return _converted(builder, args[0], source, target)
+            convert = _complex if isinstance(computed, types.Complex) else _converted
+            return convert(builder, args[0], x, target)
 
-        return computed(source), generate
+        return computed(x), generate
 
     return cast
 
@@ -220,7 +185,7 @@ def _bits(target: str) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
             return builder.bitcast(args[0], form)
 
-        return computed(types.unliteral(x)), generate
+        return computed(x), generate
 
     return bits
 
@@ -235,6 +200,19 @@ def room_for(typing_context, size):  # type: ignore[no-untyped-def]
         return builder.ptrtoint(pointer, ir.IntType(64))
 
     return types.int64(types.int64), generate
+
+
+COPY_BYTES = Routine(
+    "copy_bytes",
+    (
+        *parameters(Unit.WRITE, "target"),
+        *parameters(Unit.READ, "source"),
+        *parameters(Unit.OFFSET, "count"),
+    ),
+)
+CLEAR_BYTES = Routine(
+    "clear_bytes", (*parameters(Unit.WRITE, "target"), *parameters(Unit.OFFSET, "count"))
+)
 
 
 @instruction
@@ -292,20 +270,20 @@ def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
 NUMBERS = [name for name in COMPUTED if name[0] in "iuf"]
 
 MEMORY: dict[str, Any] = {
-    **{f"load_{name}": _load(name) for name in COMPUTED},
-    **{f"store_{name}": _store(name) for name in COMPUTED},
+    **{f"load_{name}": _load(name, "operands", "results") for name in COMPUTED},
+    **{f"store_{name}": _store(name, "results", "operands") for name in COMPUTED},
     **{f"reload_{name}": _load(name, "results", "operands") for name in COMPUTED},
     # Elements on the kernel's own stack.
     **{f"keep_{name}": _store(name, "kept", "operands", "results") for name in COMPUTED},
     **{f"kept_{name}": _load(name, "kept", "operands", "results") for name in COMPUTED},
     # Without a promise about overlap, for buffers that are read and written in one kernel.
-    **{f"peek_{name}": _plain_load(name) for name in COMPUTED},
-    **{f"poke_{name}": _plain_store(name) for name in COMPUTED},
+    **{f"peek_{name}": _load(name) for name in COMPUTED},
+    **{f"poke_{name}": _store(name) for name in COMPUTED},
     **{f"to_{name}": _cast(name) for name in COMPUTED},
     **{f"bits_{name}": _bits(name) for name in NUMBERS},
     "room_for": room_for,
-    "copy_bytes": copy_bytes,
-    "clear_bytes": clear_bytes,
+    COPY_BYTES.name: copy_bytes,
+    CLEAR_BYTES.name: clear_bytes,
     "watch_i64": watch_i64,
 }
 """Every instruction of this module by its name in kernels."""

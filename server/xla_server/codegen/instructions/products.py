@@ -13,36 +13,6 @@ _ITEM = {"f32": ("s", np.float32), "f64": ("d", np.float64), "c64": ("c", np.com
 _ITEM["c128"] = ("z", np.complex128)
 
 
-def _product(computed: str) -> Any:
-    """The product of row-major matrices: c[m,n] = a[m,k] b[k,n], either stored transposed.
-
-    BLAS counts columns first, so it is asked for the transposed product of the transposed.
-    """
-    letter, scalar = _ITEM[computed]
-    gemm = routine(f"{letter}gemm")
-    one, zero = scalar(1), scalar(0)
-
-    @njit(error_model="numpy")
-    def product(a, b, c, m, n, k, a_is_transposed, b_is_transposed):  # type: ignore[no-untyped-def]
-        gemm(
-            room_i32(_TRANSPOSED if b_is_transposed else _PLAIN),
-            room_i32(_TRANSPOSED if a_is_transposed else _PLAIN),
-            room_i32(n),
-            room_i32(m),
-            room_i32(k),
-            room(one),
-            b,
-            room_i32(max(1, k if b_is_transposed else n)),
-            a,
-            room_i32(max(1, m if a_is_transposed else k)),
-            room(zero),
-            c,
-            room_i32(max(1, n)),
-        )
-
-    return product
-
-
 def product_into(computed: str) -> Routine:
     """Return the routine that sets a matrix to a product, or adds that to it.
 
@@ -67,7 +37,10 @@ def product_into(computed: str) -> Routine:
 
 
 def _product_into(computed: str) -> Any:
-    """The function of the routine `product_into`."""
+    """Return the function of the routine `product_into`.
+
+    BLAS counts columns first, so it is asked for the transposed product of the transposed.
+    """
     letter, scalar = _ITEM[computed]
     gemm = routine(f"{letter}gemm")
     one, zero = scalar(1), scalar(0)
@@ -96,7 +69,6 @@ def _product_into(computed: str) -> Any:
 
 
 PRODUCTS: dict[str, Any] = {
-    **{f"product_{computed}": _product(computed) for computed in _ITEM},
-    **{f"product_into_{computed}": _product_into(computed) for computed in _ITEM},
+    f"product_into_{computed}": _product_into(computed) for computed in _ITEM
 }
 """Every function of this module by its name in kernels."""

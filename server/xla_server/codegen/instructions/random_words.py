@@ -11,6 +11,8 @@ from llvmlite import ir
 from numba import types
 
 from xla_server.codegen.instructions.instruction import instruction
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ops.counter_generators import MULTIPLIERS, PARITY, ROTATIONS, WEYL
 
 _WORD, _WIDE = ir.IntType(32), ir.IntType(64)
@@ -35,6 +37,9 @@ def three_fry(typing_context, key, counter):  # type: ignore[no-untyped-def]
         return _joined(b, x, y)
 
     return types.uint64(types.uint64, types.uint64), generate
+
+
+PHILOX = Routine("philox", parameters(Unit.BITS, "key", "low", "high"), (Type.U64, Type.U64))
 
 
 @instruction
@@ -75,5 +80,5 @@ def _product(b: Any, x: Any, factor: int) -> tuple[Any, Any]:
     return _halves(b, b.mul(b.zext(x, _WIDE), ir.Constant(_WIDE, factor)))
 
 
-RANDOM_WORDS: dict[str, Any] = {"three_fry": three_fry, "philox": philox}
+RANDOM_WORDS: dict[str, Any] = {"three_fry": three_fry, PHILOX.name: philox}
 """Every instruction of this module by its name in kernels."""

@@ -8,6 +8,8 @@ from xla_server.codegen.kernel_ir.expressions import (
     Cell,
     Expression,
     Memory,
+    Region,
+    Role,
     Value,
     integer_op,
     known,
@@ -73,17 +75,15 @@ class Body:
         """Change a cell."""
         self.statements.append(Set(cell, expression, origin))
 
-    def call(
-        self, routine: str, *operands: int | Expression, results: tuple[Value, ...] = ()
-    ) -> None:
-        """Call an instruction or routine that has no record, and bind what it returns."""
-        self.statements.append(Call(routine, tuple(map(whole, operands)), results))
+    def call(self, routine: Routine, given: Operands, results: tuple[Value, ...] = ()) -> None:
+        """Call a routine with an operand for each of its parameters, and bind its results."""
+        self.statements.append(Call.of(routine, given, results))
 
-    def call_routine(self, routine: Routine, given: Operands) -> None:
-        """Call a routine with an operand for each of its parameters, by their names."""
-        operands = routine.operands(given)
-        call = Call(routine.name, operands, (), routine.parameters, routine.is_inlined)
-        self.statements.append(call)
+    def store_at(
+        self, kind: str, address: Expression, index: int | Expression, value: Expression
+    ) -> None:
+        """Store an element of those from an address on, in memory of any use."""
+        self.store(Region(address, Role.SCRATCH), kind, whole(index), value)
 
     def store(self, memory: Memory, type: str, index: Expression, value: Expression) -> None:
         """Store an element."""

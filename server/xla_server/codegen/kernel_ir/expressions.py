@@ -224,6 +224,11 @@ def addresses_of(memory: Memory) -> tuple[Expression, ...]:
     return (memory.address,) if isinstance(memory, Region) else ()
 
 
+def load_at(kind: str, address: Expression, index: "int | Expression") -> Load:
+    """Return the load of an element of those from an address on, in memory of any use."""
+    return Load(Region(address, Role.SCRATCH), Type(kind), whole(index))
+
+
 def whole(number: "int | Expression") -> Expression:
     """Return an integer as an expression."""
     return Index(number) if isinstance(number, int) else number

@@ -98,11 +98,9 @@ def _line(statement: Statement) -> str:
             return f"stop if {word.name}"
         case Call(routine=routine, operands=operands, results=results):
             bound = f"{', '.join(each.name for each in results)} = " if results else ""
-            given = [_text(operand) for operand in operands]
-            if statement.parameters:
-                named = zip(statement.parameters, given, strict=True)
-                given = [f"{parameter.name} = {text}" for parameter, text in named]
-            return f"{bound}call {routine}({', '.join(given)})"
+            named = zip(routine.names, map(_text, operands), strict=True)
+            given = ", ".join(f"{name} = {text}" for name, text in named)
+            return f"{bound}call {routine.name}({given})"
         case Break():
             return "break"
     raise AssertionError(f"no notation for {type(statement).__name__}")

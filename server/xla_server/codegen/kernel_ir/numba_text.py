@@ -22,6 +22,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Value,
     known,
 )
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
@@ -102,11 +103,7 @@ class NumbaText:
                 )
             case Call(routine=routine, operands=operands, results=results):
                 line = f"{', '.join(each.name for each in results)} = " if results else ""
-                if statement.parameters:
-                    # Many numbers would say nothing without their names.
-                    line += self._named_call(statement, depth)
-                else:
-                    line += f"{routine}({', '.join(map(text, operands))})"
+                line += self._named_call(routine, operands, depth)
             case Stop(word=word):
                 line = f"if watch_i64({word.name}) != 0:\n{'    ' * (depth + 1)}return"
             case Break():
@@ -121,11 +118,12 @@ class NumbaText:
                 return found
         return ["    " * depth + line]
 
-    def _named_call(self, call: Call, depth: int) -> str:
+    def _named_call(self, routine: Routine, operands: Sequence[Expression], depth: int) -> str:
+        # Many numbers would say nothing without their names.
         margin = "\n" + "    " * depth
-        given = zip(call.operands, call.parameters, strict=True)
-        lines = [f"    {self.expression(operand)},  # {name.name}" for operand, name in given]
-        return margin.join([f"{call.routine}(", *lines, ")"])
+        given = zip(operands, routine.names, strict=True)
+        lines = [f"    {self.expression(operand)},  # {name}" for operand, name in given]
+        return margin.join([f"{routine.name}(", *lines, ")"]) if lines else f"{routine.name}()"
 
     def _head(self, statement: For | While | If | Part) -> str:
         text = self.expression

@@ -15,24 +15,33 @@ Operands: TypeAlias = Mapping[str, int | Expression]
 class Unit(enum.Enum):
     """Meanings of a parameter's number, which is passed as i64.
 
-    OFFSET is the bytes from one element, row or matrix to the next. FLAG is 0 or 1. FUNCTION is the
-    address of another routine, 0 for none.
+    OFFSET is the bytes from one element, row or matrix to the next. FLAG is 0 or 1, or a truth
+    value. FUNCTION is the address of another routine, 0 for none. BITS alone are passed as u64.
     """
 
     READ = "address of memory that is read"
     WRITE = "address of memory that is written"
     UPDATE = "address of memory that is read and written"
+    CANCELLED = "address of the cancellation flag"
+    TABLE = "address of the table of buffer addresses"
     FUNCTION = "address of a routine"
     OFFSET = "bytes"
     ELEMENTS = "elements"
     COUNT = "count"
     FLAG = "flag"
-    NUMBER = "bits of an f64"
+    LETTER = "code of a letter"
+    NUMBER = "bits of a number"
+    BITS = "random bits"
 
     @property
     def is_stored_to(self) -> bool:
         """Return whether the routine changes the memory at the address."""
         return self in (Unit.WRITE, Unit.UPDATE)
+
+    @property
+    def types(self) -> tuple[Type, ...]:
+        """The types that an operand may have."""
+        return {Unit.FLAG: (Type.I64, Type.B1), Unit.BITS: (Type.U64,)}.get(self, (Type.I64,))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,10 +54,14 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Routine:
-    """The signature of a routine that returns nothing, and whether calls of it are inlined."""
+    """The signature of a routine, and whether calls of it are inlined.
+
+    One that may run for long has a parameter for the cancellation flag, which it polls.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
+    results: tuple[Type, ...] = ()
     is_inlined: bool = False
 
     @property
@@ -68,7 +81,14 @@ class Routine:
                 f"a call of {self.name} must give each of its parameters and nothing else, "
                 f"got nothing for {sorted(missing)} and operands for {sorted(unknown)}"
             )
-        return tuple(whole(given[name]) for name in self.names)
+        operands = tuple(whole(given[name]) for name in self.names)
+        for parameter, operand in zip(self.parameters, operands, strict=True):
+            if operand.type not in parameter.unit.types:
+                raise ValueError(
+                    f"{parameter.name} of {self.name} must be {parameter.unit.types[0]}, "
+                    f"got {operand.type}"
+                )
+        return operands
 
 
 def parameters(unit: Unit, *names: str) -> tuple[Parameter, ...]:

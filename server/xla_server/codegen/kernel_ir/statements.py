@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Value,
     addresses_of,
 )
-from xla_server.codegen.kernel_ir.routine import Parameter
+from xla_server.codegen.kernel_ir.routine import Operands, Routine
 from xla_server.codegen.kernel_ir.types import Type
 
 
@@ -120,17 +120,26 @@ class Stop:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """Call a routine or an instruction by its name in kernels, and bind its results if any.
+    """Call a routine with an operand for each of its parameters, and bind its results if any."""
 
-    `parameters` are those of the routine, one for each operand, if it has a signature. A call that
-    `is_inlined` becomes the statements of a function.
-    """
-
-    routine: str
+    routine: Routine
     operands: tuple[Expression, ...]
     results: tuple[Value, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    is_inlined: bool = False
+
+    @classmethod
+    def of(cls, routine: Routine, given: Operands, results: tuple[Value, ...] = ()) -> "Call":
+        """Return the call that gives operands by the names of parameters.
+
+        Raises:
+            ValueError: a parameter has no operand, or one of another type, or there are further
+                operands; or `results` have not the types of the routine's.
+        """
+        kinds = tuple(each.type for each in results)
+        if kinds != routine.results:
+            raise ValueError(
+                f"results of {routine.name} must be {list(routine.results)}, got {list(kinds)}"
+            )
+        return cls(routine, routine.operands(given), results)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

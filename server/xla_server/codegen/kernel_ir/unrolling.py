@@ -65,6 +65,6 @@ def _has_loops(statements: Sequence[Statement]) -> bool:
 
 def _has_calls(statements: Sequence[Statement]) -> bool:
     return any(
-        (isinstance(each, Call) and not each.is_inlined) or _has_calls(blocks_of(each))
+        (isinstance(each, Call) and not each.routine.is_inlined) or _has_calls(blocks_of(each))
         for each in statements
     )

@@ -27,6 +27,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.hoisting import repeated
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
@@ -208,25 +209,29 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
 
 
 def _called(kernel: Kernel) -> Iterator[str]:
-    """A call gives each parameter of a routine; what is READ is not given to be stored to."""
+    """Calls give memory that is written where a routine stores, and the flag where it polls."""
     bound: dict[Expression, Expression] = {}
     for statement, _ in walk(kernel.body):
         if isinstance(statement, Let):
             bound[statement.value] = statement.expression
-        if not isinstance(statement, Call) or not statement.parameters:
+        if not isinstance(statement, Call):
             continue
-        given, wanted = len(statement.operands), len(statement.parameters)
-        if given != wanted:
-            yield f"a call of {statement.routine} must have {wanted} operands, got {given}"
-        for parameter, operand in zip(statement.parameters, statement.operands, strict=False):
-            if operand.type not in (Type.I64, Type.B1):
-                yield f"{parameter.name} of {statement.routine} must be i64, got {operand.type}"
-            for memory in _memories(operand, bound) if parameter.unit.is_stored_to else ():
+        routine = statement.routine
+        for parameter, operand in zip(routine.parameters, statement.operands, strict=True):
+            found = list(_memories(operand, bound))
+            for memory in found if parameter.unit.is_stored_to else ():
                 if isinstance(memory, Buffer) and memory.role in (Role.READ, Role.WORD):
                     yield (
-                        f"{parameter.name} of {statement.routine} must be memory that is written, "
+                        f"{parameter.name} of {routine.name} must be memory that is written, "
                         f"got {memory.name}"
                     )
+            is_flag = [isinstance(each, Buffer) and each.role is Role.WORD for each in found]
+            if parameter.unit is Unit.CANCELLED and is_flag != [True]:
+                names = [_memory(each) for each in found]
+                yield (
+                    f"{parameter.name} of {routine.name} must be the address of the cancellation "
+                    f"flag, got that of {names}"
+                )
 
 
 def _memories(expression: Expression, bound: dict[Expression, Expression]) -> Iterator[Memory]:

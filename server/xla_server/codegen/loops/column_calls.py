@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir.expressions import Address, Apply, Expression,
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.vector_reductions import strict
-from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_function, join_function
+from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_routine, join_routine
 from xla_server.codegen.trace.graph import ReductionResult, Store, variables_of
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.target.loop_tuning import LoopNests
@@ -47,9 +47,11 @@ def fill(address: Address, count: Expression, kind: str, value: Expression) -> C
     """Return the call that writes a value to `count` neighbours."""
     width = Type(kind).byte_size
     bits = Apply(f"bits_{FILLED[width]}", (value,), Type(FILLED[width]))
-    return Call(fill_function(width), (address, count, integer_op("to_i64", bits)))
+    given = {"address": address, "count": count, "bits": integer_op("to_i64", bits)}
+    return Call.of(fill_routine(width), given)
 
 
 def join(outside: Address, inside: Address, count: Expression, kind: str) -> Call:
     """Return the call that adds a run of sums to those outside, and begins it anew."""
-    return Call(join_function(kind), (outside, inside, count))
+    given = {"outside": outside, "inside": inside, "count": count}
+    return Call.of(join_routine(kind), given)

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Load, Node, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE

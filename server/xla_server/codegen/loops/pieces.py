@@ -11,9 +11,10 @@ import itertools
 import math
 from collections.abc import Sequence
 
+from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Address, Expression, Index, integer_op
+from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indices_of, merged
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
@@ -319,11 +320,11 @@ class _PieceBuilder(LoopBuilder):
         target, source = (start for _, start in steps)
         if all(n * width % _LINE == 0 for n in (target.constant, *(f for _, f in target.terms))):
             return None
-        addresses = [
+        to, of = (
             Address(self._buffers[argument], self._index(start), width)
             for argument, start in ((store.argument, target), (load.argument, source))
-        ]
-        return Call("copy_bytes", (*addresses, Index(loop.size * width)))
+        )
+        return Call.of(COPY_BYTES, {"target": to, "source": of, "count": loop.size * width})
 
 
 def _without(offset: Affine, loop: Variable) -> tuple[int, Affine]:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Names
 from xla_server.codegen.kernel_ir.expressions import Expression, Index, Load, Memory
 from xla_server.codegen.kernel_ir.types import Type

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.loops.collapse import groups_of, indices_of, merged
 from xla_server.codegen.loops.stored_nodes import all_nodes
@@ -20,8 +20,8 @@ from xla_server.fusion.windows import has_free_order
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import combiner
-from xla_server.passes.tree_reduction import neutral_of
+from xla_server.passes.framework.queries import combiner
+from xla_server.passes.reductions.tree_reduction import neutral_of
 
 MakeBy: TypeAlias = Callable[[Index, Mapping[Opcode, Rule]], Sequence[Store]]
 """Function from an element's index, and the rules of opcodes, to the stores that compute it."""

@@ -40,7 +40,7 @@ from xla_server.codegen.loops.window_levels import Level
 from xla_server.codegen.loops.window_tiles import AxisPass, WindowTile, is_flat_pass, tile_of
 from xla_server.codegen.trace.graph import Literal
 from xla_server.fusion.windows import IDEMPOTENT, is_short_window
-from xla_server.passes.build import combiner
+from xla_server.passes.framework.queries import combiner
 from xla_server.target.target import Target
 
 

@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -23,9 +23,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     BUFFERS,
     START,
     STOP,
-    Apply,
     Buffer,
-    Expression,
     Index,
     Load,
     Region,
@@ -33,6 +31,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Operands, Routine, function_address
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
@@ -45,11 +44,14 @@ from xla_server.codegen.lower.loop_kernel import (
     units_of,
 )
 from xla_server.codegen.lower.loops import add_kernel, kernel_operands, lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.concatenation import (
     BUFFER,
+    BY_BYTES,
+    BY_ROWS,
     ENTRY_WORDS,
     HEAD_WORDS,
+    INTERLEAVE,
     LINE_BYTES,
     OFFSET,
     TILE_BYTES,
@@ -264,13 +266,13 @@ def _add_copies(
     if is_interleaved and (side is None or (is_few and side * size < tuned.min_tile_row_bytes)):
         kernel, bytes_each = _interleaving_loop(len(entries), size, rows), target
     elif is_interleaved and side and rows * size >= TILE_BYTES:
-        tile = Apply(f"{tile_name(size, side)}_address", (), Type.I64)
+        given = {"tile": function_address(tile_name(size, side)), "side": side, "width": size}
         items, bytes_each = -(-rows * size // TILE_BYTES), TILE_BYTES * len(entries)
-        kernel = _call("interleave_tiles", items, tile, side, size)
+        kernel = _call(INTERLEAVE, items, given)
     elif is_by_rows:
-        kernel, bytes_each = _call("concatenate_rows", rows), filled
+        kernel, bytes_each = _call(BY_ROWS, rows), filled
     else:
-        kernel = _call("concatenate_bytes", -(-filled * rows // LINE_BYTES))
+        kernel = _call(BY_BYTES, -(-filled * rows // LINE_BYTES))
         bytes_each = LINE_BYTES
     work = max(1, bytes_each // tuned.bytes_per_operation)
     arguments = (table, *buffers)
@@ -278,11 +280,11 @@ def _add_copies(
     lowering.add(KernelThunk(root.name, kernel, kernel.items, work, arguments, reads, (result,)))
 
 
-def _call(routine: str, items: int, *operands: int | Expression) -> Kernel:
+def _call(routine: Routine, items: int, given: Operands = MappingProxyType({})) -> Kernel:
     """Return the kernel that has a routine do a range of work items, by the table of buffers."""
     top = Body()
     with Items(top, items, None) as body:
-        body.call(routine, BUFFERS, START, STOP, *operands)
+        body.call(routine, {"buffers": BUFFERS, "start": START, "stop": STOP, **given})
     return Kernel((), (), tuple(top.statements), Effort.UNOPTIMISED)
 
 
@@ -350,9 +352,3 @@ def _boxes(division: Division) -> list[Box]:
         box[dimension] = (ends[number] - size, ends[number])
         boxes.append(tuple(box))
     return boxes
-
-
-CONCATENATE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.CONCATENATE: lower_concatenate}
-)
-"""The lowering of concatenates."""

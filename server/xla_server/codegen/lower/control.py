@@ -1,13 +1,10 @@
 """Lowering of what moves no data: tuples, control flow, aliases, tokens."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import numpy as np
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
+from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.lower.small_loop import elements_of, lower_small_loop
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -156,21 +153,3 @@ def lower_conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
         lowering.add(Jump(end))
     lowering.add(end)
     return result
-
-
-CONTROL_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {
-        Opcode.CONSTANT: lower_constant,
-        Opcode.TUPLE: lower_tuple,
-        Opcode.GET_TUPLE_ELEMENT: lower_get_tuple_element,
-        Opcode.RESHAPE: lower_alias,
-        Opcode.COPY: lower_alias,
-        Opcode.OPT_BARRIER: lower_alias,
-        Opcode.ADD_DEPENDENCY: lower_alias,
-        Opcode.DOMAIN: lower_alias,
-        Opcode.AFTER_ALL: lower_token,
-        Opcode.CALL: lower_call,
-        Opcode.WHILE: lower_while,
-        Opcode.CONDITIONAL: lower_conditional,
-    }
-)

@@ -4,34 +4,19 @@ Those are copied block by block, into memory of each work item's own, and multip
 dimension order is read and written where it is.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
-from xla_server.buffers.code import KernelThunk
-from xla_server.buffers.code import Value as Array
-from xla_server.codegen.lower.convolution_phases import Phase, do_overlap
+from xla_server.codegen.lower.convolution_phases import Phase
 from xla_server.codegen.lower.direct_convolution import (
     direct_phases,
     is_depthwise,
     is_last,
     lower_directly,
 )
-from xla_server.codegen.lower.epilogue import (
-    EpilogueFusion,
-    used,
-    with_epilogue,
-)
+from xla_server.codegen.lower.epilogue import Product
 from xla_server.codegen.lower.exact_sums import can_sum_exactly
-from xla_server.codegen.lower.im2col import (
-    Matrix,
-    matrix_kernel,
-)
 from xla_server.codegen.lower.im2col_plan import Plan
-from xla_server.codegen.lower.im2col_products import products_kernel
+from xla_server.codegen.lower.im2col_products import lower_products
 from xla_server.codegen.lower.loops import lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.convolution import is_filter
 from xla_server.ir.module import HloInstruction
 from xla_server.target.capability import Capability
@@ -43,21 +28,19 @@ def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     phases, plan = _division(lowering.target, i)
     if phases is not None:
         return lower_directly(lowering, i, phases)
-    return lower_loop(lowering, i) if plan is None else _lower_products(lowering, i, plan)
+    if plan is None:
+        return lower_loop(lowering, i)
+    return lower_products(Product.alone(lowering, i), plan)
 
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
     """A convolution whose blocks go through the fusion's epilogue as soon as they are there."""
     phases, plan = _division(lowering.target, i)
     if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
-        both = EpilogueFusion.of(lowering, fusion, i, is_apart=do_overlap(phases))
-        lower_directly(lowering, i, phases, both)
-    elif plan is not None:
-        both = EpilogueFusion.of(lowering, fusion, i)
-        _lower_products(lowering, i, plan, both)
-    else:
+        return lower_directly(lowering, i, phases, fusion)
+    if plan is None:
         return lower_loop(lowering, fusion)
-    return both.tree
+    return lower_products(Product.fused(lowering, fusion, i), plan)
 
 
 def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
@@ -72,46 +55,6 @@ def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Pl
     plan = Plan.of(target, i)
     is_ready = plan.leading is not None and plan.repacked is None
     return None if is_ready else direct_phases(target, i), plan
-
-
-def _lower_products(
-    lowering: Lowering, i: HloInstruction, plan: "Plan", fusion: EpilogueFusion | None = None
-) -> Tree:
-    """Add products of im2col matrices with the kernel."""
-    if fusion is None:
-        base, kernel = (lowering.array(operand) for operand in i.operands)
-        result = lowering.new(i.shape, i.name)
-    else:
-        base, kernel = (fusion.arguments[fusion.argument(operand)] for operand in i.operands)
-        result = fusion.product
-    original = kernel
-    if plan.repacked is not None:
-        kernel = _packed_kernel(lowering, i, plan.repacked, kernel)
-    blocks = -(-plan.rows // plan.block_rows)
-    tasks = blocks * plan.groups * plan.batches
-    work_items = min(tasks, lowering.target.tuning.convolutions.work_items)
-    values = [base, kernel, result]
-    if plan.leading is None:
-        size = work_items * plan.block_rows * plan.block_depth
-        values.append(lowering.new(Shape.array(i.shape.element_type, (size,)), f"{i.name}.im2col"))
-    values.append(original)
-    features = plan.columns * plan.groups
-    rows, columns = plan.batches * features, plan.rows
-    if plan.is_nhwc:
-        rows, columns = plan.rows, features
-    positions, epilogue, arguments = with_epilogue(fusion, values, rows, columns)
-    block = plan.block_rows * plan.columns * -(-tasks // work_items)
-    lowering.add(
-        KernelThunk(
-            i.name,
-            products_kernel(i, plan, (blocks, tasks, work_items), positions, epilogue),
-            work_items,
-            block * (plan.depth + epilogue.work),
-            arguments,
-            *used(arguments, values[2:-1], fusion),
-        )
-    )
-    return result
 
 
 def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
@@ -149,17 +92,3 @@ def _is_product(i: HloInstruction, min_group_size: int) -> bool:
 def _features(i: HloInstruction) -> int:
     kernel = i.operands[1].shape.dimensions
     return int(kernel[i.attributes.dimension_numbers.kernel_output_feature_dimension])
-
-
-def _packed_kernel(lowering: Lowering, i: HloInstruction, matrix: Matrix, kernel: Array) -> Array:
-    """A kernel's weights laid out as a matrix."""
-    packed = lowering.new(kernel.shape, f"{i.name}.kernel")
-    code = matrix_kernel(matrix, i.shape.element_type)
-    uses = (kernel, packed), (kernel,), (packed,)
-    lowering.add(KernelThunk(packed.name, code, code.items, 4 * matrix.columns, *uses))
-    return packed
-
-
-CONVOLUTION_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.CONVOLUTION: lower_convolution}
-)

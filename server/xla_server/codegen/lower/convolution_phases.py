@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from xla_contract.dimension_numbers import WindowDimension
+from xla_contract.types.dimension_numbers import WindowDimension
 from xla_server.codegen.routines.product_tiles import VECTORS, lanes, tallest
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target

@@ -3,25 +3,21 @@
 import math
 from collections.abc import Sequence
 
-from xla_contract.shape import Shape
-from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.lower.convolution_phases import (
     Phase,
     all_phases,
+    do_overlap,
     joined,
     panels,
-    scratch,
 )
-from xla_server.codegen.lower.direct_convolution_kernels import packing_kernel, phases_kernel
-from xla_server.codegen.lower.epilogue import EpilogueFusion, used, with_epilogue
-from xla_server.codegen.lower.exact_sums import ExactSums, exact_sums_of
-from xla_server.codegen.lower.im2col import Axis, Matrix, matrix_kernel
-from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.transpose import transposition, transposition_kernel
-from xla_server.codegen.lower.winograd import Tiled, fits, tiled_kernel, weights_kernel
-from xla_server.codegen.routines.winograd_transforms import SIDE
+from xla_server.codegen.lower.direct_convolution_kernels import add_phases
+from xla_server.codegen.lower.epilogue import Product
+from xla_server.codegen.lower.exact_sums import exact_sums_of
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.reordering import in_order, permuted
+from xla_server.codegen.lower.winograd import Tiled, add_tiles, fits
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.features_last import has_one_place
+from xla_server.passes.canonicalize.channels_last import has_one_place
 from xla_server.target.target import Target
 
 
@@ -102,45 +98,37 @@ def lower_directly(
     lowering: Lowering,
     i: HloInstruction,
     phases: Sequence[Phase],
-    fusion: EpilogueFusion | None = None,
-) -> Value:
+    fusion: HloInstruction | None = None,
+) -> Tree:
     """Kernels for the phases, which share the result, and what brings arrays into order.
 
     An epilogue is of a result in order.
     """
-    numbers = i.attributes.dimension_numbers
-    if fusion is None:
-        base, kernel = (lowering.array(operand) for operand in i.operands)
-    else:
-        base, kernel = (fusion.arguments[fusion.argument(operand)] for operand in i.operands)
-    batch, feature, *spatial = numbers.input_order
-    order = (batch, *spatial, feature)
-    base = _in_order(lowering, base, i.operands[0].shape, order, f"{i.name}.input")
-    outputs, inputs = (
-        numbers.kernel_output_feature_dimension,
-        numbers.kernel_input_feature_dimension,
+    input_order, kernel_order, output_order = orders = _orders(i)
+    shape = permuted(i.shape, output_order)
+    made = (
+        Product.fused(lowering, fusion, i, is_apart=do_overlap(phases))
+        if fusion
+        else Product.alone(lowering, i, shape)
     )
-    order = (*numbers.kernel_spatial_dimensions, inputs, outputs)
-    kernel = _in_order(lowering, kernel, i.operands[1].shape, order, f"{i.name}.kernel")
-    original = kernel
-    by_points = fits(phases) and not any(i.attributes.precision)
-    if phases[0].is_packed and not by_points:
-        packed = lowering.new(kernel.shape, f"{i.name}.panels")
-        packing = packing_kernel(phases[0])
-        work = 2 * phases[0].outputs * phases[0].groups
-        uses = (kernel, packed), (kernel,), (packed,)
-        lowering.add(KernelThunk(packed.name, packing, packing.items, work, *uses))
-        kernel = packed
-    batch, feature, *spatial = numbers.output_order
-    order = (batch, *spatial, feature)
-    result = fusion.product if fusion else lowering.new(_permuted(i.shape, order), i.name)
-    if by_points:
-        points = _at_points(lowering, phases[0], kernel)
-        _add_tiled(lowering, i, Tiled(phases[0]), (base, points, kernel), result, fusion)
+    base, kernel = (
+        in_order(lowering, value, operand.shape, order, f"{i.name}.{name}")
+        for value, operand, order, name in zip(
+            made.operands, i.operands, (input_order, kernel_order), ("input", "kernel"), strict=True
+        )
+    )
+    # The shape of an epilogue's result does not tell: it may lack dimensions of one element.
+    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
+    epilogue = made.epilogue(i.shape.element_count // features, features)
+    exact = exact_sums_of(i, orders, skips_holes=True)
+    if fits(phases) and not any(i.attributes.precision):
+        add_tiles(made, Tiled(phases[0]), (base, kernel), epilogue, exact)
     else:
-        _add_phases(lowering, i, phases, (base, kernel, original), result, fusion)
-    back = [order.index(d) for d in range(len(order))]
-    return _in_order(lowering, result, result.shape, back, i.name)
+        add_phases(made, phases, (base, kernel), epilogue, exact)
+    if fusion:
+        return made.tree
+    back = [output_order.index(d) for d in range(len(output_order))]
+    return in_order(lowering, made.value, shape, back, i.name)
 
 
 def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
@@ -154,111 +142,3 @@ def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[i
         numbers.kernel_output_feature_dimension,
     )
     return (batch, *spatial, feature), kernel, (to_batch, *to_spatial, to_feature)
-
-
-def _matrix(i: HloInstruction) -> tuple[int, int]:
-    """Return the positions and features of a convolution's result, its rows and columns in memory.
-
-    The shape of an epilogue's result does not tell: it may lack dimensions of one element.
-    """
-    features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
-    return i.shape.element_count // features, features
-
-
-def _exact_sums(i: HloInstruction) -> ExactSums | None:
-    """Return the call that sums results again, without the zeros of padding."""
-    return exact_sums_of(i, _orders(i), skips_holes=True)
-
-
-def _add_phases(
-    lowering: Lowering,
-    i: HloInstruction,
-    phases: Sequence[Phase],
-    operands: tuple[Value, Value, Value],
-    result: Value,
-    fusion: EpilogueFusion | None,
-) -> None:
-    """The kernel of a convolution by tiles of registers.
-
-    Its operands are the input, the weights in panels, and the weights.
-    """
-    values = [*operands[:2], result, operands[2]]
-    if room := scratch(phases):
-        shape = Shape.array(result.shape.element_type, (room,))
-        values.append(lowering.new(shape, f"{result.name}.box"))
-    positions, epilogue, arguments = with_epilogue(fusion, values, *_matrix(i))
-    kernel = phases_kernel(phases, positions, epilogue, _exact_sums(i))
-    own = epilogue.work * result.shape.element_count // kernel.items
-    lowering.add(
-        KernelThunk(
-            result.name,
-            kernel,
-            kernel.items,
-            sum(phase.work for phase in phases) + own,
-            arguments,
-            *used(arguments, [value for value in values[2:] if value is not operands[2]], fusion),
-        )
-    )
-
-
-def _at_points(lowering: Lowering, phase: Phase, kernel: Value) -> Value:
-    """Weights transformed for tiles of results."""
-    shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
-    result = lowering.new(shape, f"{kernel.name}.points")
-    transform, work = weights_kernel(phase), 100 * phase.outputs
-    uses = (kernel, result), (kernel,), (result,)
-    lowering.add(KernelThunk(result.name, transform, transform.items, work, *uses))
-    return result
-
-
-def _add_tiled(
-    lowering: Lowering,
-    i: HloInstruction,
-    tiled: Tiled,
-    operands: tuple[Value, ...],
-    result: Value,
-    fusion: EpilogueFusion | None,
-) -> None:
-    """The kernel of a convolution by tiles: of the input, transformed weights, and weights."""
-    shape = Shape.array(result.shape.element_type, (tiled.scratch,))
-    room = lowering.new(shape, f"{result.name}.tiles")
-    positions, epilogue, arguments = with_epilogue(fusion, [*operands, result, room], *_matrix(i))
-    kernel = tiled_kernel(tiled, positions, epilogue, _exact_sums(i))
-    lowering.add(
-        KernelThunk(
-            result.name,
-            kernel,
-            kernel.items,
-            tiled.work + epilogue.work * result.shape.element_count // kernel.items,
-            arguments,
-            *used(arguments, (result, room), fusion),
-        )
-    )
-
-
-def _permuted(shape: Shape, order: Sequence[int]) -> Shape:
-    return Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
-
-
-def _in_order(
-    lowering: Lowering, value: Value, shape: Shape, order: Sequence[int], name: str
-) -> Value:
-    """A value of a shape with its dimensions in this order: itself, or a copy."""
-    if list(order) == sorted(order):
-        return value
-    result = lowering.new(_permuted(shape, order), name)
-    plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
-    if plan is not None:
-        kernel, _, work = transposition_kernel(plan, lowering.target.tuning.transposes)
-    else:
-        matrix = _rows(shape, order)
-        kernel, work = matrix_kernel(matrix, shape.element_type), 2 * matrix.columns
-    uses = (value, result), (value,), (result,)
-    lowering.add(KernelThunk(name, kernel, kernel.items, work, *uses))
-    return result
-
-
-def _rows(shape: Shape, order: Sequence[int]) -> Matrix:
-    """Return the runs along the last of the dimensions in this order."""
-    axes = [Axis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])) for d in order]
-    return Matrix(tuple(axes[:-1]), tuple(axes[-1:]))

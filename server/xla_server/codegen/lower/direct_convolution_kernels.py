@@ -7,6 +7,8 @@ numbers.
 import math
 from collections.abc import Sequence
 
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -18,7 +20,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
     whole,
 )
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.convolution_phases import (
@@ -28,35 +29,39 @@ from xla_server.codegen.lower.convolution_phases import (
     scratch,
     tiles,
 )
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Ends, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.exact_sums import ExactSums
 from xla_server.codegen.routines.direct_block import BLOCK
 from xla_server.codegen.routines.product_tiles import LEVELS, tile_name
 
 
-def phases_kernel(
+def add_phases(
+    made: Product,
     phases: Sequence[Phase],
-    positions: Sequence[int],
+    operands: tuple[Array, Array],
     epilogue: Epilogue,
     exact: ExactSums | None,
-) -> Kernel:
-    """Return the kernel of all phases, with what is done to each block's results.
+) -> None:
+    """Add the kernel of all phases of an input and weights, with what is done to each block.
 
-    `positions` are those of input, packed kernel, result, kernel and memory for boxes among its
-    arguments. `exact` sums a block's results again.
+    `exact` sums a block's results again.
     """
+    base, kernel = operands
+    packed = add_packing(made, phases[0], kernel) if phases[0].is_packed else kernel
     # No other phase has more results than the first.
     lead = phases[0]
     blocks = -(-lead.lines[0].results // lead.block)
     room = max(phase.room for phase in phases) * lead.width
     building = EpilogueKernel(epilogue)
-    roles = (Role.READ, Role.READ, Role.WRITE)
-    source, weights, result = map(Address, map(building.buffer, positions, roles))
-    original = Address(building.buffer(positions[3], Role.READ)) if exact else weights
+    values, roles = (base, packed, made.value), (Role.READ, Role.READ, Role.WRITE)
+    source, weights, result = map(Address, map(building.buffer, values, roles))
+    original = Address(building.buffer(kernel, Role.READ)) if exact else weights
     box: int | Expression = 0
     with Items(building.body, lead.work_items, "item") as items:
-        if scratch(phases):
-            memory = Address(building.buffer(positions[4], Role.WRITE))
+        if size := scratch(phases):
+            shape = Shape.array(made.value.shape.element_type, (size,))
+            boxes = made.lowering.new(shape, f"{made.value.name}.box")
+            memory = Address(building.buffer(boxes, Role.WRITE))
             box = items.let("box", memory + items.axis * room)
         elif room:
             box = Address(building.stack_array("box", room))
@@ -72,7 +77,9 @@ def phases_kernel(
                 rows = _rows(lead, image, _first_result(lead, block), block)
                 exact.emit(tasks, (source, original, result), rows, columns)
             epilogue.emit(tasks, _rows(lead, image, block, block), columns)
-    return building.built(Effort.UNOPTIMISED)
+    own = epilogue.work * made.value.shape.element_count // lead.work_items
+    work = sum(phase.work for phase in phases) + own
+    building.add(made.lowering, made.value.name, Effort.UNOPTIMISED, work)
 
 
 def _first_result(phase: Phase, block: Value) -> Expression:
@@ -97,11 +104,12 @@ def _strides(sizes: Sequence[int], unit: int) -> list[int]:
     return [unit * math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
 
 
-def packing_kernel(phase: Phase) -> Kernel:
-    """Return the kernel over the rows of another's weights that packs its panels."""
+def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
+    """Add the kernel over the rows of weights that packs panels, and return these."""
+    packed = made.lowering.new(weights.shape, f"{made.producer.name}.panels")
     kind, features = Type(phase.kind), phase.outputs * phase.groups
-    building = EpilogueKernel(NO_EPILOGUE)
-    source, target = building.buffer(0, Role.READ), building.buffer(1, Role.WRITE)
+    building = EpilogueKernel()
+    source, target = building.buffer(weights, Role.READ), building.buffer(packed, Role.WRITE)
     with (
         Items(building.body, phase.depth, "d") as items,
         Loop(items, "group", phase.groups) as groups,
@@ -116,7 +124,8 @@ def packing_kernel(phase: Phase) -> Kernel:
                 with Loop(each, "c", columns) as inner:
                     c = inner.axis
                     inner.store(target, kind, to + c, Load(source, kind, at + c))
-    return building.built(Effort.OPTIMISED)
+    building.add(made.lowering, packed.name, Effort.OPTIMISED, 2 * features)
+    return packed
 
 
 def _call(
@@ -138,7 +147,7 @@ def _call(
         **_sum_operands(phase),
         **_tile_operands(phase),
     }
-    body.call_routine(BLOCK, operands)
+    body.call(BLOCK, operands)
 
 
 def _of_dimensions(name: str, values: Sequence[int], missing: int) -> Operands:

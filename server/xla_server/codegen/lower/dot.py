@@ -2,12 +2,10 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
-from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -19,20 +17,19 @@ from xla_server.codegen.kernel_ir.expressions import (
     condition,
     integer_op,
 )
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueFusion, EpilogueKernel
-from xla_server.codegen.lower.gemm import Gemm, Side, layout_kernel, product_kernel
+from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel, Product
+from xla_server.codegen.lower.gemm import Gemm, Side, add_products
 from xla_server.codegen.lower.loops import lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.thin_product import ThinProduct, thin_kernel
-from xla_server.codegen.lower.transpose import transposition, transposition_kernel
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.reordering import in_order
+from xla_server.codegen.lower.thin_product import ThinProduct, add_thin_product
 from xla_server.codegen.routines.gemm_tiles import KINDS
 from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.thin_dots import ThinDot, thin_dot
+from xla_server.passes.canonicalize.thin_dots import ThinDot, thin_dot
 from xla_server.target.capability import Capability
 from xla_server.target.target import Target
 from xla_server.target.tuning import BlasProducts
@@ -47,80 +44,36 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     """Kernels of panels and tiles; BLAS for other matrices of its types; else a loop nest."""
     if gemm_of(lowering.target, i) is None and not is_by_blas(i, lowering.target.capability):
         return lower_loop(lowering, i)
-    result = lowering.new(i.shape, i.name)
-    if not i.shape.element_count:
-        return result
-    a, b = (lowering.array(operand) for operand in i.operands)
-    values = a, b, result
-    _add(lowering, _Product(i, i.name, values, NO_EPILOGUE, values, (a, b), (result,)))
-    return result
+    made = Product.alone(lowering, i)
+    if i.shape.element_count:
+        _add(made, NO_EPILOGUE)
+    return made.tree
 
 
 def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruction) -> Tree:
     """A product whose pieces go through the fusion's epilogue as soon as they are there."""
     if not is_by_blas(dot, lowering.target.capability) or not dot.shape.element_count:
         return lower_loop(lowering, fusion)
-    both = EpilogueFusion.of(lowering, fusion, dot)
+    made = Product.fused(lowering, fusion, dot)
     columns = dot.shape.dimensions[-1]
-    epilogue = both.epilogue(dot.shape.element_count // columns, columns)
-    a, b = (both.arguments[both.argument(part)] for part in dot.operands)
-    values = (a, b, both.product)
-    made = _Product(dot, fusion.name, values, epilogue, both.arguments, both.reads, both.writes)
-    _add(lowering, made)
-    return both.tree
+    _add(made, made.epilogue(dot.shape.element_count // columns, columns))
+    return made.tree
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Product:
-    """A product while its kernels are added.
-
-    `values` are both operands and the product; `arguments` are those of its kernel, of which it
-    reads `reads` and writes `writes`, the epilogue's among them.
-    """
-
-    dot: HloInstruction
-    name: str
-    values: tuple[Value, Value, Value]
-    epilogue: Epilogue
-    arguments: tuple[Value, ...]
-    reads: tuple[Value, ...]
-    writes: tuple[Value, ...]
-
-    @property
-    def without_epilogue(self) -> "_Product":
-        """The product alone."""
-        a, b, product = self.values
-        return dataclasses.replace(
-            self,
-            epilogue=NO_EPILOGUE,
-            arguments=tuple(dict.fromkeys(self.values)),
-            reads=tuple(dict.fromkeys((a, b))),
-            writes=(product,),
-        )
-
-
-def _add(lowering: Lowering, made: _Product) -> None:
+def _add(made: Product, epilogue: Epilogue) -> None:
     """Add the kernels of a product."""
-    thin_dots = lowering.target.tuning.thin_dots
-    thin = thin_dot(made.dot, thin_dots) if is_canonical(made.dot) else None
-    target = lowering.target
-    gemm = None if thin is not None else gemm_of(target, made.dot, made.epilogue.needs_rows)
-    if made.epilogue.needs_rows and _is_divided_more(target, made.dot, thin, gemm):
-        _add(lowering, made.without_epilogue)
-        _add_epilogue(lowering, made)
+    target, dot = made.lowering.target, made.producer
+    thin = thin_dot(dot, target.tuning.thin_dots) if is_canonical(dot) else None
+    gemm = None if thin is not None else gemm_of(target, dot, epilogue.needs_rows)
+    if epilogue.needs_rows and _is_divided_more(target, dot, thin, gemm):
+        _add(made, NO_EPILOGUE)
+        _add_epilogue(made, epilogue)
     elif thin is not None:
-        _add_thin(lowering, made, thin)
+        _add_thin(made, thin, epilogue)
     elif gemm is not None:
-        _add_gemm(lowering, made, gemm)
+        add_products(made, gemm, epilogue)
     else:
-        blocks = _blocks(target, made.dot, made.epilogue.needs_rows)
-        min_piece = target.tuning.blas.min_piece_size
-        _add_kernel(
-            lowering,
-            made,
-            made.values,
-            lambda positions: _blas_kernel(made.dot, positions, made.epilogue, blocks, min_piece),
-        )
+        _add_blas(made, epilogue)
 
 
 def _is_divided_more(
@@ -137,66 +90,14 @@ def _is_divided_more(
     return whole < target.tuning.products.work_items and 2 * whole <= free
 
 
-def _add_kernel(
-    lowering: Lowering,
-    made: _Product,
-    values: tuple[Value, Value, Value],
-    build: Callable[[Sequence[int]], tuple[Kernel, int]],
-) -> None:
-    """Add the kernel that `build` returns with its work.
-
-    It is told the numbers of `values` and of the cancellation flag among the kernel's arguments.
-    """
-    arguments = tuple(dict.fromkeys([*made.arguments, *values, CANCELLATION]))
-    positions = tuple(arguments.index(value) for value in (*values, CANCELLATION))
-    kernel, work = build(positions)
-    reads = (*made.reads, *(value for value in values if value not in made.arguments))
-    lowering.add(KernelThunk(made.name, kernel, kernel.items, work, arguments, reads, made.writes))
-
-
-def _add_gemm(lowering: Lowering, made: _Product, gemm: Gemm) -> None:
-    """Add the kernel of panels and tiles, behind one that packs the right matrix if it is large."""
-    a, b, product = made.values
-    if gemm.is_laid_out_ahead:
-        width = made.dot.shape.element_type.byte_width
-        shape = Shape.array(made.dot.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
-        panels = lowering.new(shape, f"{made.name}.panels")
-        kernel, work = layout_kernel(gemm)
-        uses = (b, panels), (b,), (panels,)
-        lowering.add(KernelThunk(panels.name, kernel, kernel.items, work, *uses))
-        b = panels
-    _add_kernel(
-        lowering,
-        made,
-        (a, b, product),
-        lambda positions: product_kernel(gemm, positions, made.epilogue),
-    )
-
-
-def _add_thin(lowering: Lowering, made: _Product, dot: ThinDot) -> None:
+def _add_thin(made: Product, dot: ThinDot, epilogue: Epilogue) -> None:
     """Add the kernel of a matrix and few vectors, behind one that transposes the vectors."""
-    a, b, product = made.values
-    matrix, vectors = (b, a) if dot.is_right else (a, b)
+    vectors, matrix = made.operands if dot.is_right else made.operands[::-1]
     if dot.is_inner and not dot.vectors_are_rows:
-        element = made.dot.shape.element_type
-        sizes = (dot.batch, dot.depth, dot.vectors)
-        plan = transposition(sizes, (0, 2, 1), element.byte_width)
-        if plan is not None:
-            rows = lowering.new(Shape.array(element, sizes), f"{made.name}.vectors")
-            kernel, work_items, work = transposition_kernel(plan, lowering.target.tuning.transposes)
-            lowering.add(
-                KernelThunk(
-                    rows.name, kernel, work_items, work, (vectors, rows), (vectors,), (rows,)
-                )
-            )
-            vectors = rows
-    thin = _thin_product(lowering.target, made.dot, dot)
-    _add_kernel(
-        lowering,
-        made,
-        (matrix, vectors, product),
-        lambda positions: thin_kernel(thin, positions, made.epilogue, is_right=dot.is_right),
-    )
+        shape = Shape.array(vectors.shape.element_type, (dot.batch, dot.depth, dot.vectors))
+        vectors = in_order(made.lowering, vectors, shape, (0, 2, 1), f"{made.name}.vectors")
+    thin = _thin_product(made.lowering.target, made.producer, dot)
+    add_thin_product(made, thin, (matrix, vectors), epilogue, is_right=dot.is_right)
 
 
 def _thin_product(target: Target, i: HloInstruction, dot: ThinDot) -> ThinProduct:
@@ -214,27 +115,15 @@ def _thin_product(target: Target, i: HloInstruction, dot: ThinDot) -> ThinProduc
     )
 
 
-def _add_epilogue(lowering: Lowering, made: _Product) -> None:
+def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
     """Add the epilogue of a product that is there as a kernel of its own, which divides rows."""
-    product = made.values[2]
-    columns = made.dot.shape.dimensions[-1]
-    building = EpilogueKernel(made.epilogue)
-    with Items(building.body, made.dot.shape.element_count // columns, None) as rows:
-        made.epilogue.emit(rows, (START, STOP), (0, columns))
-    kernel = building.built(Effort.OPTIMISED)
-    results = tuple(value for value in made.writes if value is not product)
-    lowering.add(
-        KernelThunk(
-            f"{made.name}.epilogue",
-            kernel,
-            kernel.items,
-            columns * made.epilogue.work,
-            made.arguments,
-            (*made.reads, product) if results else made.reads,
-            results or (product,),
-            updates=() if results else (product,),
-        )
-    )
+    columns = made.producer.shape.dimensions[-1]
+    building = EpilogueKernel(epilogue)
+    with Items(building.body, made.producer.shape.element_count // columns, None) as rows:
+        epilogue.emit(rows, (START, STOP), (0, columns))
+    work = columns * epilogue.work
+    name = f"{made.name}.epilogue"
+    building.add(made.lowering, name, Effort.OPTIMISED, work, updates=(made.value,))
 
 
 def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
@@ -269,19 +158,9 @@ def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm
     return None if is_known and copied > gemm.tuning.max_packed_bytes else gemm
 
 
-def _blas_kernel(
-    i: HloInstruction,
-    positions: Sequence[int],
-    epilogue: Epilogue,
-    block: tuple[int, int],
-    min_piece: int,
-) -> tuple[Kernel, int]:
-    """Return the kernel of a product by BLAS, and its work.
-
-    `positions` are those of both operands, the product and the cancellation flag among its
-    arguments, `block` are the columns and rows of a piece. A sum is
-    cut into parts of `min_piece` products or more.
-    """
+def _add_blas(made: Product, epilogue: Epilogue) -> None:
+    """Add the kernel of a product by BLAS, piece by piece."""
+    i, target = made.producer, made.lowering.target
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
     batch = i.shape.dimensions[0] if numbers.lhs_batch_dimensions else 1
@@ -290,14 +169,17 @@ def _blas_kernel(
     rows, columns = i.shape.dimensions[-2:]
     depth, width = _depth(i), i.shape.element_type.byte_width
     computed = KERNEL_TYPE[i.shape.element_type].computed
-    across, down = block
+    across, down = _blocks(target, i, epilogue.needs_rows)
     row_count, column_count = -(-rows // down), -(-columns // across)
     left_step, right_step = (rows if left_transposed else 1), (1 if right_transposed else columns)
     # Deep sums are computed in parts, so that the execution can be cancelled between them.
-    at_once = min(depth, max(min_piece, PIECE_WORK[computed] // (down * across)))
+    at_once = min(
+        depth, max(target.tuning.blas.min_piece_size, PIECE_WORK[computed] // (down * across))
+    )
     building = EpilogueKernel(epilogue)
+    values = (*made.operands, made.value, CANCELLATION)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
-    left, right, result, word = map(building.buffer, positions, roles)
+    left, right, result, word = map(building.buffer, values, roles)
     with Items(building.body, batch * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
         column = items.let("column", items.axis % column_count * across)
@@ -329,10 +211,11 @@ def _blas_kernel(
                 "k": integer_op("minimum", step + at_once, depth) - step,
                 "adds": condition("gt", step, 0),
             }
-            steps.call_routine(product_into(computed), operands)
+            steps.call(product_into(computed), operands)
         first = pair * rows
         epilogue.emit(items, (first + row, first + last_row), (column, last_column))
-    return building.built(Effort.OPTIMISED), down * across * (depth + epilogue.work)
+    work = down * across * (depth + epilogue.work)
+    building.add(made.lowering, made.name, Effort.OPTIMISED, work)
 
 
 def _blocks(target: Target, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:
@@ -392,6 +275,3 @@ def is_canonical(i: HloInstruction) -> bool:
         and 0 not in rhs.dimensions
         and _depth(i) > 1
     )
-
-
-DOT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.DOT: lower_dot})

@@ -6,9 +6,10 @@ the same memory where both are of one type.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TypeAlias
 
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -19,7 +20,9 @@ from xla_server.codegen.kernel_ir.statements import Let, Statement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.loop_builder import Nest, close
 from xla_server.codegen.loops.rows import RowBuilder
+from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
 from xla_server.codegen.lower.loops import array_shapes, kernel_operands
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -27,7 +30,7 @@ from xla_server.codegen.trace.graph import ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins, Tracer
-from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.evaluation_cost import instruction_cost_once
 from xla_server.ir.affine import Variable, multi_index, variable
 from xla_server.ir.module import HloInstruction
@@ -41,10 +44,12 @@ class Epilogue:
     """The statements of a kernel that follow a block of a product.
 
     `prologue` is executed once for each call of the kernel, `loops` behind each block, whose first
-    and last row and column are `bounds`. `work` are the operations for one element; `needs_rows`
-    says that results depend on whole rows of the product. Without statements there is none.
+    and last row and column are `bounds`. `buffers` are numbered by `arguments`. `work` are the
+    operations for one element; `needs_rows` says that results depend on whole rows of the product.
+    Without statements there is none.
     """
 
+    arguments: tuple[Value, ...] = ()
     buffers: tuple[Buffer, ...] = ()
     stack: tuple[StackArray, ...] = ()
     prologue: tuple[Statement, ...] = ()
@@ -62,21 +67,27 @@ class Epilogue:
             body.add(*self.loops)
 
 
+NO_EPILOGUE = Epilogue()
+"""The epilogue of a product that is not fused with anything."""
+
+
 class EpilogueKernel:
     """A kernel while it is built that has an epilogue, or none.
 
-    Numbers are those of its arguments; an argument that both use has one buffer.
+    A value that both use has one buffer. Results and scratch memory are values that it writes.
     """
 
-    def __init__(self, epilogue: Epilogue) -> None:
+    def __init__(self, epilogue: Epilogue = NO_EPILOGUE) -> None:
         self.epilogue, self.body = epilogue, Body()
+        self._arguments = {value: number for number, value in enumerate(epilogue.arguments)}
         self._known = {buffer.number: buffer for buffer in epilogue.buffers}
         self._buffers: list[Buffer] = []
         self._stack: list[StackArray] = []
         self.body.add(*epilogue.prologue)
 
-    def buffer(self, number: int, role: Role) -> Buffer:
-        """Return the buffer of an argument."""
+    def buffer(self, value: Value, role: Role) -> Buffer:
+        """Return the buffer of a value."""
+        number = self._arguments.setdefault(value, len(self._arguments))
         found = self._known.setdefault(number, Buffer(number, role))
         self._buffers.append(found)
         return found
@@ -94,118 +105,110 @@ class EpilogueKernel:
         effort = Effort.OPTIMISED if self.epilogue.loops else effort
         return Kernel(buffers, stack, tuple(self.body.statements), effort)
 
-
-NO_EPILOGUE = Epilogue()
-"""The epilogue of a product that is not fused with anything."""
+    def add(
+        self,
+        lowering: Lowering,
+        name: str,
+        effort: Effort,
+        work: int,
+        updates: tuple[Value, ...] = (),
+    ) -> None:
+        """Append the row of the kernel, whose work items have about `work` operations each."""
+        found = ScheduledKernel(self.built(effort), work, 0, {})
+        lowering.add(kernel_thunk(name, found, tuple(self._arguments), updates=updates))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EpilogueFusion:
-    """A fusion of a product and its epilogue, while the producer is lowered.
+class Product:
+    """A dot or convolution while it is lowered, alone or with what follows in an output fusion.
 
-    `arguments` are the kernel's: each operand of the fusion once, then `product`, where the
-    producer writes, and `result`, which are often the same. A fusion of two results gives the
-    product as the second. The operations of both are noted in the costs of
-    `lowering`.
+    It has `operands` and is written to `value`; `result` is that of the instruction, and often the
+    same. A fusion reads the values `read`. One of two results gives the product as the second. The
+    operations of both are noted in the costs of `lowering`.
     """
 
-    fusion: HloInstruction
-    producer: HloInstruction
-    arguments: tuple[Value, ...]
-    numbers: dict[HloInstruction, int]
-    product: Value
-    result: Value
     lowering: Lowering
+    producer: HloInstruction
+    operands: tuple[Value, ...]
+    value: Value
+    result: Value
+    fusion: HloInstruction | None = None
+    read: Mapping[HloInstruction, Value] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(
+    def alone(
+        cls, lowering: Lowering, producer: HloInstruction, shape: Shape | None = None
+    ) -> "Product":
+        """Return a product that is not fused, as a new value of its shape or of another."""
+        operands = tuple(lowering.array(operand) for operand in producer.operands)
+        value = lowering.new(shape or producer.shape, producer.name)
+        return cls(lowering, producer, operands, value, value)
+
+    @classmethod
+    def fused(
         cls,
         lowering: Lowering,
         fusion: HloInstruction,
         producer: HloInstruction,
         is_apart: bool = False,
-    ) -> "EpilogueFusion":
-        """Return a fusion around a producer, whose results are new values.
+    ) -> "Product":
+        """Return a product inside of a fusion, whose results are new values.
 
         `is_apart` has the product kept for itself, where its blocks overlap.
         """
-        operands = kernel_operands(lowering, fusion)
+        read = kernel_operands(lowering, fusion)
         shape = array_shapes(fusion.shape)[0]
-        result = product = lowering.new(shape, fusion.name)
+        result = value = lowering.new(shape, fusion.name)
         types = {producer.shape.element_type, shape.element_type}
         if is_apart or fusion.shape.is_tuple or len(types) > 1:
-            product = lowering.new(producer.shape, f"{fusion.name}.product")
-        arguments = tuple(dict.fromkeys([*operands.values(), product, result]))
-        numbers = {operand: arguments.index(value) for operand, value in operands.items()}
-        return cls(fusion, producer, arguments, numbers, product, result, lowering)
+            value = lowering.new(producer.shape, f"{fusion.name}.product")
+        bound = dict(zip(fusion.called[0].parameters, fusion.operands, strict=True))
+        operands = tuple(read[bound[operand]] for operand in producer.operands)
+        return cls(lowering, producer, operands, value, result, fusion, read)
 
-    def argument(self, operand: HloInstruction) -> int:
-        """The kernel's argument that an operand of the producer is, a parameter of the fusion."""
-        (called,) = self.fusion.called
-        return self.numbers[self.fusion.operands[called.parameters.index(operand)]]
+    @property
+    def name(self) -> str:
+        """The name of the instruction that is lowered."""
+        return (self.fusion or self.producer).name
 
     @property
     def tree(self) -> Tree:
-        """The values of the fusion."""
-        return (self.result, self.product) if self.fusion.shape.is_tuple else self.result
-
-    @property
-    def writes(self) -> tuple[Value, ...]:
-        """The values that the kernel writes."""
-        return tuple(dict.fromkeys([self.product, self.result]))
-
-    @property
-    def reads(self) -> tuple[Value, ...]:
-        """The values that it reads and does not write."""
-        return tuple(value for value in self.arguments if value not in self.writes)
+        """The values of the instruction."""
+        is_tuple = self.fusion is not None and self.fusion.shape.is_tuple
+        return (self.result, self.value) if is_tuple else self.result
 
     def epilogue(self, rows: int, columns: int) -> Epilogue:
         """Return the epilogue of the product seen as one matrix of these sizes.
 
         Where it needs rows, a block must have all columns.
         """
-        numbers = {**self.numbers, self.producer: self.arguments.index(self.product)}
+        if self.fusion is None:
+            return NO_EPILOGUE
+        arguments = tuple(dict.fromkeys([*self.read.values(), self.value, self.result]))
+        read = {**self.read, self.producer: self.value}
+        numbers = {operand: arguments.index(value) for operand, value in read.items()}
         loops = (Variable(rows, "i"), Variable(columns, "i"))
         element = variable(loops[0]) * columns + variable(loops[1])
         index = multi_index(element, self.result.shape.dimensions)
         origins: Origins = {}
         store = Store(
-            self.arguments.index(self.result),
+            arguments.index(self.result),
             KERNEL_TYPE[self.result.shape.element_type],
             element,
             Tracer(RULES, numbers, origins).value(self.fusion, index),
         )
         nest = Nest(loops, (store,), self.lowering.target)
-        found = _EpilogueBuilder(nest, {numbers[self.producer]}).epilogue(origins)
+        builder = _EpilogueBuilder(nest, {numbers[self.producer]})
+        found = builder.epilogue(arguments, origins)
         self.lowering.costs[self.fusion] = instruction_cost_once(self.producer) + found.cost
         return found
-
-
-def with_epilogue(
-    fusion: EpilogueFusion | None, values: Sequence[Value], rows: int, columns: int
-) -> tuple[list[int], Epilogue, tuple[Value, ...]]:
-    """The numbers of values among a kernel's arguments, its epilogue, and the arguments.
-
-    The product is seen as a matrix of `rows` by `columns`.
-    """
-    arguments = tuple(dict.fromkeys([*(fusion.arguments if fusion else ()), *values]))
-    epilogue = fusion.epilogue(rows, columns) if fusion else NO_EPILOGUE
-    return [arguments.index(value) for value in values], epilogue, arguments
-
-
-def used(
-    arguments: Sequence[Value], written: Sequence[Value], fusion: EpilogueFusion | None
-) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """The values that a kernel only reads, and those that it writes."""
-    writes = tuple(dict.fromkeys([*written, *(fusion.writes if fusion else ())]))
-    return tuple(value for value in arguments if value not in writes), writes
 
 
 class _EpilogueBuilder(RowBuilder):
     """Builds the loops over a block of rows and columns."""
 
-    def epilogue(self, origins: Origins) -> Epilogue:
-        """Return the epilogue."""
+    def epilogue(self, arguments: tuple[Value, ...], origins: Origins) -> Epilogue:
+        """Return the epilogue of a kernel with these arguments."""
         row, column = self._nest.loops
         self._allocate_rows()
         bounds = tuple(
@@ -225,6 +228,7 @@ class _EpilogueBuilder(RowBuilder):
         found = self._scheduled(work)
         *prologue, loops = found.kernel.body
         return Epilogue(
+            arguments,
             found.kernel.buffers,
             found.kernel.stack,
             tuple(prologue),

@@ -47,7 +47,7 @@ class ExactSums:
         """
         given = dict(zip(("source", "weights", "result"), addresses, strict=True))
         ends = dict(zip(("p0", "p1", "f0", "f1"), (*positions, *features), strict=True))
-        body.call_routine(self.routine, {**self.sizes, **given, **ends})
+        body.call(self.routine, {**self.sizes, **given, **ends})
 
 
 def exact_sums_of(

@@ -1,17 +1,28 @@
 """Lowering of LAPACK's calls for Cholesky, LU and QR factors.
 
-Semantics: xla_server.custom_calls.factorizations, and portable for the names of all platforms.
+Semantics: xla_server.custom_calls.linear_algebra.factorizations, and targets.portable for the
+names of all platforms.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from xla_contract.element_type import ElementType
+import numpy as np
+
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.instructions.lapack import LETTER, workspace
 from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.lower.linear_algebra import OTHER_TRIANGLE, factorize
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import MatrixCall, MatrixKernel, basis, option, to
+from xla_server.codegen.lower.matrix_kernel import (
+    Argument,
+    MatrixCall,
+    MatrixKernel,
+    basis,
+    option,
+    to,
+)
 from xla_server.codegen.routines.matrix_blocks import BLOCK, is_by_blocks
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
@@ -55,11 +66,12 @@ def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> int:
     m, n = k.core
     turned = k.take(0)
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) // 3):
-        k.body.call(f"lu_{k.computed}", turned, m, n, pivots, status, k.cancelled())
+        k.call_by_blocks("lu", {"a": turned, "m": m, "n": n, "pivots": pivots, "status": status})
         # Rows that were not exchanged have no numbers.
         k.stop()
     else:
-        k.call("getrf", m, n, turned, m, pivots, status)
+        given = {"m": m, "n": n, "a": turned, "lda": m, "ipiv": pivots, "info": status}
+        k.call("getrf", given)
     k.give(turned, 0)
     return m * n * min(m, n)
 
@@ -70,28 +82,35 @@ def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
     m, n = k.core
     turned, factors, status = k.take(0), k.write(1), k.status()
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) * 2 // 3):
-        work = _room(k, m, n)
-        k.body.call(f"qr_{k.computed}", turned, m, n, factors, *work, status, k.cancelled())
+        given = {"a": turned, "m": m, "n": n, "factors": factors, "status": status}
+        k.call_by_blocks("qr", given | _room(k, m, n))
     else:
-        k.call("geqrf", m, n, turned, m, factors, k.element, status)
+        outputs = {"tau": factors, "work": k.element, "info": status}
+        k.call("geqrf", {"m": m, "n": n, "a": turned, "lda": m, **outputs})
     k.give(turned, 0)
     return k.done(2 * m * n * min(m, n))
 
 
-def _room(k: MatrixKernel, m: int, n: int) -> tuple[Expression, int]:
+def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
     """Memory for the blocks of a matrix and of those beside it, and how many elements it has."""
     letter, is_complex = LETTER[k.computed], k.element.is_complex
     name, product = ("ungqr", "unmqr") if is_complex else ("orgqr", "ormqr")
-    array, size = k.element.dtype, min(m, n, BLOCK)
-    asked = [
-        *workspace(f"{letter}geqrf", [m, size, None, m, None, array, None]),
-        *workspace(f"{letter}{name}", [m, n, size, None, m, None, array, None]),
-        *workspace(
-            f"{letter}{product}",
-            [ord("L"), ord("N"), m, n, size, None, m, None, None, m, array, None],
-        ),
-    ]
-    return k.room(k.element, max(asked)), max(asked)
+    size = min(m, n, BLOCK)
+    block: dict[str, int | np.dtype[Any]] = {
+        "m": m,
+        "n": n,
+        "k": size,
+        "lda": m,
+        "work": k.element.dtype,
+    }
+    left = {"side": ord("L"), "trans": ord("N"), "ldc": m}
+    asked = (
+        workspace(f"{letter}geqrf", block | {"n": size}),
+        workspace(f"{letter}{name}", block),
+        workspace(f"{letter}{product}", block | left),
+    )
+    most = max(each["work"] for each in asked)
+    return {"work": k.room(k.element, most), "room_size": most}
 
 
 def lower_geqp3(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -99,8 +118,9 @@ def lower_geqp3(lowering: Lowering, i: HloInstruction) -> Tree:
     k = MatrixKernel(lowering, i)
     m, n = k.core
     turned = k.take(0)
-    reals = [k.room(k.real, 2 * n)] if k.element.is_complex else []
-    k.call("geqp3", m, n, turned, m, k.change(1, 1), k.write(2), k.element, *reals, k.status())
+    reals = {"rwork": k.room(k.real, 2 * n)} if k.element.is_complex else {}
+    outputs = {"jpvt": k.change(1, 1), "tau": k.write(2), "work": k.element, **reals}
+    k.call("geqp3", {"m": m, "n": n, "a": turned, "lda": m, **outputs, "info": k.status()})
     k.give(turned, 0)
     return k.done(4 * m * n * min(m, n))
 
@@ -113,10 +133,11 @@ def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
     name = "ungqr" if k.element.is_complex else "orgqr"
     turned, factors, status = k.take(0), k.read(1), k.status()
     if is_by_blocks(k.computed, count, m * n * count):
-        outputs = (factors, *_room(k, m, n), status, k.cancelled())
-        k.body.call(f"reflected_{k.computed}", turned, m, n, count, *outputs)
+        given = {"a": turned, "m": m, "n": n, "count": count, "factors": factors}
+        k.call_by_blocks("reflected", given | {"status": status} | _room(k, m, n))
     else:
-        k.call(name, m, n, count, turned, m, factors, k.element, status)
+        outputs = {"tau": factors, "work": k.element, "info": status}
+        k.call(name, {"m": m, "n": n, "k": count, "a": turned, "lda": m, **outputs})
     k.give(turned, 0)
     return k.done(2 * m * n * count)
 
@@ -131,8 +152,10 @@ def lower_ormqr(lowering: Lowering, i: HloInstruction) -> Tree:
     packed, other = k.take(0), k.take(2)
     transpose = adjoint if attributes["transpose"] else "N"
     factors = k.read(1)
-    where = (packed, k.rows, factors, other, m)
-    k.call(name, side, transpose, m, n, k.columns, *where, k.element, k.status())
+    sizes: dict[str, Argument] = {"side": side, "trans": transpose, "m": m, "n": n}
+    sizes["k"] = k.columns
+    where = {"a": packed, "lda": k.rows, "tau": factors, "c": other, "ldc": m}
+    k.call(name, {**sizes, **where, "work": k.element, "info": k.status()})
     k.give(other, 0)
     return k.done(4 * m * n * k.columns)
 

@@ -11,22 +11,20 @@ parts of zero.
 """
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fft import FftAttributes, FftType
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
-from xla_server.codegen.kernel_ir.expressions import Expression
+from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.lower.fft_block import Tables
 from xla_server.codegen.lower.fft_context import Array, Lines
 from xla_server.codegen.lower.fft_kernels import BlockKernel, Step
 from xla_server.codegen.lower.fft_lines import LineTransforms
 from xla_server.codegen.lower.fft_products import complete, half_table, mix
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.routines.fourier_blocks import block_routine
 from xla_server.ir.module import HloInstruction
 
 
@@ -106,7 +104,7 @@ def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) 
         half,
         half + 1,
         half,
-        after=_routine(f"fourier_from_half_{c.kind}", half, address),
+        after=_step("from_half", c.kind, {"count": half, "table": address}),
         tables=tables,
     ).add()
 
@@ -127,11 +125,11 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
         c.transform(middle, result, lines, is_inverse=True, factor=factor)
         return
     tables = Tables(kind)
-    before = _routine(f"fourier_mirror_{kind}", n)
+    before = _step("mirror", kind, {"count": n})
     if n % 2 == 0:
         scale, table = half_table(n, is_inverse=True)
         address = tables.add(np.concatenate([[scale], table]))
-        before = _routine(f"fourier_to_half_{kind}", half, address)
+        before = _step("to_half", kind, {"count": half, "table": address})
     BlockKernel(
         c.lowering,
         c.title(),
@@ -150,9 +148,9 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
     ).add()
 
 
-def _routine(name: str, *operands: int | Expression) -> Step:
+def _step(name: str, kind: str, given: Operands) -> Step:
     """Return what calls a routine with both parts of a block."""
-    return lambda body, block: body.call(name, block.real, block.imaginary, *operands)
-
-
-FFT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.FFT: lower_fft})
+    routine = block_routine(name, kind)
+    return lambda body, block: body.call(
+        routine, {"real": block.real, "imaginary": block.imaginary, **given}
+    )

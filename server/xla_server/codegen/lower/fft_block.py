@@ -26,7 +26,8 @@ from xla_server.codegen.lower.fft_plan import (
     roots,
     spectrum_of,
 )
-from xla_server.codegen.routines.fourier_passes import RADICES, generic_name, pass_name
+from xla_server.codegen.routines.fourier_blocks import block_routine
+from xla_server.codegen.routines.fourier_passes import RADICES, generic_pass, pass_routine
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
@@ -112,9 +113,9 @@ class BlockTransform:
         _, factors = radices(n)
         for r in factors:
             m, target = rest // r, self._other[source]
-            name = pass_name(self._kind, r, is_last=m == 1)
+            routine = pass_routine(self._kind, r, is_last=m == 1)
             table = Index(0) if m == 1 else self._tables.add(_twiddles(rest, r, m))
-            body.call(name, Address(source), Address(target), s, m, table)
+            body.call(routine, _pass_operands(source, target, s, m, table))
             source, s, rest = target, s * r, m
         return source
 
@@ -123,8 +124,9 @@ class BlockTransform:
         room = self._array(f"room{s}", r * self._pair)
         table = self._tables.add(_twiddles(r * m, r, m))
         turns = self._tables.add(np.conj(roots(r, np.arange(r))))
-        numbers = (s, m, table, r, turns, Address(room))
-        self.body.call(generic_name(self._kind), Address(source), Address(target), *numbers)
+        given = _pass_operands(source, target, s, m, table)
+        more = {"r": r, "roots": turns, "room": Address(room)}
+        self.body.call(generic_pass(self._kind), {**given, **more})
         self.result = target
 
     def _bluestein(self, r: int, s: int, m: int) -> None:
@@ -135,15 +137,15 @@ class BlockTransform:
         last = self._tables.add(_turns(r * m, m, r) * chirp)
         padded = self._room(size, s)
         with self._each(r, s, m) as (body, p, here, there):
-            start = (here, s * m * pair, Address(padded), pair, r, first, size)
-            body.call(f"fourier_chirp_{kind}", *start)
+            start = chirp_operands((here, s * m * pair), (Address(padded), pair), r, first, size)
+            body.call(block_routine("chirp", kind), start)
             middle = self._pass(body, size, 1, padded)
-            both = (Address(middle), pair, Address(middle), pair)
-            body.call(f"fourier_chirp_to_{kind}", *both, size, spectrum, size)
+            both = (Address(middle), pair), (Address(middle), pair)
+            body.call(block_routine("chirp_to", kind), chirp_operands(*both, size, spectrum))
             final = self._pass(body, size, 1, middle)
             table = last + p * (r * 2 * WIDTH[kind])
-            end = (Address(final), pair, there, s * pair, r, table, r)
-            body.call(f"fourier_chirp_from_{kind}", *end)
+            end = chirp_operands((Address(final), pair), (there, s * pair), r, table)
+            body.call(block_routine("chirp_from", kind), end)
 
     def _rader(self, r: int, s: int, m: int) -> None:
         """Elements but the first in the order of a generator's powers: a cyclic convolution."""
@@ -157,17 +159,20 @@ class BlockTransform:
         last = self._tables.add(roots(r * m, np.arange(m)[:, None] * inverses))
         ordered = self._room(size, s)
         with self._each(r, s, m) as (body, p, here, there):
-            body.call(f"fourier_take_{kind}", here, Address(ordered), size, order)
+            given = {"source": here, "target": Address(ordered), "count": size, "offsets": order}
+            body.call(block_routine("take", kind), given)
             result = self._pass(body, size, 1, ordered)
             middle = Address(result)
+            both = {"one": here, "other": middle}
             # Element 0 is the sum of all; the first is a part of every other.
-            body.call(f"fourier_sum_{kind}", here, middle, there)
-            both = (middle, pair, middle, pair)
-            body.call(f"fourier_chirp_to_{kind}", *both, size, spectrum, size)
-            body.call(f"fourier_sum_swapped_{kind}", here, middle, middle)
+            body.call(block_routine("sum", kind), {**both, "target": there})
+            chirp = chirp_operands((middle, pair), (middle, pair), size, spectrum)
+            body.call(block_routine("chirp_to", kind), chirp)
+            body.call(block_routine("sum_swapped", kind), {**both, "target": middle})
             final = Address(self._pass(body, size, 1, result))
             table = last + p * (size * 2 * WIDTH[kind])
-            body.call(f"fourier_give_{kind}", final, there, size, back_order, table)
+            given = {"source": final, "target": there, "count": size, "offsets": back_order}
+            body.call(block_routine("give", kind), {**given, "table": table})
 
     def _room(self, size: int, s: int) -> StackArray:
         """Return one of two blocks for the convolution of a factor."""
@@ -188,6 +193,31 @@ class BlockTransform:
             begin = body.let(here, Address(source) + (line + number * s) * pair)
             end = body.let(there, Address(self.result) + (line + number * (s * r)) * pair)
             yield body, number, begin, end
+
+
+def chirp_operands(
+    source: tuple[Expression, int],
+    target: tuple[Expression, int],
+    count: int | Expression,
+    table: Expression,
+    padded: int | None = None,
+) -> dict[str, int | Expression]:
+    """Return the operands of a product with a table.
+
+    Source and target are an address and the bytes from element to element.
+    """
+    return {
+        **{"source": source[0], "source_step": source[1]},
+        **{"target": target[0], "target_step": target[1]},
+        **{"count": count, "table": table, "padded": count if padded is None else padded},
+    }
+
+
+def _pass_operands(
+    source: StackArray, target: StackArray, s: int, m: int, twiddles: Expression
+) -> dict[str, int | Expression]:
+    addresses = {"source": Address(source), "target": Address(target)}
+    return {**addresses, "s": s, "m": m, "twiddles": twiddles}
 
 
 def _turns(n: int, m: int, r: int) -> Any:

@@ -6,8 +6,8 @@ import dataclasses
 import functools
 import math
 
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.lower.fft_kernels import Side
 from xla_server.codegen.lower.fft_plan import (

@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -243,10 +243,10 @@ class BlockKernel:
         part = body.let(f"part{suffix}", whole(self.limit) - full * apart - first)
         begin = body.let(f"begin{suffix}", target + first * side.inner_step)
         given = move_operands(begin, block.real, block.imaginary, lines, step, full, self.factor)
-        body.call_routine(routine, given)
+        body.call(routine, given)
         behind = begin + full * step, block.real + full * pair, block.imaginary + full * pair
         rest = integer_op("minimum", part, lines)
-        body.call_routine(routine, move_operands(*behind, rest, step, 1, self.factor))
+        body.call(routine, move_operands(*behind, rest, step, 1, self.factor))
 
     def _move(
         self, body: Body, side: Side, at: Expression, count: int, block: Block, *, is_load: bool
@@ -262,7 +262,7 @@ class BlockKernel:
         else:
             at = at + block.first * side.inner_step
         given = move_operands(at, *parts, lines, ahead, count, self.factor)
-        body.call_routine(routine, given | of_lines)
+        body.call(routine, given | of_lines)
 
 
 def move_operands(

@@ -16,6 +16,7 @@ from xla_server.codegen.lower.fft_plan import (
     spectrum_of,
 )
 from xla_server.codegen.lower.fft_products import clear_ends, copy_rows, product
+from xla_server.codegen.routines.fourier_blocks import block_routine
 
 
 class LineTransforms(Context):
@@ -182,9 +183,10 @@ class LineTransforms(Context):
 
         def turn(body: Body, block: Block) -> None:
             number = block.number if is_narrow else block.outer[1]
-            moved = [address + number * size for address, size in addresses]
-            name = f"fourier_{'turn_lanes' if is_narrow else 'turn'}_{self.kind}"
-            body.call(name, block.address, m, *moved, rows)
+            fine, coarse = (address + number * size for address, size in addresses)
+            routine = block_routine("turn_lanes" if is_narrow else "turn", self.kind)
+            factors = {"fine": fine, "coarse": coarse, "rows": rows}
+            body.call(routine, {"block": block.address, "count": m, **factors})
 
         return turn
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xla_server.codegen.instructions.memory import CLEAR_BYTES
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -13,20 +14,19 @@ from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Const,
     Expression,
-    Load,
-    Region,
-    Role,
     StackArray,
     Value,
     condition,
     integer_op,
+    load_at,
     whole,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.fft_block import SOURCE, TARGET, Tables
+from xla_server.codegen.lower.fft_block import SOURCE, TARGET, Tables, chirp_operands
 from xla_server.codegen.lower.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of, line_operands, move_operands
 from xla_server.codegen.lower.fft_plan import roots
+from xla_server.codegen.routines.fourier_blocks import block_routine
 from xla_server.codegen.routines.fourier_moves import move_routine
 
 
@@ -73,12 +73,12 @@ def product(
             ahead = lines.inner * width if inner == lines.inner else width
             move = move_routine(c.kind, "lines", is_load=is_load, is_real=False)
             if not is_load:
-                chirp = (a, c.pair, a, c.pair, taken, address + begin * width, taken)
-                items.call(f"fourier_chirp_{c.kind}", *chirp)
+                chirp = chirp_operands((a, c.pair), (a, c.pair), taken, address + begin * width)
+                items.call(block_routine("chirp", c.kind), chirp)
             begin_at = Address(memory) + begin * ahead
             given = move_operands(begin_at, a + real, a + imaginary, total, ahead, taken)
             steps = line_operands(first, inner, outer_step, inner_step)
-            items.call_routine(move, given | steps)
+            items.call(move, given | steps)
     work = 40 * most
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
@@ -121,16 +121,17 @@ def _rows_product(
             move = move_routine(c.kind, "columns", is_load=is_load, is_real=array.is_real)
             ahead = c.lanes * width
             if not is_load:
-                factors = (address + first * c.pair, ones, taken)
-                items.call(f"fourier_turn_lanes_{c.kind}", a, taken, *factors)
+                factors = {"fine": address + first * c.pair, "coarse": ones, "rows": taken}
+                turned = {"block": a, "count": taken, **factors}
+                items.call(block_routine("turn_lanes", c.kind), turned)
             at = Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)
             parts = a + real, a + imaginary
             given = move_operands(at, *parts, c.lanes, ahead, whole_vectors)
-            items.call_routine(move, given)
+            items.call(move, given)
             one, other = (part + whole_vectors * c.pair for part in parts)
             given = move_operands(at + whole_vectors * ahead, one, other, left, ahead, 1)
-            items.call_routine(move, given)
+            items.call(move, given)
     work = 12 * min(most, vectors)
     add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
 
@@ -168,14 +169,14 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
         read_at = items.let("read", Address(SOURCE) + line * (read * width))
         written_at = items.let("written", Address(TARGET) + line * (written * width))
         with Branch(items, condition("eq", chunk, 0)) as ends:
-            one = ends.let("one", _load(kind, read_at, 0))
-            other = ends.let("other", _load(kind, read_at, 2 * half if is_inverse else 1))
+            one = ends.let("one", load_at(kind, read_at, 0))
+            other = ends.let("other", load_at(kind, read_at, 2 * half if is_inverse else 1))
             total, difference = (Apply(name, (one, other), Type(kind)) for name in ("add", "sub"))
-            _store(ends, kind, written_at, 0, total)
-            _store(ends, kind, written_at, 1 if is_inverse else 2 * half, difference)
+            ends.store_at(kind, written_at, 0, total)
+            ends.store_at(kind, written_at, 1 if is_inverse else 2 * half, difference)
             if not is_inverse:
-                _store(ends, kind, written_at, 1, _zero(kind))
-                _store(ends, kind, written_at, 2 * half + 1, _zero(kind))
+                ends.store_at(kind, written_at, 1, _zero(kind))
+                ends.store_at(kind, written_at, 2 * half + 1, _zero(kind))
         if pairs:
             address = tables.add(_by_lanes(table, c.lanes))
             first = items.let("first", chunk * most)
@@ -186,9 +187,9 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
             numbers = (first, count, full)
             _move_pairs(c, items, (a, b), read_at, half, pairs, numbers, is_load=True)
             vector = c.pair // 2
-            halves = (a, a + vector, b, b + vector)
-            factors = address + first * c.pair
-            items.call(f"fourier_mix_{kind}", *halves, count, factors, bits_of(scale))
+            mixed = {"low": a, "low_swapped": a + vector, "high": b, "high_swapped": b + vector}
+            factors = {"table": address + first * c.pair, "scale": bits_of(scale)}
+            items.call(block_routine("mix", kind), {**mixed, "count": count, **factors})
             _move_pairs(c, items, (a, b), written_at, half, pairs, numbers, is_load=False)
     work = 40 * min(most, vectors)
     add_kernel(c.lowering, c.title(), top, blocks, work, source.value, target.value, tables)
@@ -215,10 +216,10 @@ def _move_pairs(
     end = whole(pairs) - (first + full) * c.lanes
     up = begin_at + width + first * step
     down = begin_at + (half - 1) * width - first * step
-    body.call_routine(columns, move_operands(up, a, a + vector, c.lanes, step, full))
+    body.call(columns, move_operands(up, a, a + vector, c.lanes, step, full))
     with Branch(body, condition("gt", full, 0)) as inside:
         given = move_operands(down, b, b + vector, c.lanes, -step, full)
-        inside.call_routine(lines, given | line_operands(0, c.lanes, 0, -width))
+        inside.call(lines, given | line_operands(0, c.lanes, 0, -width))
     with Branch(body, condition("lt", full, count)) as inside:
         for at, block, ahead in (
             (up + full * step, a, width),
@@ -226,7 +227,7 @@ def _move_pairs(
         ):
             parts = block + behind, block + vector + behind
             given = move_operands(at, *parts, end, 0, 1)
-            inside.call_routine(lines, given | line_operands(0, c.lanes, 0, ahead))
+            inside.call(lines, given | line_operands(0, c.lanes, 0, ahead))
 
 
 def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> None:
@@ -237,18 +238,18 @@ def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> Non
         at = body.let("at", Address(SOURCE) + line * (half * 2 * c.width))
         there = body.let("there", Address(TARGET) + line * (n * 2 * c.width))
         with Branch(body, condition("eq", begin, 0)) as zeroth:
-            _store(zeroth, kind, there, 0, _load(kind, at, 0))
-            _store(zeroth, kind, there, 1, _zero(kind))
+            zeroth.store_at(kind, there, 0, load_at(kind, at, 0))
+            zeroth.store_at(kind, there, 1, _zero(kind))
         low = integer_op("maximum", begin, 1)
         with Loop(body, "k", end, low, iterations=c.tuned.item_elements) as loop:
             k = loop.axis
-            one = loop.let("one", _load(kind, at, k * 2))
-            other = loop.let("other", _load(kind, at, k * 2 + 1))
-            _store(loop, kind, there, k * 2, one)
-            _store(loop, kind, there, k * 2 + 1, other)
-            _store(loop, kind, there, whole(2 * n) - k * 2, one)
+            one = loop.let("one", load_at(kind, at, k * 2))
+            other = loop.let("other", load_at(kind, at, k * 2 + 1))
+            loop.store_at(kind, there, k * 2, one)
+            loop.store_at(kind, there, k * 2 + 1, other)
+            loop.store_at(kind, there, whole(2 * n) - k * 2, one)
             conjugate = Apply("neg", (other,), Type(kind))
-            _store(loop, kind, there, whole(2 * n) - k * 2 + 1, conjugate)
+            loop.store_at(kind, there, whole(2 * n) - k * 2 + 1, conjugate)
 
 
 def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count: int) -> None:
@@ -260,8 +261,8 @@ def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count
         there = body.let("there", Address(TARGET) + line * (count * parts * c.width))
         with Loop(body, "k", end, begin, iterations=c.tuned.item_elements) as loop:
             for part in range(parts):
-                element = _load(kind, at, loop.axis * 2 + part)
-                _store(loop, kind, there, loop.axis * parts + part, element)
+                element = load_at(kind, at, loop.axis * 2 + part)
+                loop.store_at(kind, there, loop.axis * parts + part, element)
 
 
 def clear_ends(c: Context, target: Array, rows: int, n: int, size: int) -> None:
@@ -269,7 +270,7 @@ def clear_ends(c: Context, target: Array, rows: int, n: int, size: int) -> None:
     width, effort = 2 * c.width, Effort.UNOPTIMISED
     with _each_element(c, target, target, rows, size - n, effort) as (body, line, begin, end):
         at = Address(TARGET) + (line * size + n + begin) * width
-        body.call("clear_bytes", at, (end - begin) * width)
+        body.call(CLEAR_BYTES, {"target": at, "count": (end - begin) * width})
 
 
 @contextlib.contextmanager
@@ -296,16 +297,6 @@ def _each_element(
     work = 2 * min(count, most)
     values = source.value, target.value
     add_kernel(c.lowering, c.title(), top, [], work, *values, effort=effort)
-
-
-def _load(kind: str, address: Expression, index: int | Expression) -> Load:
-    return Load(Region(address, Role.SCRATCH), Type(kind), whole(index))
-
-
-def _store(
-    body: Body, kind: str, address: Expression, index: int | Expression, value: Expression
-) -> None:
-    body.store(Region(address, Role.SCRATCH), kind, whole(index), value)
 
 
 def _zero(kind: str) -> Const:

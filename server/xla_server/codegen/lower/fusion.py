@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.fusion import FusionKind
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.concatenate import lower_concatenate
 from xla_server.codegen.lower.convolution import lower_convolution_fusion
 from xla_server.codegen.lower.dot import lower_dot_fusion
 from xla_server.codegen.lower.loops import lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
 LowerEpilogue: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
@@ -32,6 +32,3 @@ def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
     if i.called[0].root.opcode is Opcode.CONCATENATE:
         return lower_concatenate(lowering, i)
     return lower_loop(lowering, i)
-
-
-FUSION_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.FUSION: lower_fusion})

@@ -9,7 +9,7 @@ import secrets
 import threading
 
 from xla_contract.errors import InternalError, XlaError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 
 _LOG = logging.getLogger(__name__)

@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import CANCELLATION, Value
 from xla_server.codegen.kernel_ir.builder import Items
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -15,11 +16,11 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
     whole,
 )
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.loops.stopping import is_long
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.epilogue import Epilogue, EpilogueKernel, Product
+from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
@@ -197,16 +198,19 @@ class Gemm:
         return self.batch, -(-self.tiles // tiles), -(-self.panels // panels)
 
 
-def layout_kernel(gemm: Gemm) -> tuple[Kernel, int]:
-    """Return the kernel that packs right matrices from one buffer to the other, and its work."""
+def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Value:
+    """Add the kernel that packs right matrices; return the panels."""
+    width = gemm.right.width
+    shape = Shape.array(matrices.shape.element_type, (gemm.batch * gemm.right_bytes // width,))
+    panels = lowering.new(shape, name)
     side = gemm.right
     packed = gemm.tuning.panels_per_item
     groups = -(-gemm.panels // packed)
     member, step = side.strides(gemm.columns, gemm.depth)
     panel = gemm.panel_bytes(gemm.panel_columns, gemm.depth)
     members = packed * gemm.panel_columns
-    building = EpilogueKernel(NO_EPILOGUE)
-    source, target = building.buffer(0, Role.READ), building.buffer(1, Role.WRITE)
+    building = EpilogueKernel()
+    source, target = building.buffer(matrices, Role.READ), building.buffer(panels, Role.WRITE)
     with Items(building.body, gemm.batch * groups, None) as items:
         operands: Operands = {
             "start": START,
@@ -230,22 +234,23 @@ def layout_kernel(gemm: Gemm) -> tuple[Kernel, int]:
             "depth": gemm.depth,
             "run": gemm.tuning.packing_steps,
         }
-        items.call_routine(LAYOUT, operands)
-    return building.built(Effort.UNOPTIMISED), members * gemm.depth
+        items.call(LAYOUT, operands)
+    building.add(lowering, name, Effort.UNOPTIMISED, members * gemm.depth)
+    return panels
 
 
-def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> tuple[Kernel, int]:
-    """Return the kernel of products, and its work.
-
-    `positions` are those of the left matrix, of the right one (or of its panels, where they are
-    packed ahead), of the product and of the cancellation flag among its arguments.
-    """
+def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
+    """Add the kernel of products, behind one that packs the right matrix if it is large."""
+    left, right = made.operands
+    if gemm.is_laid_out_ahead:
+        right = add_layout(made.lowering, gemm, right, f"{made.name}.panels")
     height = gemm.height
     tiles, panels = gemm.division
     work = tiles * height * panels * gemm.panel_columns * (gemm.depth + epilogue.work)
     building = EpilogueKernel(epilogue)
+    values = (left, right, made.value, CANCELLATION)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
-    buffers = tuple(map(building.buffer, positions, roles))
+    buffers = tuple(map(building.buffer, values, roles))
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
     room: int | Expression = 0
     if not gemm.is_laid_out_ahead:
@@ -262,12 +267,12 @@ def product_kernel(gemm: Gemm, positions: Sequence[int], epilogue: Epilogue) -> 
             "band": Address(band),
             "room": room,
         }
-        items.call_routine(BAND_BY_ROWS if gemm.is_by_rows else BAND, operands)
+        items.call(BAND_BY_ROWS if gemm.is_by_rows else BAND, operands)
         if has_epilogue:
             if is_long(work):
                 items.add(Stop(buffers[3]))
             _emit_epilogue(gemm, items, epilogue)
-    return building.built(Effort.UNOPTIMISED), work
+    building.add(made.lowering, made.name, Effort.UNOPTIMISED, work)
 
 
 def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:

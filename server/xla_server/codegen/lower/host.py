@@ -7,18 +7,17 @@
 - Collectives over replicas that do not exist are refused by their evaluators.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from xla_contract.errors import XlaError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lapack import LAPACK_CALLS, lower_lapack
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
+from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Evaluator
 from xla_server.ops.registry import EVALUATORS
@@ -105,8 +104,3 @@ def _arrays(value: Any) -> Iterator[Any]:
             yield from _arrays(part)
     elif isinstance(value, np.ndarray):
         yield value
-
-
-HOST_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {**dict.fromkeys(HOST_OPCODES, lower_host), Opcode.CUSTOM_CALL: lower_custom_call}
-)

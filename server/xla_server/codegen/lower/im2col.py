@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
+from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
-from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
     Address,
     Apply,
+    Buffer,
     Cell,
     Expression,
     Load,
@@ -35,8 +36,11 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Ends, EpilogueKernel
-from xla_server.codegen.trace.elementwise import literal
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.lower.epilogue import Ends
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.trace.elementwise import zero
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,16 +142,22 @@ def indices(body: Body, number: Expression, axes: Sequence[Axis]) -> dict[Axis, 
     return found
 
 
+def add_matrix(lowering: Lowering, matrix: Matrix, source: Array, result: Array) -> None:
+    """Add the kernel that copies a matrix from one value to the other."""
+    kernel = matrix_kernel(matrix, result.shape.element_type)
+    found = ScheduledKernel(kernel, 2 * matrix.columns, 0, {})
+    lowering.add(kernel_thunk(result.name, found, (source, result)))
+
+
 def matrix_kernel(matrix: Matrix, element_type: ElementType) -> Kernel:
     """Return the kernel that copies a matrix from one buffer to the other, row by row."""
-    building = EpilogueKernel(NO_EPILOGUE)
-    source, result = building.buffer(0, Role.READ), building.buffer(1, Role.WRITE)
-    with Items(building.body, matrix.rows, None) as items:
+    source, result, top = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Body()
+    with Items(top, matrix.rows, None) as items:
         ahead = START * (matrix.columns * element_type.byte_width)
         target = Region(items.let("target", Address(result) + ahead), Role.WRITE)
         copy = MatrixCopy(matrix, element_type, source, target)
         copy.emit(items, (START, STOP), (0, matrix.columns))
-    return building.built(Effort.OPTIMISED)
+    return Kernel((source, result), (), tuple(top.statements))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -270,8 +280,7 @@ class _Run:
     def _emit_zeros(self, body: Body, ends: tuple[Value, Value], to: Value) -> None:
         kind = self._copy.element_type
         with Loop(body, "u", ends[1], ends[0], iterations=1) as each:
-            zero = literal(kind.dtype.type(0), kind).constant
-            each.store(self._copy.target, self._kind, to + each.axis, zero)
+            each.store(self._copy.target, self._kind, to + each.axis, zero(kind).constant)
 
     def _emit_tested(
         self,
@@ -290,7 +299,7 @@ class _Run:
             here = each.let("p", position + each.axis * self._axis.step)
             there = each.let("there", integer_op("maximum", here, 0))
             element = each.let("e", there // line.gap)
-            value = each.declare("v", literal(kind.dtype.type(0), kind).constant)
+            value = each.declare("v", zero(kind).constant)
             own = [
                 condition("ge", here, 0),
                 condition("eq", there % line.gap, 0),

@@ -2,10 +2,10 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import TypeAlias
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -21,45 +21,50 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
     whole,
 )
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
-from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.epilogue import Ends, EpilogueKernel, Product
 from xla_server.codegen.lower.exact_sums import exact_sums_of
-from xla_server.codegen.lower.im2col import Indices, MatrixCopy, indices
+from xla_server.codegen.lower.im2col import Indices, MatrixCopy, add_matrix, indices
 from xla_server.codegen.lower.im2col_plan import Plan
-from xla_server.ir.module import HloInstruction
+from xla_server.codegen.lower.lowering import Tree
 
 
-def products_kernel(
-    i: HloInstruction,
-    plan: Plan,
-    counts: tuple[int, int, int],
-    positions: Sequence[int],
-    epilogue: Epilogue,
-) -> Kernel:
-    """Return the kernel that does a work item's share of all blocks, one after the other.
+def lower_products(made: Product, plan: Plan) -> Tree:
+    """Add the kernel that does a work item's share of all blocks, one after the other.
 
-    `counts` are those of blocks, tasks and work items; `positions` those of input, kernel, result,
-    im2col memory if it is needed, and the kernel as it was among its arguments.
+    Before it is one that lays out the weights as a matrix, if they are none.
     """
-    blocks, tasks, items = counts
-    width = i.shape.element_type.byte_width
+    i, lowering = made.producer, made.lowering
+    base, kernel = made.operands
+    packed = kernel
+    if plan.repacked is not None:
+        packed = lowering.new(kernel.shape, f"{i.name}.kernel")
+        add_matrix(lowering, plan.repacked, kernel, packed)
+    blocks = -(-plan.rows // plan.block_rows)
+    tasks = blocks * plan.groups * plan.batches
+    items = min(tasks, lowering.target.tuning.convolutions.work_items)
+    features = plan.columns * plan.groups
+    sizes = (plan.rows, features) if plan.is_nhwc else (plan.batches * features, plan.rows)
+    epilogue = made.epilogue(*sizes)
+    element_type = i.shape.element_type
     building = EpilogueKernel(epilogue)
-    roles = (Role.READ, Role.READ, Role.WRITE)
-    source, weights, result = map(building.buffer, positions, roles)
+    values, roles = (base, packed, made.value), (Role.READ, Role.READ, Role.WRITE)
+    source, weights, result = map(building.buffer, values, roles)
     orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
     exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
-    original = Address(building.buffer(positions[-1], Role.READ)) if exact else Address(weights)
+    original = Address(building.buffer(kernel, Role.READ)) if exact else Address(weights)
     with Items(building.body, items, "item") as item:
         matrix: Value | None = None
         if plan.leading is None:
-            scratch = Address(building.buffer(positions[3], Role.WRITE))
-            ahead = item.axis * (plan.block_rows * plan.block_depth * width)
-            matrix = item.let("matrix", scratch + ahead)
+            size = plan.block_rows * plan.block_depth
+            shape = Shape.array(element_type, (items * size,))
+            scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), Role.WRITE)
+            ahead = item.axis * (size * element_type.byte_width)
+            matrix = item.let("matrix", Address(scratch) + ahead)
         first, last = dealt(item.axis, tasks, items)
         with Loop(item, "task", last, first, iterations=tasks / items) as task:
             block = _Block.of(plan, task, blocks)
-            writer = _BlockWriter(plan, i.shape.element_type, block, source, matrix)
+            writer = _BlockWriter(plan, element_type, block, source, matrix)
             writer.emit(task, Address(weights), Address(result))
             rows, columns = block.positions(plan), block.features(plan)
             if exact:
@@ -68,10 +73,12 @@ def products_kernel(
             if plan.is_nhwc:
                 epilogue.emit(task, rows, columns)
             else:
-                before = block.outer * (plan.columns * plan.groups)
+                before = block.outer * features
                 ends = before + columns[0], before + columns[1]
                 epilogue.emit(task, ends, (block.row, block.row_stop))
-    return building.built(Effort.OPTIMISED)
+    work = plan.block_rows * plan.columns * -(-tasks // items) * (plan.depth + epilogue.work)
+    building.add(lowering, i.name, Effort.OPTIMISED, work)
+    return made.tree
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ class _BlockWriter:
                 **dict(zip(("m", "n"), sizes, strict=True)),
                 **{"k": depth_stop - depth, "adds": condition("gt", depth, 0)},
             }
-            part.call_routine(product_into(self.element_type.text), operands)
+            part.call(product_into(self.element_type.text), operands)
 
     def _matrix(
         self, body: Body, base: Value, depth: tuple[Expression, Expression]

@@ -17,10 +17,10 @@ def kernel_thunk(
 ) -> KernelThunk:
     """Return the thunk that calls a kernel on these arguments.
 
-    The cancellation flag is added behind them if the kernel tests it.
+    The cancellation flag is added behind them if the kernel tests it and it is not among them.
     """
     kernel = scheduled.kernel
-    values = (*arguments, CANCELLATION)
+    values = tuple(dict.fromkeys([*arguments, CANCELLATION]))
 
     def of(*roles: Role) -> tuple[Value, ...]:
         return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.role in roles)

@@ -18,8 +18,8 @@ from xla_server.codegen.lower import spectral as lower_spectral
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.lower.matrix_kernel import Answer, MatrixCall, to
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.custom_calls.batched import ELEMENTS
-from xla_server.custom_calls.lapack import PREFIX
+from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 from xla_server.ir.module import HloInstruction
 
 LAPACK_CALLS: Mapping[str, MatrixCall] = MappingProxyType(

@@ -5,15 +5,11 @@ Large matrices are done by blocks, between which the execution can be stopped.
 Narrow floats do not come here: they are widened before.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from xla_contract.opcode import Opcode
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.codegen.kernel_ir.builder import Branch
 from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.matrix_kernel import MatrixKernel, flag, real
 from xla_server.codegen.routines.matrix_blocks import is_by_blocks
 from xla_server.ir.module import HloInstruction
@@ -59,10 +55,11 @@ def factorize(k: MatrixKernel, matrix: Expression, status: Expression, triangle:
     n = k.rows
     if is_by_blocks(k.computed, n, n**3 // 3):
         is_lower = flag(triangle == "L")
-        k.body.call(f"cholesky_{k.computed}", matrix, n, is_lower, status, k.cancelled())
+        given = {"a": matrix, "n": n, "is_lower": is_lower, "status": status}
+        k.call_by_blocks("cholesky", given)
         k.stop()
     else:
-        k.call("potrf", triangle, n, matrix, n, status)
+        k.call("potrf", {"uplo": triangle, "n": n, "a": matrix, "lda": n, "info": status})
 
 
 def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -93,21 +90,18 @@ def solve(
         last = (k.part + 1) * others // parts if parts > 1 else whole(others)
         apart = (n if is_left else 1) * k.element.byte_width
         is_upper = (letter == "U") == (transpose == "N")
-        k.body.call(
-            f"solve_{k.computed}",
-            *(factors, systems + first * apart, k.rows, last - first, ahead),
-            *(flag(is_left), flag(is_upper != is_left)),
-            *map(ord, (letter, transpose, diagonal)),
-            k.cancelled(),
-        )
+        systems = systems + first * apart
+        given: dict[str, int | Expression] = {"a": factors, "b": systems, "order": k.rows}
+        given |= {"others": last - first, "ahead": ahead}
+        given |= {"is_left": flag(is_left), "goes_on": flag(is_upper != is_left)}
+        letters = {"triangle": letter, "form": transpose, "diagonal": diagonal}
+        k.call_by_blocks("solve", given | {name: ord(each) for name, each in letters.items()})
         return k.done(m * n * k.rows, parts)
     one = k.room(k.element, 1)
     k.fill(k.element, one, 1, real(k.real.text, 1))
-    options = _OTHER_SIDE[side], OTHER_TRIANGLE[triangle], transpose, diagonal
-    k.call("trsm", *options, n, m, one, k.read(0), k.rows, k.change(0, 1), n)
+    options = {"side": _OTHER_SIDE[side], "uplo": OTHER_TRIANGLE[triangle]}
+    options |= {"transa": transpose, "diag": diagonal}
+    triangles = {"alpha": one, "a": k.read(0)}
+    sizes = {"m": n, "n": m, "lda": k.rows, "ldb": n}
+    k.call("trsm", {**options, **sizes, **triangles, "b": k.change(0, 1)})
     return k.done(m * n * k.rows)
-
-
-LINEAR_ALGEBRA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.CHOLESKY: lower_cholesky, Opcode.TRIANGULAR_SOLVE: lower_triangular_solve}
-)

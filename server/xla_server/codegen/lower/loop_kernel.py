@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
@@ -24,7 +24,7 @@ from xla_server.codegen.trace.graph import Apply, Load, Node, Reduction, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
-from xla_server.evaluator.cost import Cost
+from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.evaluation_cost import evaluation_cost
 from xla_server.ir.affine import Affine, linear, multi_index
 from xla_server.ir.module import HloInstruction

@@ -1,10 +1,8 @@
 """Lowering of everything that a loop nest computes: single operations and fusions of them."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.loop_builder import Nest
@@ -16,7 +14,7 @@ from xla_server.codegen.lower.loop_kernel import (
     cost_of_evaluations,
     loop_kernel,
 )
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
@@ -113,15 +111,3 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     found = row_kernel(Nest(*collapsed(update.shape.dimensions, make), lowering.target))
     lowering.add(kernel_thunk(i.name, found, buffers, updates=(result,)))
     return result
-
-
-LOOP_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {
-        **{
-            opcode: lower_loop
-            for opcode in RULES
-            if opcode not in (Opcode.PARAMETER, Opcode.CONSTANT, Opcode.FUSION)
-        },
-        Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
-    }
-)

@@ -4,13 +4,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 from xla_contract.errors import UnimplementedError, XlaError
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.registry import Registry
-from xla_server.evaluator.cost import Cost
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
+from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

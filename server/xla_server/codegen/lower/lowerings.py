@@ -3,44 +3,61 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
-from xla_server.codegen.lower.concatenate import CONCATENATE_LOWERINGS
-from xla_server.codegen.lower.control import CONTROL_LOWERINGS
-from xla_server.codegen.lower.convolution import CONVOLUTION_LOWERINGS
-from xla_server.codegen.lower.dot import DOT_LOWERINGS
-from xla_server.codegen.lower.fft import FFT_LOWERINGS
-from xla_server.codegen.lower.fusion import FUSION_LOWERINGS
-from xla_server.codegen.lower.host import HOST_LOWERINGS
-from xla_server.codegen.lower.linear_algebra import LINEAR_ALGEBRA_LOWERINGS
-from xla_server.codegen.lower.loops import LOOP_LOWERINGS
+from xla_contract.types.opcode import Opcode
+from xla_server.codegen.lower import control
+from xla_server.codegen.lower.concatenate import lower_concatenate
+from xla_server.codegen.lower.convolution import lower_convolution
+from xla_server.codegen.lower.dot import lower_dot
+from xla_server.codegen.lower.fft import lower_fft
+from xla_server.codegen.lower.fusion import lower_fusion
+from xla_server.codegen.lower.host import HOST_OPCODES, lower_custom_call, lower_host
+from xla_server.codegen.lower.linear_algebra import lower_cholesky, lower_triangular_solve
+from xla_server.codegen.lower.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.lower.lowering import Lower
-from xla_server.codegen.lower.random import RANDOM_LOWERINGS
-from xla_server.codegen.lower.scan import SCAN_LOWERINGS
-from xla_server.codegen.lower.scatter import SCATTER_LOWERINGS
-from xla_server.codegen.lower.select_and_scatter import SELECT_AND_SCATTER_LOWERINGS
-from xla_server.codegen.lower.sort import SORT_LOWERINGS
-from xla_server.codegen.lower.transpose import TRANSPOSE_LOWERINGS
+from xla_server.codegen.lower.random import lower_rng_bit_generator
+from xla_server.codegen.lower.scan import lower_reduce_window
+from xla_server.codegen.lower.scatter import lower_scatter
+from xla_server.codegen.lower.select_and_scatter import lower_select_and_scatter
+from xla_server.codegen.lower.sort import lower_sort, lower_topk
+from xla_server.codegen.lower.transpose import lower_transpose
+from xla_server.codegen.trace.rules import RULES
 
 LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
     {
-        **LOOP_LOWERINGS,
-        **CONCATENATE_LOWERINGS,
-        **FUSION_LOWERINGS,
-        **TRANSPOSE_LOWERINGS,
-        **DOT_LOWERINGS,
-        **CONVOLUTION_LOWERINGS,
-        **CONTROL_LOWERINGS,
-        **HOST_LOWERINGS,
-        **SCATTER_LOWERINGS,
-        **SORT_LOWERINGS,
-        **SCAN_LOWERINGS,
-        **SELECT_AND_SCATTER_LOWERINGS,
-        **RANDOM_LOWERINGS,
-        **FFT_LOWERINGS,
-        **LINEAR_ALGEBRA_LOWERINGS,
+        **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
+        **dict.fromkeys(HOST_OPCODES, lower_host),
+        Opcode.ADD_DEPENDENCY: control.lower_alias,
+        Opcode.AFTER_ALL: control.lower_token,
+        Opcode.CALL: control.lower_call,
+        Opcode.CHOLESKY: lower_cholesky,
+        Opcode.CONCATENATE: lower_concatenate,
+        Opcode.CONDITIONAL: control.lower_conditional,
+        Opcode.CONSTANT: control.lower_constant,
+        Opcode.CONVOLUTION: lower_convolution,
+        Opcode.COPY: control.lower_alias,
+        Opcode.CUSTOM_CALL: lower_custom_call,
+        Opcode.DOMAIN: control.lower_alias,
+        Opcode.DOT: lower_dot,
+        Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
+        Opcode.FFT: lower_fft,
+        Opcode.FUSION: lower_fusion,
+        Opcode.GET_TUPLE_ELEMENT: control.lower_get_tuple_element,
+        Opcode.OPT_BARRIER: control.lower_alias,
+        Opcode.REDUCE_WINDOW: lower_reduce_window,
+        Opcode.RESHAPE: control.lower_alias,
+        Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
+        Opcode.SCATTER: lower_scatter,
+        Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
+        Opcode.SORT: lower_sort,
+        Opcode.TOPK: lower_topk,
+        Opcode.TRANSPOSE: lower_transpose,
+        Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
+        Opcode.TUPLE: control.lower_tuple,
+        Opcode.WHILE: control.lower_while,
     }
 )
-"""The lowering of each opcode that this platform runs."""
+"""The lowering of each opcode that this platform runs: a loop nest where a rule computes an element
+and the opcode has no row of its own."""
 
 EXPANDED: Mapping[Opcode, str] = MappingProxyType(
     {

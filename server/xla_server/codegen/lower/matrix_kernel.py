@@ -13,18 +13,19 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
-from xla_server.codegen.instructions.lapack import LETTER, workspace
+from xla_server.codegen.instructions.lapack import LETTER, ROUTINES, workspace
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
-from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role, whole
+from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, Part, Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
+from xla_server.codegen.routines.matrix_blocks import matrix_routine
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
@@ -160,34 +161,36 @@ class MatrixKernel:
 
     def load(self, kind: str, address: Expression, index: int | Expression) -> ir.Load:
         """An element of memory at an address."""
-        return ir.Load(ir.Region(address, Role.SCRATCH), Type(kind), whole(index))
+        return ir.load_at(kind, address, index)
 
     def store(
         self, kind: str, address: Expression, index: int | Expression, value: Expression
     ) -> None:
         """Write an element of memory at an address."""
-        self.body.store(ir.Region(address, Role.SCRATCH), kind, whole(index), value)
+        self.body.store_at(kind, address, index, value)
 
-    def call(self, name: str, *arguments: Argument) -> None:
-        """Call a routine named without the letter of its type.
+    def call(self, name: str, given: Mapping[str, Argument]) -> None:
+        """Call a routine named without the letter of its type, with operands by LAPACK's names.
 
         Numbers and single letters go by address. An element type stands for an array to work in
         and for its size, which the routine is asked for.
         """
         name = LETTER[self.computed] + name
-        sizes = iter(workspace(name, [_asked(argument) for argument in arguments]))
-        given = list[Expression]()
-        for argument in arguments:
+        asked = {each: _asked(argument) for each, argument in given.items()}
+        sizes = workspace(name, {each: value for each, value in asked.items() if value is not None})
+        operands = dict[str, int | Expression]()
+        for each, argument in given.items():
             if isinstance(argument, ElementType):
-                size = next(sizes)
-                given += [self.room(argument, size), _address(size)]
+                operands[each] = self.room(argument, sizes[each])
+                operands[f"l{each}"] = _address(sizes[each])
             else:
-                given.append(_address(argument))
-        self.body.call(name, *given)
+                operands[each] = _address(argument)
+        self.body.call(ROUTINES[name], operands)
 
-    def cancelled(self) -> Expression:
-        """The address of the cancellation flag."""
-        return self._base(CANCELLATION)
+    def call_by_blocks(self, name: str, given: Mapping[str, int | Expression]) -> None:
+        """Call the routine of `matrix_blocks`, which polls the cancellation flag."""
+        operands = {**given, "cancelled": self._base(CANCELLATION)}
+        self.body.call(matrix_routine(name, self.computed), operands)
 
     def stop(self) -> None:
         """Return from the kernel if the execution was cancelled."""

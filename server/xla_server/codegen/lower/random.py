@@ -4,13 +4,12 @@ The counters that are drawn for a shape are defined by xla_server.ops.rng_bit_ge
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CopyThunk
+from xla_server.codegen.instructions.random_words import PHILOX
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.expressions import (
     START,
@@ -33,7 +32,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng_bit_generator import split_dimension
 
@@ -107,7 +106,7 @@ class _Random:
         """Draw four words in two."""
         low = body.let(self._names("v"), self.later(counter))
         pair = Value(self._names("v"), Type.U64), Value(self._names("v"), Type.U64)
-        body.call("philox", self.key, low, self.carried(low), results=pair)
+        body.call(PHILOX, {"key": self.key, "low": low, "high": self.carried(low)}, pair)
         return pair
 
     def store(self, body: Body, index: Expression, word: Expression) -> None:
@@ -218,8 +217,3 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
 
 def _upper(wide: Expression) -> Apply:
     return Apply("shift_right_logical", (wide, Const(Type.U64, (32,))), Type.U64)
-
-
-RANDOM_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator}
-)

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Value
 from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.lower.concatenate import concatenate_writer

@@ -8,15 +8,14 @@ that memory is read in its order.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import (
@@ -41,7 +40,7 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import SPAN, is_long, watched_loop
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes, lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -322,8 +321,3 @@ class _Scan:
         found = evaluate(body, self._names, self._step.give, {**known, **self._starts})
         for (memory, kind), value in zip(self._results, found, strict=True):
             store_element(body, kind, memory, at, value)
-
-
-SCAN_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.REDUCE_WINDOW: lower_reduce_window}
-)

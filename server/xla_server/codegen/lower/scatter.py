@@ -1,16 +1,12 @@
 """Lowering of scatter: one kernel over the updates, shared out where that changes no result."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from xla_contract.opcode import Opcode
 from xla_server.buffers.code import CopyThunk
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.scatter_kernel import Buffers, Combiner, ScatterKernel
 from xla_server.codegen.lower.scatter_space import Ranges, Space
 from xla_server.ir.module import HloInstruction
@@ -57,6 +53,3 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     found = ScheduledKernel(kernel, work, 0, {})
     lowering.add(kernel_thunk(i.name, found, arguments, updates=results))
     return results if i.shape.is_tuple else results[0]
-
-
-SCATTER_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.SCATTER: lower_scatter})

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
-from xla_contract.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

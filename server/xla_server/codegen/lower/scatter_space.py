@@ -11,8 +11,8 @@ import dataclasses
 import math
 from typing import TypeAlias
 
-from xla_contract.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.shape import Shape
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.shape import Shape
 from xla_server.target.kernel_tuning import Scatters
 
 

@@ -5,13 +5,11 @@ window is a single element and each source stays with its own.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from types import MappingProxyType
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
@@ -32,7 +30,7 @@ from xla_server.codegen.loops.scalar_builder import (
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import is_long, span_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.scatter_kernel import flat_index
 from xla_server.ir.module import HloInstruction
 
@@ -171,8 +169,3 @@ def _open_window(
                 test_of = condition(test, index, bound)
                 body = opened.enter_context(Branch(body, test_of))
     return position, body
-
-
-SELECT_AND_SCATTER_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.SELECT_AND_SCATTER: lower_select_and_scatter}
-)

@@ -8,8 +8,8 @@ a few elements are written where they are.
 import math
 from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.loops.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.scalar_builder import Named
@@ -22,9 +22,9 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, TooManyCopiesError, Tracer, integer
 from xla_server.ir.affine import Affine, linear
-from xla_server.ir.effects import has_side_effect
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.side_effects import has_side_effect
 from xla_server.target.kernel_tuning import SmallLoops
 
 

@@ -1,15 +1,16 @@
 """Lowering of LAPACK's calls for systems that need no factors.
 
-Semantics: xla_server.custom_calls.solvers and perturbed.
+Semantics: xla_server.custom_calls.linear_algebra.solvers and perturbed.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.lower.linear_algebra import solve
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.matrix_kernel import MatrixCall, MatrixKernel, option
+from xla_server.codegen.routines.perturbed import perturbed
 from xla_server.ir.module import HloInstruction
 
 
@@ -28,7 +29,9 @@ def lower_gtsv(lowering: Lowering, i: HloInstruction) -> Tree:
     below, diagonal, above = (k.change(number, number) for number in range(3))
     right = k.take(3)
     # The lower diagonal starts with an element that is not read.
-    k.call("gtsv", n, count, below + k.element.byte_width, diagonal, above, right, n, k.write(4))
+    diagonals = {"dl": below + k.element.byte_width, "d": diagonal, "du": above}
+    given = {**diagonals, "b": right, "ldb": n, "info": k.write(4)}
+    k.call("gtsv", {"n": n, "nrhs": count, **given})
     k.give(right, 3)
     return k.done(8 * n * count)
 
@@ -37,9 +40,9 @@ def lower_perturbed(lowering: Lowering, i: HloInstruction) -> Tree:
     """The solution of a system that may be singular, in a copy of the right side."""
     k = MatrixKernel(lowering, i, 1)
     n, count = i.shape.dimensions[-2:]
-    diagonals = [k.read(number) for number in range(3)]
-    solution, upper = k.change(0, 3), k.room(k.element, 3 * n)
-    k.body.call(f"perturbed_{k.computed}", *diagonals, solution, upper, n, count)
+    diagonals = {each: k.read(number) for number, each in enumerate(("below", "diagonal", "above"))}
+    outputs = {"solution": k.change(0, 3), "upper": k.room(k.element, 3 * n)}
+    k.body.call(perturbed(k.computed), {**diagonals, **outputs, "n": n, "count": count})
     return k.done(30 * n * count)
 
 

@@ -7,13 +7,11 @@ are asked by a merge sort. Both are stable.
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
@@ -43,10 +41,10 @@ from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.sort_keys import Key, element_key, key_of
-from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK
-from xla_server.codegen.routines.sorting import sorter_name
+from xla_server.codegen.routines.heaps import KEEP, SORT
+from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK, sorter
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -231,8 +229,9 @@ def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Giv
             loop.store(entries, "i64", Index(1, ((i, 2),)), i)
     order = Value("order", Type.I64)
     rooms = [plus(scratch, 8 * n * words * length) for n in (1, 2)]
-    operands = (scratch, *rooms, length, Address(sort.word))
-    body.call(sorter_name(words, key.bytes), *operands, results=(order,))
+    memory = {"entries": scratch, "room": rooms[0], "counts": rooms[1]}
+    given = {**memory, "length": length, "cancelled": Address(sort.word)}
+    body.call(sorter(words, key.bytes), given, (order,))
     # Entries that are not sorted have no valid numbers.
     body.add(Stop(sort.word))
     sorted_entries = Region(order, Role.SCRATCH)
@@ -256,9 +255,10 @@ def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Gi
         is_free = condition("lt", loop.axis, count)
         is_less = condition("lt", found, limit)
         with Branch(loop, condition("bit_or", is_free, is_less)) as branch:
-            branch.call("keep_entry", sort.scratch, count, loop.axis, found)
+            entry = {"key": found, "seen": loop.axis}
+            branch.call(KEEP, {"heap": sort.scratch, "count": count, **entry})
             branch.set(limit, Load(heap, Type.I64, Index(0)))
-    body.call("sort_heap", sort.scratch, count, Address(sort.word))
+    body.call(SORT, {"heap": sort.scratch, "count": count, "cancelled": Address(sort.word)})
     with _each(sort, body, count) as (loop, i):
         number = loop.let("number", Load(heap, Type.I64, Index(1, ((i, 2),))))
         give(loop, i, number)
@@ -363,8 +363,3 @@ def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, Value]]:
         first = spans.let(sort.names("first"), integer_op("minimum", spans.axis, count - LOOK))
         with Loop(spans, sort.names("n"), LOOK) as loop:
             yield loop, loop.let(name, integer_op("add", first, loop.axis))
-
-
-SORT_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {Opcode.SORT: lower_sort, Opcode.TOPK: lower_topk}
-)

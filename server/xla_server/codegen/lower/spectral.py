@@ -1,13 +1,13 @@
 """Lowering of LAPACK's calls for eigenvalues, singular values and what leads to them.
 
-Semantics: xla_server.custom_calls.spectral, and portable for Eigh. A result that LAPACK leaves
-unset because it found none is zero, as in LAPACK's Python wrappers.
+Semantics: xla_server.custom_calls.linear_algebra.spectral, and targets.portable for Eigh. A
+result that LAPACK leaves unset because it found none is zero, as in LAPACK's Python wrappers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Branch
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
@@ -20,6 +20,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.matrix_kernel import (
+    Argument,
     MatrixCall,
     MatrixKernel,
     basis,
@@ -28,11 +29,11 @@ from xla_server.codegen.lower.matrix_kernel import (
     real,
 )
 from xla_server.custom_calls.attributes import parse_attributes
-from xla_server.custom_calls.spectral import NOT_FINITE
+from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
 from xla_server.ir.module import HloInstruction
 
 _S32 = ElementType.S32
-_NOBODY = Index(0)
+_NOTHING = Index(0)
 """The address of nothing."""
 
 
@@ -65,11 +66,10 @@ def _eigen(k: MatrixKernel, mode: str, triangle: str, status: Expression) -> Exp
     n = k.rows
     turned, values = k.take(0), k.write(1)
     k.fill(k.real, values, n)
-    if k.element.is_complex:
-        works = k.element, k.real, _S32
-        k.call("heevd", mode, triangle, n, turned, n, values, *works, status)
-    else:
-        k.call("syevd", mode, triangle, n, turned, n, values, k.element, _S32, status)
+    name, reals = ("heevd", {"rwork": k.real}) if k.element.is_complex else ("syevd", {})
+    given: dict[str, Argument] = {"jobz": mode, "uplo": triangle, "n": n, "a": turned}
+    given |= {"lda": n, "w": values}
+    k.call(name, {**given, "work": k.element, **reals, "iwork": _S32, "info": status})
     return turned
 
 
@@ -102,9 +102,11 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
             k.fill(k.element, value, n)
         for vector, mode in zip(vectors, modes, strict=True):
             k.fill(k.element, vector, n * n if mode == "V" else 1)
-        reals = [k.room(k.real, 2 * n)] if k.element.is_complex else []
-        outputs = (vectors[0], n, vectors[1], n)
-        k.call("geev", *modes, n, turned, n, *values, *outputs, k.element, *reals, status)
+        reals = {"rwork": k.room(k.real, 2 * n)} if k.element.is_complex else {}
+        given: dict[str, Argument] = {"jobvl": modes[0], "jobvr": modes[1], "n": n, "a": turned}
+        given["lda"] = n
+        given |= _values(values) | {"vl": vectors[0], "ldvl": n, "vr": vectors[1], "ldvr": n}
+        k.call("geev", {**given, "work": k.element, **reals, "info": status})
         for result, vector, mode in zip(results, vectors, modes, strict=True):
             if mode == "N":
                 k.fill(complex_type, result, n * n)
@@ -114,6 +116,11 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
                 _pair(k, vector, values[1], result)
     branch.close()
     return k.done(25 * n**3)
+
+
+def _values(values: Sequence[Expression]) -> dict[str, Argument]:
+    """Return the operands for eigenvalues, in parts where the matrix is real."""
+    return dict(zip(("wr", "wi") if len(values) > 1 else ("w",), values, strict=True))
 
 
 def _pair(k: MatrixKernel, vectors: Expression, imaginary: Expression, result: Expression) -> None:
@@ -146,10 +153,11 @@ def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
     chosen, status = k.write(2 + parts), k.write(3 + parts)
     for value in values:
         k.fill(k.element, value, n)
-    reals = [k.room(k.real, n)] if k.element.is_complex else []
-    outputs: list[Expression | int] = [n, form, n, chosen, *values, basis, n]
+    reals = {"rwork": k.room(k.real, n)} if k.element.is_complex else {}
     # gees selects no eigenvalues here: it gets neither a selecting function nor its notes.
-    k.call("gees", mode, "N", _NOBODY, *outputs, k.element, *reals, _NOBODY, status)
+    given: dict[str, Argument] = {"jobvs": mode, "sort": "N", "select": _NOTHING, "n": n}
+    given |= {"a": form, "lda": n, "sdim": chosen} | _values(values) | {"vs": basis, "ldvs": n}
+    k.call("gees", {**given, "work": k.element, **reals, "bwork": _NOTHING, "info": status})
     k.give(form, 0)
     if mode == "V":
         k.give(basis, 1)
@@ -166,7 +174,8 @@ def lower_hessenberg(lowering: Lowering, i: HloInstruction) -> Tree:
     assert isinstance(low, int)
     assert isinstance(high, int)
     form = k.take(0)
-    k.call("gehrd", n, low, high, form, n, k.write(1), k.element, k.write(2))
+    given = {"n": n, "ilo": low, "ihi": high, "a": form, "lda": n}
+    k.call("gehrd", {**given, "tau": k.write(1), "work": k.element, "info": k.write(2)})
     k.give(form, 0)
     return k.done(4 * n**3)
 
@@ -176,8 +185,9 @@ def lower_tridiagonal(lowering: Lowering, i: HloInstruction) -> Tree:
     k = MatrixKernel(lowering, i)
     n, form = k.rows, k.take(0)
     name = "hetrd" if k.element.is_complex else "sytrd"
-    results = (k.write(1), k.write(2), k.write(3))
-    k.call(name, option(i, "uplo"), n, form, n, *results, k.element, k.write(4))
+    given: dict[str, Argument] = {"uplo": option(i, "uplo"), "n": n, "a": form, "lda": n}
+    results = {"d": k.write(1), "e": k.write(2), "tau": k.write(3)}
+    k.call(name, {**given, **results, "work": k.element, "info": k.write(4)})
     k.give(form, 0)
     return k.done(2 * n**3)
 
@@ -204,15 +214,16 @@ def _singular(lowering: Lowering, i: HloInstruction, name: str) -> Tree:
     for vector, size in zip(vectors, sizes, strict=True):
         k.fill(k.element, vector, size)
     k.fill(k.real, values, less)
-    extra = []
+    given: dict[str, Argument] = {"m": m, "n": n, "a": turned, "lda": m, "s": values}
+    given |= {"u": vectors[0], "ldu": m, "vt": vectors[1], "ldvt": max(1, right[0])}
     if k.element.is_complex:
         basis = 0 if mode == "N" else max(5 * less**2, 2 * more * less + 2 * less**2)
-        extra.append(k.room(k.real, basis + 7 * less if name == "gesdd" else 5 * less))
+        given["rwork"] = k.room(k.real, basis + 7 * less if name == "gesdd" else 5 * less)
     if name == "gesdd":
-        extra.append(k.room(_S32, 8 * less))
-    modes = [mode] if name == "gesdd" else [mode, mode]
-    outputs = (turned, m, values, vectors[0], m, vectors[1], max(1, right[0]))
-    k.call(name, *modes, m, n, *outputs, k.element, *extra, status)
+        given |= {"jobz": mode, "iwork": k.room(_S32, 8 * less)}
+    else:
+        given |= {"jobu": mode, "jobvt": mode}
+    k.call(name, {**given, "work": k.element, "info": status})
     for number, vector, core in zip((2, 3), vectors, (left, right), strict=True):
         if mode == "N":
             k.fill(k.element, k.write(number), core[0] * core[1])

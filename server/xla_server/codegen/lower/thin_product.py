@@ -1,15 +1,14 @@
 """Products with a matrix of few rows or columns: how they are divided, and their kernels."""
 
 import dataclasses
-from collections.abc import Sequence
 
+from xla_server.buffers.code import CANCELLATION, Value
 from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Role, condition, integer_op, whole
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.routines.gemm_tiles import KINDS
 from xla_server.codegen.routines.thin_products import (
     INNER,
@@ -100,15 +99,20 @@ class ThinProduct:
         return -(-self.depth // (runs * lanes)) * lanes
 
 
-def thin_kernel(
-    thin: ThinProduct, positions: Sequence[int], epilogue: Epilogue, *, is_right: bool
-) -> tuple[Kernel, int]:
-    """Return the kernel of a product, and the work of a work item.
+def add_thin_product(
+    made: Product,
+    thin: ThinProduct,
+    operands: tuple[Value, Value],
+    epilogue: Epilogue,
+    *,
+    is_right: bool,
+) -> None:
+    """Add the kernel of a product.
 
     Args:
-        thin: The product.
-        positions: Those of the matrix, of the vectors, of the product and of the cancellation
-            flag among the kernel's arguments.
+        made: The product.
+        thin: How it is divided.
+        operands: The matrix and the vectors.
         epilogue: What follows a block of the product.
         is_right: Whether the matrix is the right operand, so that blocks are columns.
     """
@@ -119,8 +123,9 @@ def thin_kernel(
     result, ahead = thin.result_strides
     of_pair = thin.vectors * thin.depth * width, thin.vectors * thin.count * width
     building = EpilogueKernel(epilogue)
+    values = (*operands, made.value, CANCELLATION)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
-    a, b, c, word = map(building.buffer, positions, roles)
+    a, b, c, word = map(building.buffer, values, roles)
     with Items(building.body, thin.batch * blocks, "item") as items:
         first = items.let("first", items.axis % blocks * block)
         pair = items.let("pair", items.axis // blocks)
@@ -148,10 +153,10 @@ def thin_kernel(
             else:
                 own = {"columns": count, "element_ahead": element * width}
             routine = INNER if thin.is_inner else OUTER
-            run.call_routine(routine.named(thin.function), {**common, **own})
+            run.call(routine.named(thin.function), {**common, **own})
         spans: tuple[Ends, Ends] = (first, first + count), (0, thin.vectors)
         columns, (low, high) = spans if is_right else spans[::-1]
         before = pair * (thin.vectors if is_right else thin.count)
         epilogue.emit(items, (before + low, before + high), columns)
     work = block * max(thin.vectors, ROWS) * (thin.depth + epilogue.work)
-    return building.built(Effort.UNOPTIMISED), work
+    building.add(made.lowering, made.name, Effort.UNOPTIMISED, work)

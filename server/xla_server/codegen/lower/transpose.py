@@ -7,11 +7,9 @@ in the source and columns in the result; the others are outside.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from xla_contract.opcode import Opcode
-from xla_server.buffers.code import KernelThunk
+from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -23,14 +21,15 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     Region,
     Role,
-    Value,
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import lower_loop
-from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.tiles import BLOCKS, side_of, tile_name, tile_routine
 from xla_server.ir.module import HloInstruction
 from xla_server.target.kernel_tuning import Transposes
@@ -102,14 +101,20 @@ def lower_transpose(lowering: Lowering, i: HloInstruction) -> Tree:
     if plan is None or i.shape.element_count < tuned.min_elements:
         return lower_loop(lowering, i)
     source, result = lowering.array(operand), lowering.new(i.shape, i.name)
-    kernel, work_items, work = transposition_kernel(plan, tuned)
-    arguments = (source, result)
-    lowering.add(KernelThunk(i.name, kernel, work_items, work, arguments, (source,), (result,)))
+    add_transposition(lowering, plan, source, result)
     return result
 
 
-def transposition_kernel(plan: Transposition, tuned: Transposes) -> tuple[Kernel, int, int]:
-    """Return a kernel, its work items and the operations of one."""
+def add_transposition(
+    lowering: Lowering, plan: Transposition, source: Value, result: Value
+) -> None:
+    """Add the kernel that transposes one value into another."""
+    found = transposition_kernel(plan, lowering.target.tuning.transposes)
+    lowering.add(kernel_thunk(result.name, found, (source, result)))
+
+
+def transposition_kernel(plan: Transposition, tuned: Transposes) -> ScheduledKernel:
+    """Return the kernel of two buffers."""
     rows, columns = plan.rows, plan.columns
     side = side_of(plan.width, rows.size, columns.size)
     tall, wide = (
@@ -127,7 +132,7 @@ def transposition_kernel(plan: Transposition, tuned: Transposes) -> tuple[Kernel
         builder.transpose_blocks(body, side)
         effort = Effort.UNOPTIMISED
     kernel = Kernel((_SOURCE, _RESULT), (), tuple(body.statements), effort)
-    return kernel, kernel.items, 2 * min(tall, rows.size) * min(wide, columns.size)
+    return ScheduledKernel(kernel, 2 * min(tall, rows.size) * min(wide, columns.size), 0, {})
 
 
 def _block(size: int, side: int, elements: int) -> int:
@@ -179,7 +184,7 @@ class _KernelBuilder:
                 "last_row": rows.size - side,
                 "last_column": columns.size - side,
             }
-            body.call_routine(BLOCKS, operands)
+            body.call(BLOCKS, operands)
 
     def transpose_tiles(self, top: Body, side: int) -> None:
         """Transpose the tiles of a block. The last ones begin earlier where they would not fit."""
@@ -198,7 +203,7 @@ class _KernelBuilder:
                         "target": written + (r * (rows.written * width) + c * width),
                         "target_ahead": rows.written * width,
                     }
-                    across.call_routine(tile_routine(width, side), operands)
+                    across.call(tile_routine(width, side), operands)
 
     def copy_elements(self, top: Body) -> None:
         """Copy blocks of rows or columns that are too short for tiles, element by element."""
@@ -216,7 +221,7 @@ class _KernelBuilder:
                 value = body.let("value", load)
                 body.store(Region(written, Role.WRITE), kind, r * plan.rows.written + c, value)
 
-    def _open_block(self, items: Items) -> tuple[Value, Value, Expression, Expression]:
+    def _open_block(self, items: Items) -> tuple[Expression, Expression, Expression, Expression]:
         """Return the first row and column of a work item's block, and where its matrix begins."""
         (tall, wide), (down, across) = self._block, self._counts
         row = items.let("row", items.axis % down * tall)
@@ -225,7 +230,7 @@ class _KernelBuilder:
         matrix = items.let("matrix", rest // across)
         return row, column, *self._matrix(items, matrix)
 
-    def _matrix(self, body: Body, number: Value) -> tuple[Expression, Expression]:
+    def _matrix(self, body: Body, number: Expression) -> tuple[Expression, Expression]:
         """Return where a matrix begins on both sides."""
         width, names = self._plan.width, self._names
         read: Expression = Address(_SOURCE)
@@ -241,7 +246,3 @@ class _KernelBuilder:
 def _elements(body: Body, name: str, first: Expression, count: int, size: int) -> Loop:
     end = integer_op("minimum", first + count, size)
     return Loop(body, name, end, first, iterations=min(count, size))
-
-
-TRANSPOSE_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType({Opcode.TRANSPOSE: lower_transpose})
-"""The lowering of transposes."""

@@ -13,6 +13,8 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
@@ -24,11 +26,11 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
     whole,
 )
-from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.lower.convolution_phases import Phase, panels
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel
+from xla_server.codegen.lower.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.exact_sums import ExactSums
+from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.product_tiles import tallest, tile_name
 from xla_server.codegen.routines.winograd_block import BLOCK, panel_width
 from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORM_WEIGHTS
@@ -116,14 +118,16 @@ def fits(phases: Sequence[Phase]) -> bool:
     )
 
 
-def weights_kernel(phase: Phase) -> Kernel:
-    """Return the kernel that transforms weights; a work item is an input feature."""
+def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
+    """Add the kernel that transforms weights; a work item is an input feature."""
+    shape = Shape.array(kernel.shape.element_type, (SIDE * SIDE, phase.inputs * phase.outputs))
+    points = lowering.new(shape, f"{kernel.name}.points")
     square = 4 * phase.inputs * phase.outputs
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
-    building = EpilogueKernel(NO_EPILOGUE)
-    source = Address(building.buffer(0, Role.READ))
-    target = Address(building.buffer(1, Role.WRITE))
+    building = EpilogueKernel()
+    source = Address(building.buffer(kernel, Role.READ))
+    target = Address(building.buffer(points, Role.WRITE))
     with Items(building.body, phase.inputs, "item") as items:
         feature = items.axis
         for column, columns, count in panels(phase):
@@ -141,21 +145,30 @@ def weights_kernel(phase: Phase) -> Kernel:
                     "target_across": square,
                     "count": columns,
                 }
-                each.call_routine(TRANSFORM_WEIGHTS, operands)
-    return building.built(Effort.UNOPTIMISED)
+                each.call(TRANSFORM_WEIGHTS, operands)
+    building.add(lowering, points.name, Effort.UNOPTIMISED, 100 * phase.outputs)
+    return points
 
 
-def tiled_kernel(
-    tiled: Tiled, positions: Sequence[int], epilogue: Epilogue, exact: ExactSums | None
-) -> Kernel:
-    """Return the kernel of tiles, with what is done to each tile's results.
+def add_tiles(
+    made: Product,
+    tiled: Tiled,
+    operands: tuple[Array, Array],
+    epilogue: Epilogue,
+    exact: ExactSums | None,
+) -> None:
+    """Add the kernel of tiles of an input and weights, with what is done to each tile's results.
 
-    `positions` are those of input, transformed weights, weights, result and memory among its
-    arguments. `exact` sums results again.
+    `exact` sums results again.
     """
+    base, kernel = operands
+    shape = Shape.array(made.value.shape.element_type, (tiled.scratch,))
+    memory = made.lowering.new(shape, f"{made.value.name}.tiles")
+    points = add_weights(made.lowering, tiled.phase, kernel)
     building = EpilogueKernel(epilogue)
+    values = base, points, kernel, made.value, memory
     roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.WRITE)
-    source, weights, taps, result, scratch = map(Address, map(building.buffer, positions, roles))
+    source, weights, taps, result, scratch = map(Address, map(building.buffer, values, roles))
     with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
         first, last = dealt(items.axis, tiled.blocks, tiled.work_items)
@@ -165,16 +178,17 @@ def tiled_kernel(
             begin = blocks.let("begin", blocks.axis * tiled.block)
             limit = integer_op("minimum", begin + tiled.block, tiled.tiles)
             end = blocks.let("end", limit)
-            operands: Operands = {
+            given: Operands = {
                 **{"begin": begin, "end": end, "source": source, "weights": weights},
                 **{"taps": taps, "result": result, "memory": room},
                 **_sizes(tiled),
             }
-            blocks.call_routine(BLOCK, operands)
+            blocks.call(BLOCK, given)
             if epilogue.loops or exact:
                 with Loop(blocks, "number", end, begin, iterations=tiled.block) as numbers:
                     _emit_rows(tiled, numbers, epilogue, exact, (source, taps, result))
-    return building.built(Effort.UNOPTIMISED)
+    work = tiled.work + epilogue.work * made.value.shape.element_count // tiled.work_items
+    building.add(made.lowering, made.value.name, Effort.UNOPTIMISED, work)
 
 
 def _emit_rows(

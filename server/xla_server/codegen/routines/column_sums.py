@@ -14,9 +14,10 @@ from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import add
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
 FILLED = {4: "i32", 8: "i64"}
-"""Integers that `fill_function` writes, by their bytes."""
+"""Integers that `fill_routine` writes, by their bytes."""
 
 JOINED = {"f32": CONSTANTS["f32"](1 << 31), "f64": CONSTANTS["f64"](1 << 63)}
 """Initial values of sums: -0, as x + -0 is x for every x."""
@@ -45,33 +46,37 @@ def _join(kind: str) -> Callable[..., None]:
     return join
 
 
-def fill_function(byte_width: int) -> str:
-    """Return the name of the function that writes one value to consecutive elements.
+def fill_routine(byte_width: int) -> Routine:
+    """Return the routine that writes one value to consecutive elements."""
+    return Routine(
+        f"fill_{8 * byte_width}",
+        (
+            *parameters(Unit.WRITE, "address"),
+            *parameters(Unit.COUNT, "count"),
+            *parameters(Unit.NUMBER, "bits"),
+        ),
+    )
 
-    It takes the address of the first, how many there are, and the value's bits as an int64.
+
+def join_routine(kind: str) -> Routine:
+    """Return the routine that adds a run of sums to those outside, and resets it.
+
+    The two do not overlap.
     """
-    return f"fill_{8 * byte_width}"
+    addresses = parameters(Unit.UPDATE, "outside", "inside")
+    return Routine(f"join_{kind}", (*addresses, *parameters(Unit.COUNT, "count")))
 
 
-def join_function(kind: str) -> str:
-    """Return the name of the function that adds a run of sums to those outside, and resets it.
-
-    It takes the addresses of the sums outside and of those inside, which do not overlap, and how
-    many there are of each.
-    """
-    return f"join_{kind}"
-
-
-def _shared(name: str, function: Callable[..., None]) -> SharedFunction:
+def _shared(routine: Routine, function: Callable[..., None]) -> SharedFunction:
     write = functools.partial(write_function, function=function)
-    return SharedFunction(name, 3, write, Effort.OPTIMISED)
+    return SharedFunction(routine, write, Effort.OPTIMISED)
 
 
 COLUMN_SUMS: dict[str, Any] = {
-    name: _shared(name, function)
-    for name, function in (
-        *((fill_function(width), _fill(kind)) for width, kind in FILLED.items()),
-        *((join_function(kind), _join(kind)) for kind in JOINED),
+    routine.name: _shared(routine, function)
+    for routine, function in (
+        *((fill_routine(width), _fill(kind)) for width, kind in FILLED.items()),
+        *((join_routine(kind), _join(kind)) for kind in JOINED),
     )
 }
 """Every function of this module by its name in kernels."""

@@ -26,6 +26,7 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFun
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
@@ -147,7 +148,23 @@ the processor fetches ahead."""
 
 _MOST_OPERANDS = max(SIDES)
 
-_INTERLEAVE_OPERANDS = ("buffers", "start", "stop", "tile", "side", "width")
+_RANGE = *parameters(Unit.TABLE, "buffers"), *parameters(Unit.COUNT, "start", "stop")
+BY_BYTES = Routine("concatenate_bytes", _RANGE)
+"""Copies lines of all bytes that the entries fill."""
+
+BY_ROWS = Routine("concatenate_rows", _RANGE)
+"""Copies rows of the result."""
+
+INTERLEAVE = Routine(
+    "interleave_tiles",
+    (
+        *_RANGE,
+        *parameters(Unit.FUNCTION, "tile"),
+        *parameters(Unit.COUNT, "side"),
+        *parameters(Unit.OFFSET, "width"),
+    ),
+)
+"""Interleaves single elements of operands, tile by tile."""
 
 
 def _interleave_text(symbol: str) -> str:
@@ -158,7 +175,7 @@ def _interleave_text(symbol: str) -> str:
     at least so many operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of
     operands. The last ones begin earlier where they would not fit.
     """
-    f = FunctionText(symbol, _INTERLEAVE_OPERANDS)
+    f = FunctionText(symbol, INTERLEAVE.names)
     room = f.let(f"alloca [{_MOST_OPERANDS * TILE_BYTES} x i8], align {LINE_BYTES}")
     gathered, tile = f.let(f"ptrtoint ptr {room} to i64"), f.pointer("%tile")
     some, none = f.label(), f.label()
@@ -197,21 +214,14 @@ def _loaded(f: FunctionText, address: str, word: int) -> str:
     return f.let(f"load i64, ptr {f.behind(f.pointer(address), 8 * word)}, align 8")
 
 
-def _shared(name: str, function: Any) -> SharedFunction:
+def _shared(routine: Routine, function: Any) -> SharedFunction:
     write = functools.partial(write_function, function=function)
-    return SharedFunction(name, 3, write, Effort.PLAIN)
+    return SharedFunction(routine, write, Effort.PLAIN)
 
 
 CONCATENATION: dict[str, Any] = {
-    "interleave_tiles": TextFunction(
-        "interleave_tiles", len(_INTERLEAVE_OPERANDS), _interleave_text
-    ),
-    **{
-        name: _shared(name, function)
-        for name, function in (
-            ("concatenate_bytes", _concatenate_bytes),
-            ("concatenate_rows", _concatenate_rows),
-        )
-    },
+    INTERLEAVE.name: TextFunction(INTERLEAVE, _interleave_text),
+    BY_BYTES.name: _shared(BY_BYTES, _concatenate_bytes),
+    BY_ROWS.name: _shared(BY_ROWS, _concatenate_rows),
 }
 """Every function of this module by its name in kernels."""

@@ -153,8 +153,7 @@ def _lay_out(  # type: ignore[no-untyped-def]
 
 DIRECT_BLOCK: dict[str, Any] = {
     BLOCK.name: SharedFunction(
-        BLOCK.name,
-        len(BLOCK.parameters),
+        BLOCK,
         functools.partial(write_function, function=_block),
         Effort.UNOPTIMISED,
     )

@@ -161,12 +161,11 @@ def _function(kind: str) -> Callable[..., None]:
 
 
 def _shared(kind: str) -> SharedFunction:
-    name = exact_sums(kind).name
     write = functools.partial(write_function, function=_function(kind))
-    return SharedFunction(name, len(_PARAMETERS), write, Effort.OPTIMISED)
+    return SharedFunction(exact_sums(kind), write, Effort.OPTIMISED)
 
 
 EXACT_SUMS: dict[str, Any] = {
-    f"exact_sums_{kind}": _shared(kind) for kind in ("f32", "f64", "c64", "c128")
+    exact_sums(kind).name: _shared(kind) for kind in ("f32", "f64", "c64", "c128")
 }
 """Every function of this module by its name in kernels."""

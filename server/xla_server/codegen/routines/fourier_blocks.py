@@ -5,28 +5,80 @@ exchanged; tables have complex numbers.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.fourier_text import Complex, FourierText
 from xla_server.target.machine import Machine
 
 _KINDS = ("f32", "f64")
 
-_REAL_OPERANDS = ("real", "imaginary", "half", "table")
+_TWO_SIDES = *parameters(Unit.UPDATE, "real", "imaginary"), *parameters(Unit.COUNT, "count")
+_HALVES = *_TWO_SIDES, *parameters(Unit.READ, "table")
+_PARTS = ("low", "low_swapped", "high", "high_swapped")
+_CHIRP = (
+    *parameters(Unit.READ, "source"),
+    *parameters(Unit.OFFSET, "source_step"),
+    *parameters(Unit.WRITE, "target"),
+    *parameters(Unit.OFFSET, "target_step"),
+    *parameters(Unit.COUNT, "count"),
+    *parameters(Unit.READ, "table"),
+    *parameters(Unit.COUNT, "padded"),
+)
+_TURN = (
+    *parameters(Unit.UPDATE, "block"),
+    *parameters(Unit.COUNT, "count"),
+    *parameters(Unit.READ, "fine", "coarse"),
+    *parameters(Unit.COUNT, "rows"),
+)
+_TAKE = (
+    *parameters(Unit.READ, "source"),
+    *parameters(Unit.WRITE, "target"),
+    *parameters(Unit.COUNT, "count"),
+    *parameters(Unit.READ, "offsets"),
+)
+_SUM = *parameters(Unit.READ, "one", "other"), *parameters(Unit.WRITE, "target")
+_PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
+    "to_half": _HALVES,
+    "from_half": _HALVES,
+    "mix": (
+        *parameters(Unit.UPDATE, *_PARTS),
+        *parameters(Unit.COUNT, "count"),
+        *parameters(Unit.READ, "table"),
+        *parameters(Unit.NUMBER, "scale"),
+    ),
+    "take": _TAKE,
+    "give": (*_TAKE, *parameters(Unit.READ, "table")),
+    "sum": _SUM,
+    "sum_swapped": _SUM,
+    "mirror": _TWO_SIDES,
+    "turn_lanes": _TURN,
+    "turn": _TURN,
+    "chirp": _CHIRP,
+    "chirp_to": _CHIRP,
+    "chirp_from": _CHIRP,
+}
+
+
+def block_routine(step: str, kind: str) -> Routine:
+    """Return the routine of a step, for blocks of a real type."""
+    return Routine(f"fourier_{step}_{kind}", _PARAMETERS[step])
 
 
 def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) -> str:
-    """The step between a real transform and a complex one of half its length, within its buffer.
+    """Return the step between a real transform and a complex one of half its length.
 
-    Elements k and half - k become s * (x[k] + conj(x[half - k])) + t[k] * (x[k] -
-    conj(x[half - k])), and the conjugate of the difference, where s is the first number of the
-    table and t what follows. An inverse one takes elements 0 and half, which are real, to
-    element 0; the other way round else.
+    It works within its buffer.
+
+    With half = `count`, elements k and half - k become s * (x[k] + conj(x[half - k])) + t[k] *
+    (x[k] - conj(x[half - k])), and the conjugate of the difference. The first number of the table
+    is s, the others are t. An inverse step takes elements 0 and half, which are real, to element
+    0; a forward step does the opposite.
     """
-    f = FourierText(symbol, _REAL_OPERANDS, machine, kind)
-    ends = f.let(f"mul i64 %half, {f.pair}")
+    f = FourierText(symbol, block_routine("to_half", kind).names, machine, kind)
+    ends = f.let(f"mul i64 %count, {f.pair}")
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     last_real, last_imaginary = (
         f.let(f"getelementptr i8, ptr {pointer}, i64 {ends}") for pointer in (real, imaginary)
@@ -42,8 +94,8 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
             f.store("zeroinitializer", pointer)
     table = f.pointer("%table")
     scale = f.broadcast(table)
-    middle = f.plus(f.let("lshr i64 %half, 1"), "1")
-    after = f.when(f.let("icmp sgt i64 %half, 1"))
+    middle = f.plus(f.let("lshr i64 %count, 1"), "1")
+    after = f.when(f.let("icmp sgt i64 %count, 1"))
     pointers = (real, imaginary, last_real, last_imaginary)
     steps = (f.pair, f.pair, -f.pair, -f.pair)
     begin = [
@@ -63,18 +115,15 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
     return f.text()
 
 
-_MIX_OPERANDS = ("low", "low_swapped", "high", "high_swapped", "count", "table", "scale")
-
-
 def _mix_text(symbol: str, machine: Machine, kind: str) -> str:
     """The step of `from_half` and `to_half` for elements k and half - k in blocks of their own.
 
     Lanes are neighbouring k, and so are the table's. The addresses of a block's parts are given,
     real before imaginary; `scale` are the bits of an f64.
     """
-    f = FourierText(symbol, _MIX_OPERANDS, machine, kind)
+    f = FourierText(symbol, block_routine("mix", kind).names, machine, kind)
     scale = f.factor("%scale")
-    pointers = [("ptr", f.pointer(f"%{name}")) for name in (*_MIX_OPERANDS[:4], "table")]
+    pointers = [("ptr", f.pointer(f"%{name}")) for name in (*_PARTS, "table")]
     k = Loop(f, "0", "%count", 1, pointers)
     *at, root = k.values
     low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
@@ -98,7 +147,7 @@ def _mixed(
 
 def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
     """Complete the spectrum of real numbers, of odd length n: element n - k is conj(x[k])."""
-    f = FourierText(symbol, ("real", "imaginary", "count"), machine, kind)
+    f = FourierText(symbol, block_routine("mirror", kind).names, machine, kind)
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     f.store("zeroinitializer", imaginary)
     half = f.let("lshr i64 %count, 1")
@@ -118,18 +167,15 @@ def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
     return f.text()
 
 
-_TURN_OPERANDS = ("source", "count", "fine", "coarse", "rows")
-
-
 def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) -> str:
     """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, overwriting it.
 
     The tables have a number for each lane, or one for all.
     """
-    f = FourierText(symbol, _TURN_OPERANDS, machine, kind)
+    f = FourierText(symbol, block_routine("turn", kind).names, machine, kind)
     step = 2 * f.width if is_broadcast else f.pair
     take: Callable[[str], Complex] = f.broadcast_pair if is_broadcast else f.load_pair
-    begin = [("ptr", f.pointer("%source")), ("ptr", f.pointer("%coarse"))]
+    begin = [("ptr", f.pointer("%block")), ("ptr", f.pointer("%coarse"))]
     fine = f.pointer("%fine")
     outer = Loop(f, "0", "%count", "%rows", begin)
     source, coarse = outer.values
@@ -145,16 +191,13 @@ def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) 
     return f.text()
 
 
-_CHIRP_OPERANDS = ("source", "source_step", "target", "target_step", "count", "table", "padded")
-
-
 def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> str:
     """Multiply elements by a table's, and add zeros up to `padded` elements.
 
     `swapped` says whose real and imaginary parts are exchanged: the operand's, the result's, or
     neither's.
     """
-    f = FourierText(symbol, _CHIRP_OPERANDS, machine, kind)
+    f = FourierText(symbol, block_routine("chirp", kind).names, machine, kind)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target", "table")]
     k = Loop(f, "0", "%count", 1, begin)
     source, target, table = k.values
@@ -175,7 +218,7 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
 
 def _take_text(symbol: str, machine: Machine, kind: str) -> str:
     """Bring elements at byte offsets into the order of a table of int64."""
-    f = FourierText(symbol, ("source", "target", "count", "offsets"), machine, kind)
+    f = FourierText(symbol, block_routine("take", kind).names, machine, kind)
     source = f.pointer("%source")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("target", "offsets")]
     k = Loop(f, "0", "%count", 1, begin)
@@ -187,7 +230,7 @@ def _take_text(symbol: str, machine: Machine, kind: str) -> str:
 
 def _give_text(symbol: str, machine: Machine, kind: str) -> str:
     """Store elements, real and imaginary parts exchanged, times a table's at byte offsets."""
-    f = FourierText(symbol, ("source", "target", "count", "offsets", "table"), machine, kind)
+    f = FourierText(symbol, block_routine("give", kind).names, machine, kind)
     target = f.pointer("%target")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "offsets", "table")]
     k = Loop(f, "0", "%count", 1, begin)
@@ -201,7 +244,7 @@ def _give_text(symbol: str, machine: Machine, kind: str) -> str:
 
 def _sum_text(symbol: str, machine: Machine, kind: str, *, is_swapped: bool) -> str:
     """Add two elements; of a swapped one the first has its parts exchanged."""
-    f = FourierText(symbol, ("one", "other", "target"), machine, kind)
+    f = FourierText(symbol, block_routine("sum", kind).names, machine, kind)
     one, other = (f.load_pair(f.pointer(f"%{name}")) for name in ("one", "other"))
     one = (one[1], one[0]) if is_swapped else one
     f.store_pair(f.complex_add(one, other), f.pointer("%target"))
@@ -210,24 +253,24 @@ def _sum_text(symbol: str, machine: Machine, kind: str, *, is_swapped: bool) -> 
 
 def fourier_blocks(machine: Machine) -> dict[str, TextFunction]:
     """Return every function of this module by its name in kernels."""
-    found: dict[str, TextFunction] = {}
-
-    def add(name: str, count: int, text: Callable[..., str], **options: bool | str) -> None:
-        for kind in _KINDS:
-            title = f"fourier_{name}_{kind}"
-            write = functools.partial(text, machine=machine, kind=kind, **options)
-            found[title] = TextFunction(title, count, write)
-
-    add("to_half", len(_REAL_OPERANDS), _halves_text, is_inverse=True)
-    add("from_half", len(_REAL_OPERANDS), _halves_text, is_inverse=False)
-    add("mix", len(_MIX_OPERANDS), _mix_text)
-    add("take", 4, _take_text)
-    add("give", 5, _give_text)
-    add("sum", 3, _sum_text, is_swapped=False)
-    add("sum_swapped", 3, _sum_text, is_swapped=True)
-    add("mirror", 3, _mirror_text)
-    add("turn_lanes", len(_TURN_OPERANDS), _turn_text, is_broadcast=False)
-    add("turn", len(_TURN_OPERANDS), _turn_text, is_broadcast=True)
-    for name, swapped in (("chirp", ""), ("chirp_to", "result"), ("chirp_from", "operand")):
-        add(name, len(_CHIRP_OPERANDS), _chirp_text, swapped=swapped)
-    return found
+    texts: Mapping[str, Callable[..., str]] = {
+        "to_half": functools.partial(_halves_text, is_inverse=True),
+        "from_half": functools.partial(_halves_text, is_inverse=False),
+        "mix": _mix_text,
+        "take": _take_text,
+        "give": _give_text,
+        "sum": functools.partial(_sum_text, is_swapped=False),
+        "sum_swapped": functools.partial(_sum_text, is_swapped=True),
+        "mirror": _mirror_text,
+        "turn_lanes": functools.partial(_turn_text, is_broadcast=False),
+        "turn": functools.partial(_turn_text, is_broadcast=True),
+        "chirp": functools.partial(_chirp_text, swapped=""),
+        "chirp_to": functools.partial(_chirp_text, swapped="result"),
+        "chirp_from": functools.partial(_chirp_text, swapped="operand"),
+    }
+    found = [
+        TextFunction(block_routine(step, kind), functools.partial(text, machine=machine, kind=kind))
+        for step, text in texts.items()
+        for kind in _KINDS
+    ]
+    return {function.__name__: function for function in found}

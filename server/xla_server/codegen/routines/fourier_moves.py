@@ -265,7 +265,7 @@ def _move(machine: Machine, kind: str, form: str, *, is_load: bool, is_real: boo
     routine = move_routine(kind, form, is_load=is_load, is_real=is_real)
     write = functools.partial(move_text, machine=machine, kind=kind, form=form)
     text = functools.partial(write, is_load=is_load, is_real=is_real)
-    return TextFunction(routine.name, len(routine.parameters), text)
+    return TextFunction(routine, text)
 
 
 def fourier_moves(machine: Machine) -> dict[str, TextFunction]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.fourier_text import Complex, FourierText, unit_root
 from xla_server.target.machine import Machine
 
@@ -22,7 +23,18 @@ RADICES = (13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 KINDS = ("f32", "f64")
 _HALF_ROOT = math.sqrt(0.5)
 
-_OPERANDS = ("source", "target", "s", "m", "twiddles")
+_PARAMETERS = (
+    *parameters(Unit.READ, "source"),
+    *parameters(Unit.WRITE, "target"),
+    *parameters(Unit.COUNT, "s", "m"),
+    *parameters(Unit.READ, "twiddles"),
+)
+_GENERIC_PARAMETERS = (
+    *_PARAMETERS,
+    *parameters(Unit.COUNT, "r"),
+    *parameters(Unit.READ, "roots"),
+    *parameters(Unit.WRITE, "room"),
+)
 
 
 def butterfly(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
@@ -108,7 +120,8 @@ def _odd(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
 
 def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: bool) -> str:
     """The module of a pass; the last one has m = 1 and no twiddles."""
-    f = FourierText(symbol, _OPERANDS, machine, kind)
+    names = pass_routine(kind, radix, is_last=is_last).names
+    f = FourierText(symbol, names, machine, kind)
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")
     further = f.let(f"mul i64 {per_row}, {radix - 1}")
@@ -137,12 +150,9 @@ def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: 
     return f.text()
 
 
-def pass_name(kind: str, radix: int, *, is_last: bool) -> str:
-    """Return the name of a pass."""
-    return f"fourier_{'last' if is_last else 'pass'}_{radix}_{kind}"
-
-
-_GENERIC_OPERANDS = (*_OPERANDS, "r", "roots", "room")
+def pass_routine(kind: str, radix: int, *, is_last: bool) -> Routine:
+    """Return a pass. Its twiddles are complex numbers w^(p * k) by p and k = 1 to r - 1."""
+    return Routine(f"fourier_{'last' if is_last else 'pass'}_{radix}_{kind}", _PARAMETERS)
 
 
 def generic_text(symbol: str, machine: Machine, kind: str) -> str:
@@ -151,7 +161,7 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     `roots` has cos(2 pi j / r) and sin(2 pi j / r) for j < r, `room` holds r elements. `twiddles`
     are there for all p.
     """
-    f = FourierText(symbol, _GENERIC_OPERANDS, machine, kind)
+    f = FourierText(symbol, generic_pass(kind).names, machine, kind)
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")
     last_in = f.let(f"mul i64 {apart_in}, {f.minus('%r', '1')}")
@@ -220,26 +230,20 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     return f.text()
 
 
-def generic_name(kind: str) -> str:
-    """Return the name of the pass of any odd radix."""
-    return f"fourier_generic_{kind}"
+def generic_pass(kind: str) -> Routine:
+    """Return the pass of any odd radix."""
+    return Routine(f"fourier_generic_{kind}", _GENERIC_PARAMETERS)
 
 
 def fourier_passes(machine: Machine) -> dict[str, TextFunction]:
-    """Return every function of this module by its name in kernels.
-
-    Operands are int64: addresses of source and target, s, m and the address of the twiddles,
-    complex numbers w^(p * k) by p and k = 1 to r - 1.
-    """
-    found: dict[str, TextFunction] = {}
+    """Return every function of this module by its name in kernels."""
+    found: list[TextFunction] = []
     for kind in KINDS:
         for radix, is_last in itertools.product(RADICES, (False, True)):
-            name = pass_name(kind, radix, is_last=is_last)
             text = functools.partial(
                 pass_text, machine=machine, kind=kind, radix=radix, is_last=is_last
             )
-            found[name] = TextFunction(name, len(_OPERANDS), text)
-        name = generic_name(kind)
+            found.append(TextFunction(pass_routine(kind, radix, is_last=is_last), text))
         text = functools.partial(generic_text, machine=machine, kind=kind)
-        found[name] = TextFunction(name, len(_GENERIC_OPERANDS), text)
-    return found
+        found.append(TextFunction(generic_pass(kind), text))
+    return {function.__name__: function for function in found}

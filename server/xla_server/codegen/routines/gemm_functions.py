@@ -2,12 +2,10 @@
 
 import functools
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.routines.assembly_tiles import gemm_along, gemm_tile, has_assembly
 from xla_server.codegen.routines.gemm_loops import (
     BAND,
@@ -17,51 +15,43 @@ from xla_server.codegen.routines.gemm_loops import (
     band_text,
     layout_text,
 )
-from xla_server.codegen.routines.gemm_panels import across_text, along_text
-from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, Kind, heights, tile_text
+from xla_server.codegen.routines.gemm_panels import PANEL, across_text, along_text
+from xla_server.codegen.routines.gemm_tiles import KINDS, TILE, VECTORS, Kind, heights, tile_text
 from xla_server.target.machine import Machine
 
 
 def tile_name(kind: Kind, rows: int, vectors: int) -> str:
-    """Return the name of a tile's function; `tile_text` has its operands."""
+    """Return the name of a tile."""
     return f"gemm_tile_{kind.name}_{rows}x{vectors}"
 
 
 def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
-    """Return the name of the function that packs a panel of a type, stored across or along.
-
-    `across_text` and `along_text` say what its operands are.
-    """
+    """Return the name of the function that packs a panel of a type, stored across or along."""
     return f"gemm_{'across' if is_across else 'along'}_{kind.name}_{source}_{height}"
 
 
-def _loops(routine: Routine, text: Callable[[str], str]) -> SharedFunction:
-    count = len(routine.parameters)
-    return TextFunction(routine.name, count, text, Effort.UNOPTIMISED)
-
-
 def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFunction:
-    name = tile_name(kind, rows, vectors)
+    routine = TILE.named(tile_name(kind, rows, vectors))
     if has_assembly(machine):
         text = functools.partial(
             gemm_tile, machine=machine, kind=kind.name, rows=rows, vectors=vectors
         )
-        return TextFunction(name, 9, text, Effort.UNOPTIMISED)
+        return TextFunction(routine, text, Effort.UNOPTIMISED)
     text = functools.partial(tile_text, machine=machine, kind=kind, rows=rows, vectors=vectors)
-    return TextFunction(name, 9, text)
+    return TextFunction(routine, text)
 
 
 def _panel(
     machine: Machine, kind: Kind, source: str, height: int, *, is_across: bool
 ) -> SharedFunction:
-    name = panel_name(kind, source, height, is_across=is_across)
+    routine = PANEL.named(panel_name(kind, source, height, is_across=is_across))
     # Packing in pairs is more than a copy.
     if has_assembly(machine) and source == kind.name and not (is_across or kind.pairs):
         text = functools.partial(gemm_along, machine=machine, kind=kind.name, height=height)
-        return TextFunction(name, 5, text, Effort.UNOPTIMISED)
+        return TextFunction(routine, text, Effort.UNOPTIMISED)
     write = across_text if is_across else along_text
     text = functools.partial(write, machine=machine, kind=kind, source=source, height=height)
-    return TextFunction(name, 5, text)
+    return TextFunction(routine, text)
 
 
 def gemm_functions(machine: Machine) -> dict[str, Any]:
@@ -80,7 +70,7 @@ def gemm_functions(machine: Machine) -> dict[str, Any]:
     return {
         **called,
         **{f"{name}_address": function.address() for name, function in called.items()},
-        LAYOUT.name: _loops(LAYOUT, layout_text),
-        BAND.name: _loops(BAND, band_text),
-        BAND_BY_ROWS.name: _loops(BAND_BY_ROWS, band_by_rows_text),
+        LAYOUT.name: TextFunction(LAYOUT, layout_text, Effort.UNOPTIMISED),
+        BAND.name: TextFunction(BAND, band_text, Effort.UNOPTIMISED),
+        BAND_BY_ROWS.name: TextFunction(BAND_BY_ROWS, band_by_rows_text, Effort.UNOPTIMISED),
     }

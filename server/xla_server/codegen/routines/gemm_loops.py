@@ -59,7 +59,7 @@ BAND = Routine(
         *parameters(Unit.OFFSET, "band_panel_bytes"),
         *parameters(Unit.WRITE, "room"),
         # The cancellation flag: all is left as it is once that is not 0.
-        *parameters(Unit.READ, "cancelled"),
+        *parameters(Unit.CANCELLED, "cancelled"),
     ),
 )
 """Multiplies. A work item is a band of rows with a block of columns."""

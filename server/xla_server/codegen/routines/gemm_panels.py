@@ -8,6 +8,7 @@ much is overwritten by what comes after.
 from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.gemm_tiles import Kind
 from xla_server.target.machine import Machine
 
@@ -30,14 +31,25 @@ SOURCES = {
 }
 """The form and the bytes of elements as they are stored, by the names of their types."""
 
-_OPERANDS = ("source", "ahead", "panel", "steps", "width")
+PANEL = Routine(
+    "gemm_panel",
+    (
+        # The first member and step, and from stored row to stored row.
+        *parameters(Unit.READ, "source"),
+        *parameters(Unit.OFFSET, "ahead"),
+        *parameters(Unit.WRITE, "panel"),
+        # Steps of the panel, and members that exist.
+        *parameters(Unit.COUNT, "steps", "width"),
+    ),
+)
+"""Packs a panel of members that are stored along or across."""
 
 
 class _Panel:
     """The function that lays out a panel of `height` members, while it is written."""
 
     def __init__(self, symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> None:
-        self.f = FunctionText(symbol, _OPERANDS, is_plain=True)
+        self.f = FunctionText(symbol, PANEL.names, is_plain=True)
         self.kind, self.height, self.lanes = kind, height, machine.lanes(kind.width)
         self.stored, self.bytes = SOURCES[source]
         self.extend = "zext" if source[0] == "u" else "sext"
@@ -59,8 +71,7 @@ class _Panel:
 def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
     """The function for a matrix in which the members of a step lie side by side.
 
-    Operands: address of the first member's first step; bytes from step to step; address of the
-    panel; steps, one at least; members that are there. The others become zeros.
+    `ahead` is from step to step. Members beyond `width` become zeros.
     """
     panel = _Panel(symbol, machine, kind, source, height)
     f, lanes = panel.f, panel.lanes
@@ -97,8 +108,7 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
 def across_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
     """The function for a matrix in which the steps of a member lie side by side.
 
-    Operands as `along_text` has them, but bytes from member to member. Missing rows or columns are
-    filled with the last one.
+    `ahead` is from member to member. Members beyond `width` are copies of the last one.
     """
     panel = _Panel(symbol, machine, kind, source, height)
     f, lanes = panel.f, panel.lanes

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
 VECTORS = 2
@@ -49,16 +50,28 @@ def heights(machine: Machine) -> tuple[int, ...]:
     return (14, 8, 4) if machine.vector_registers > 16 else (6, 4, 2)
 
 
-def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int) -> str:
-    """The function of a tile.
+TILE = Routine(
+    "gemm_tile",
+    (
+        # Panels of both sides.
+        *parameters(Unit.READ, "left", "right"),
+        *parameters(Unit.UPDATE, "result"),
+        # Bytes between k indices of the right panel, and the number of k indices, at least one.
+        *parameters(Unit.OFFSET, "ahead"),
+        *parameters(Unit.COUNT, "steps"),
+        # Bytes between rows of the result, and its rows and columns that exist.
+        *parameters(Unit.OFFSET, "pitch"),
+        *parameters(Unit.COUNT, "rows", "columns"),
+        # 1 to add to the result, 0 to set it.
+        *parameters(Unit.FLAG, "adds"),
+    ),
+)
+"""Multiplies two panels. Each tile has these parameters."""
 
-    Operands are the addresses of the left panel, of the right panel and of the result; the bytes
-    between k indices of the right panel and the number of k indices, at least one. Then come the
-    bytes between rows of the result, the rows and columns of it that exist, and whether to add to
-    it (1) or to set it (0).
-    """
-    names = ("left", "right", "result", "ahead", "steps", "pitch", "rows", "columns", "adds")
-    f = FunctionText(symbol, names)
+
+def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int) -> str:
+    """The function of a tile."""
+    f = FunctionText(symbol, TILE.names)
     lanes, form = machine.lanes(kind.width), kind.form
     vector = f"<{lanes} x {form}>"
     # Memory of the stack is taken at the start, or it would be taken anew each time.

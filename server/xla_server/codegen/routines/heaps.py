@@ -5,10 +5,27 @@ ordered.
 """
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
-KEEP_OPERANDS = ("heap", "count", "seen", "key")
+KEEP = Routine(
+    "keep_entry",
+    (
+        *parameters(Unit.UPDATE, "heap"),
+        *parameters(Unit.COUNT, "count", "seen"),
+        *parameters(Unit.NUMBER, "key"),
+    ),
+)
+"""Puts an entry into a heap of the `count` smallest."""
 
-SORT_OPERANDS = ("heap", "count", "cancelled")
+SORT = Routine(
+    "sort_heap",
+    (
+        *parameters(Unit.UPDATE, "heap"),
+        *parameters(Unit.COUNT, "count"),
+        *parameters(Unit.CANCELLED, "cancelled"),
+    ),
+)
+"""Puts the entries of a heap in order, smallest first."""
 
 _BYTES = 16
 _LOOK = 1 << 10
@@ -21,7 +38,7 @@ def keep_text(symbol: str) -> str:
     Numbers count up from 0. The entry is one of the first `count`, or its key is less than the
     largest that is there.
     """
-    f = FunctionText(symbol, KEEP_OPERANDS)
+    f = FunctionText(symbol, KEEP.names)
     heap = f.pointer("%heap")
     full, free, end = f.label(), f.label(), f.label()
     f.do(f"br i1 {f.let('icmp sge i64 %seen, %count')}, label %{full}, label %{free}")
@@ -55,7 +72,7 @@ def sort_text(symbol: str) -> str:
 
     Once the flag at `cancelled` is set their order is undefined.
     """
-    f = FunctionText(symbol, SORT_OPERANDS)
+    f = FunctionText(symbol, SORT.names)
     heap = f.pointer("%heap")
     some, end, look, stop, go = (f.label() for _ in range(5))
     f.do(f"br i1 {f.let('icmp sgt i64 %count, 1')}, label %{some}, label %{end}")

@@ -5,7 +5,7 @@ between blocks; once it is set the matrix is left as it is. Matrices are stored 
 LAPACK has them; their addresses and sizes are int64.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,14 @@ from xla_server.codegen.instructions.blas import room, room_i32, routine
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div
 from xla_server.codegen.instructions.lapack import LETTER
 from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i64
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 
 BLOCK = 256
-"""Columns of a block: enough for products by BLAS to be fast."""
+"""Columns of a block: enough for products by BLAS to be fast. The last bits of factors depend on
+it, and on the two numbers below."""
 
 _LEAST = 128
-"""Rows or columns of a piece that is done between two looks, at least."""
+"""Rows or columns of a piece at least, which is done between two polls of the flag."""
 
 _SCALAR: dict[str, Any] = {
     "f32": np.float32,
@@ -397,17 +399,45 @@ def _reflected(computed: str) -> Any:
     return reflected
 
 
-_FUNCTIONS: dict[str, Callable[[str], Any]] = {
-    "cholesky": _cholesky,
-    "lu": _lu,
-    "qr": _qr,
-    "reflected": _reflected,
-    "solve": _solve,
+_MATRIX, _SIZE = parameters(Unit.UPDATE, "a"), parameters(Unit.COUNT, "m", "n")
+_ROOM = *parameters(Unit.WRITE, "work"), *parameters(Unit.ELEMENTS, "room_size")
+_END = *parameters(Unit.WRITE, "status"), *parameters(Unit.CANCELLED, "cancelled")
+_FUNCTIONS: Mapping[str, tuple[Callable[[str], Any], tuple[Parameter, ...]]] = {
+    "cholesky": (
+        _cholesky,
+        (*_MATRIX, *parameters(Unit.COUNT, "n"), *parameters(Unit.FLAG, "is_lower"), *_END),
+    ),
+    "lu": (_lu, (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "pivots"), *_END)),
+    "qr": (_qr, (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "factors"), *_ROOM, *_END)),
+    "reflected": (
+        _reflected,
+        (
+            *(*_MATRIX, *_SIZE, *parameters(Unit.COUNT, "count")),
+            *(*parameters(Unit.READ, "factors"), *_ROOM, *_END),
+        ),
+    ),
+    "solve": (
+        _solve,
+        (
+            *(*parameters(Unit.READ, "a"), *parameters(Unit.UPDATE, "b")),
+            *(*parameters(Unit.COUNT, "order", "others"), *parameters(Unit.ELEMENTS, "ahead")),
+            *parameters(Unit.FLAG, "is_left", "goes_on"),
+            *parameters(Unit.LETTER, "triangle", "form", "diagonal"),
+            *parameters(Unit.CANCELLED, "cancelled"),
+        ),
+    ),
 }
 
+
+def matrix_routine(name: str, computed: str) -> Routine:
+    """Return the routine of a factorization or solution by blocks, for a type."""
+    _, given = _FUNCTIONS[name]
+    return Routine(f"{name}_{computed}", given)
+
+
 MATRIX_BLOCKS: dict[str, Any] = {
-    f"{name}_{computed}": function(computed)
-    for name, function in _FUNCTIONS.items()
+    matrix_routine(name, computed).name: function(computed)
+    for name, (function, _) in _FUNCTIONS.items()
     for computed in _SCALAR
 }
 """The functions for each type by their names in kernels."""

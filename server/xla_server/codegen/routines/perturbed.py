@@ -1,6 +1,6 @@
 """Tridiagonal systems that may be singular, solved by kernels.
 
-Semantics: xla_server.custom_calls.perturbed, step by step.
+Semantics: xla_server.custom_calls.linear_algebra.perturbed_tridiagonal, step by step.
 """
 
 from typing import Any
@@ -23,6 +23,7 @@ from xla_server.codegen.instructions.intrinsics import (
     ne,
 )
 from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
 _REAL: dict[str, Any] = {
     "f32": np.float32,
@@ -171,5 +172,18 @@ def _perturbed(computed: str) -> Any:
     return perturbed
 
 
-PERTURBED: dict[str, Any] = {f"perturbed_{computed}": _perturbed(computed) for computed in _REAL}
+def perturbed(computed: str) -> Routine:
+    """Return the routine for a type."""
+    return Routine(
+        f"perturbed_{computed}",
+        (
+            *parameters(Unit.READ, "below", "diagonal", "above"),
+            *parameters(Unit.UPDATE, "solution"),
+            *parameters(Unit.WRITE, "upper"),
+            *parameters(Unit.COUNT, "n", "count"),
+        ),
+    )
+
+
+PERTURBED: dict[str, Any] = {perturbed(computed).name: _perturbed(computed) for computed in _REAL}
 """The function for each type by its name in kernels."""

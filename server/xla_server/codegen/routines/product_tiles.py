@@ -18,6 +18,7 @@ from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.instruction import Instruction, instruction
 from xla_server.codegen.kernel_ir.effort import Effort
+from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.assembly_tiles import has_assembly, product_tile
 from xla_server.codegen.routines.gemm_tiles import heights
 from xla_server.target.machine import Machine
@@ -28,11 +29,29 @@ LEVELS = 4
 _WORD = ir.IntType(64)
 _BYTES = {"f32": 4, "f64": 8}
 _FORMS = {"f32": "float", "f64": "double"}
-_OPERANDS = (
-    *("left", "right", "result", "row_step", "result_step", "columns"),
-    *(f"{word}{level}" for level in range(LEVELS) for word in ("iterations", "over", "down")),
+TILE = Routine(
+    "product_tile",
+    (
+        *parameters(Unit.READ, "left", "right"),
+        *parameters(Unit.UPDATE, "result"),
+        # Bytes between rows of the left side and of the result.
+        *parameters(Unit.OFFSET, "row_step", "result_step"),
+        *parameters(Unit.COUNT, "columns"),
+        # For each loop, outermost first, its iterations and its strides on both sides.
+        *(
+            Parameter(f"{name}{level}", unit)
+            for level in range(LEVELS)
+            for name, unit in (
+                ("iterations", Unit.COUNT),
+                ("over", Unit.OFFSET),
+                ("down", Unit.OFFSET),
+            )
+        ),
+    ),
 )
-_ARGUMENTS = len(_OPERANDS)
+"""Sums products over nested loops. Each tile has these parameters."""
+
+_ARGUMENTS = len(TILE.parameters)
 _ROWS_OF_A_POINTER = 7
 """Rows told from one pointer by 0 to 6 steps: those are 1, 3 or 5, times 1, 2 or 4 by itself."""
 
@@ -54,12 +73,7 @@ VECTORS = 2
 def tile_name(
     machine: Machine, kind: str, rows: int, columns: int, *, is_depthwise: bool = False
 ) -> str:
-    """Return the name of a tile's function.
-
-    Its operands are int64: addresses of the left side, the right side and the result; bytes from
-    row to row on the left side and in the result; and the number of columns. Then come, for each
-    loop, outermost first, its iterations and its strides in bytes on the left and on the right.
-    """
+    """Return the name of a tile."""
     vectors, rest = -(-columns // lanes(machine, kind)), columns % lanes(machine, kind)
     return _name(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise)
 
@@ -79,7 +93,7 @@ def _tile(
         return write(symbol, machine, kind, rows, vectors, is_partial, is_depthwise)
 
     name = _name(kind, rows, vectors, is_partial, is_depthwise)
-    return TextFunction(name, _ARGUMENTS, text, effort)
+    return TextFunction(TILE.named(name), text, effort)
 
 
 def tile_text(
@@ -111,7 +125,7 @@ class _Tile:
         is_partial: bool,
         is_depthwise: bool,
     ) -> None:
-        self._f = FunctionText(symbol, _OPERANDS)
+        self._f = FunctionText(symbol, TILE.names)
         self._is_depthwise = is_depthwise
         self._lanes, self._width, self._form = lanes(machine, kind), _BYTES[kind], _FORMS[kind]
         self._vector = f"<{self._lanes} x {self._form}>"

@@ -7,6 +7,8 @@ brings them back. Few are inserted one by one.
 from collections.abc import Callable, Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 
 COUNT_WORDS = 8 * 256
 """Words of scratch memory for the counts of a sort."""
@@ -14,23 +16,39 @@ COUNT_WORDS = 8 * 256
 LOOK = 1 << 16
 """Entries that are moved between two polls of the cancellation flag."""
 
-OPERANDS = ("entries", "room", "counts", "length", "cancelled")
-
 _FEW = 32
+"""Entries that are inserted one by one: counting a byte's 256 values takes longer."""
+
 _VALUES = 256
+"""Values of a byte."""
+
 _COLUMN = 8 * _VALUES
 """Bytes of the counts for one byte of the keys."""
 
 
-class RadixText:
-    """A function that sorts entries of `words` by bytes `first` to `last` - 1 of their keys.
+def sorter(words: int, size: int) -> Routine:
+    """Return the routine that sorts entries of so many words, by so many bytes of their keys.
 
-    `OPERANDS` are addresses, but for the count of entries. It returns where the sorted ones are.
-    Once the flag at `cancelled` is set their order is undefined, and none of them may be used.
+    It returns where the sorted ones are: in `entries`, or in `room`, which is as large. Once the
+    flag at `cancelled` is set their order is undefined, and none of them may be used.
     """
+    return Routine(
+        f"sort_entries_{words}_{size}",
+        (
+            *parameters(Unit.UPDATE, "entries"),
+            *parameters(Unit.WRITE, "room", "counts"),
+            *parameters(Unit.COUNT, "length"),
+            *parameters(Unit.CANCELLED, "cancelled"),
+        ),
+        (Type.I64,),
+    )
+
+
+class RadixText:
+    """The function of a sorter: `first` and `last` bound the bytes of an entry's key."""
 
     def __init__(self, symbol: str, words: int, first: int, last: int) -> None:
-        self._f = FunctionText(symbol, OPERANDS)
+        self._f = FunctionText(symbol, sorter(words, last - first).names)
         self._words, self._first, self._last = words, first, last
         self._bytes = 8 * words
         self._end = self._f.label()

@@ -368,13 +368,10 @@ def thin_products(machine: Machine) -> dict[str, SharedFunction]:
     for name in THIN_KINDS:
         for height in inner_heights(machine):
             text = functools.partial(inner_text, machine=machine, kind=KINDS[name], height=height)
-            symbol = thin_name(name, height, is_inner=True)
-            found.append(TextFunction(symbol, len(INNER.names), text))
+            found.append(TextFunction(INNER.named(thin_name(name, height, is_inner=True)), text))
         text = functools.partial(streamed_text, machine=machine, kind=KINDS[name])
-        symbol = streamed_name(name)
-        found.append(TextFunction(symbol, len(INNER.names), text))
+        found.append(TextFunction(INNER.named(streamed_name(name)), text))
         for height in OUTER_HEIGHTS:
             text = functools.partial(outer_text, machine=machine, kind=KINDS[name], height=height)
-            symbol = thin_name(name, height, is_inner=False)
-            found.append(TextFunction(symbol, len(OUTER.names), text))
+            found.append(TextFunction(OUTER.named(thin_name(name, height, is_inner=False)), text))
     return {function.__name__: function for function in found}

@@ -55,7 +55,7 @@ def _tile(width: int, side: int) -> SharedFunction:
             b.store(value, pointer(b, target, target_ahead, row), align=width)
         b.ret_void()
 
-    return SharedFunction(tile_name(width, side), 4, write)
+    return SharedFunction(tile_routine(width, side), write)
 
 
 def _merged(b: Any, rows: Sequence[Any]) -> list[Any]:
@@ -160,6 +160,6 @@ _TILES = {
 TILES: dict[str, Any] = {
     **_TILES,
     **{f"{name}_address": tile.address() for name, tile in _TILES.items()},
-    BLOCKS.name: TextFunction(BLOCKS.name, len(BLOCKS.parameters), _blocks_text),
+    BLOCKS.name: TextFunction(BLOCKS, _blocks_text),
 }
 """Every function of this module by its name in kernels, and the instructions for addresses."""

@@ -171,6 +171,4 @@ def _lay_out(  # type: ignore[no-untyped-def]
 def winograd_block(machine: Machine) -> dict[str, SharedFunction]:
     """Return the function by its name in kernels."""
     write = functools.partial(write_function, function=_block(machine))
-    count = len(BLOCK.parameters)
-    function = SharedFunction(BLOCK.name, count, write, Effort.UNOPTIMISED)
-    return {BLOCK.name: function}
+    return {BLOCK.name: SharedFunction(BLOCK, write, Effort.UNOPTIMISED)}

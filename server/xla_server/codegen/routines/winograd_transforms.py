@@ -14,6 +14,7 @@ from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, suffix_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.routines.assembly_tiles import has_assembly
 from xla_server.codegen.routines.assembly_transforms import fits, transform
 from xla_server.codegen.routines.product_tiles import lanes
@@ -204,8 +205,8 @@ def _transform(
     effort = Effort.UNOPTIMISED if is_assembly else Effort.WRITTEN
     write = transform if is_assembly else functools.partial(transform_text, machine=machine)
     text = functools.partial(write, matrix=matrix, is_partial=is_partial, looks=looks)
-    count = len(TRANSFORM_WEIGHTS.parameters)
-    return TextFunction(name, count, text, effort, returns=looks)
+    results = (Type.I64,) if looks else ()
+    return TextFunction(Routine(name, TRANSFORM_WEIGHTS.parameters, results), text, effort)
 
 
 def winograd_transforms(machine: Machine) -> dict[str, SharedFunction]:

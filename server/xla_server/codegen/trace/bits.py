@@ -1,15 +1,12 @@
 """Rules for operations on the bits of elements: bitcast-convert and stochastic-convert."""
 
 import functools
-from collections.abc import Mapping
-from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Literal, Load, Node, Position
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -141,11 +138,3 @@ def trace_stochastic_convert(t: Tracer, i: HloInstruction, index: Index, number:
     target = i.shape.element_type
     computed = KERNEL_TYPE[target].computed
     return t.rounded(t.apply(f"stochastic_{target.text}", [wide, bits, scale], computed), target)
-
-
-BIT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
-    {
-        Opcode.BITCAST_CONVERT: trace_bitcast_convert,
-        Opcode.STOCHASTIC_CONVERT: trace_stochastic_convert,
-    }
-)

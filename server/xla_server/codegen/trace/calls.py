@@ -1,11 +1,8 @@
 """Rules for instructions that call computations element by element: map, call and fusion."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.graph import Node
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
@@ -31,12 +28,3 @@ def trace_fusion(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 def trace_parameter(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The element of the operand that a fusion binds the parameter to."""
     return t.element(t.binding(i), index, number)
-
-
-CALL_RULES: Mapping[Opcode, Rule] = MappingProxyType(
-    {
-        Opcode.MAP: trace_map,
-        Opcode.FUSION: trace_fusion,
-        Opcode.PARAMETER: trace_parameter,
-    }
-)

@@ -2,18 +2,15 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.codegen.kernel_ir.unrolling import MAX_COPIES
-from xla_server.codegen.trace.elementwise import converted, literal
+from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
 from xla_server.codegen.trace.graph import Node, ReductionResult
-from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.reductions import sum_of, window_position
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import ZERO, Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -69,13 +66,11 @@ def _sum_of_copies(t: Tracer, i: HloInstruction, index: Index, wide: ElementType
 
     Loops over results are cut where such tests change their outcome.
     """
-    computed = KERNEL_TYPE[wide].computed
-    ending = f"_{computed}" if wide.is_complex else ""
-    total: Node = literal(wide.dtype.type(0), wide)
+    total: Node = zero(wide)
     sizes = (d.size for d in i.attributes.window.dimensions)
     for offsets in itertools.product(*map(range, sizes)):
         product: Node = yield _product(t, i, index, wide, [Affine(each) for each in offsets], ZERO)
-        total = t.apply(f"add{ending}", [total, product], computed)
+        total = arithmetic(t, "add", [total, product], wide)
     return total
 
 
@@ -83,9 +78,7 @@ def _from_zero(t: Tracer, product: Node, wide: ElementType) -> Node:
     """Return the sum of one product, which begins with +0 and so is never -0."""
     if wide.is_integer or wide is ElementType.PRED:
         return product
-    computed = KERNEL_TYPE[wide].computed
-    ending = f"_{computed}" if wide.is_complex else ""
-    return t.apply(f"add{ending}", [product, literal(wide.dtype.type(0), wide)], computed)
+    return arithmetic(t, "add", [product, zero(wide)], wide)
 
 
 def _product(
@@ -119,9 +112,6 @@ def _product(
         guard = t.both(guard, inside)
     at = _ordered((batch, read, *spatial), numbers.input_order)
     weight_at = _ordered((feature_of_group, feature, *offsets), numbers.kernel_order)
-    computed = KERNEL_TYPE[wide].computed
-    ending = f"_{computed}" if wide.is_complex else ""
-    zero = literal(wide.dtype.type(0), wide)
 
     def element() -> Deep[Node]:
         read: Node = yield t.operand(i, 0, at)
@@ -130,10 +120,10 @@ def _product(
     factor: Node = yield t.guarded(guard, element())
     weight: Node = yield t.operand(i, 1, weight_at)
     weight = converted(t, weight, kernel.element_type, wide)
-    product = t.apply(f"mul{ending}", [factor, weight], computed)
+    product = arithmetic(t, "mul", [factor, weight], wide)
     if guard is not None:
         # Padding takes no part: an infinite weight would make NaN of its zeros.
-        product = t.select(guard, product, zero)
+        product = t.select(guard, product, zero(wide))
     return product
 
 
@@ -153,6 +143,3 @@ def accumulated_type(operands: Sequence[Shape], result: Shape) -> ElementType:
         return ElementType.F64 if double else ElementType.F32
     # Truth values are counted.
     return ElementType.S32 if result.element_type is ElementType.PRED else result.element_type
-
-
-CONVOLUTION_RULES: Mapping[Opcode, Rule] = MappingProxyType({Opcode.CONVOLUTION: trace_convolution})

@@ -1,16 +1,11 @@
 """The rule for dot: a sum of products, for types and forms that BLAS does not take."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.dot import free_dimensions
-from xla_server.codegen.trace.elementwise import converted
+from xla_contract.types.element_type import ElementType
+from xla_server.codegen.trace.elementwise import arithmetic, converted
 from xla_server.codegen.trace.graph import Node, ReductionResult
-from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.reductions import sum_of
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -41,9 +36,7 @@ def trace_dot(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[N
         for n, at in enumerate((left, right)):
             node: Node = yield t.operand(i, n, tuple(at[d] for d in range(len(at))))
             factors.append(converted(t, node, i.operands[n].shape.element_type, wide))
-        computed = KERNEL_TYPE[wide].computed
-        ending = f"_{computed}" if wide.is_complex else ""
-        product = t.apply(f"mul{ending}", factors, computed)
+        product = arithmetic(t, "mul", factors, wide)
         kept = tuple(loop for loop in loops if loop.size != 1)
         if not kept:
             # A sum of one product is that product, -0 too.
@@ -58,6 +51,3 @@ def accumulated_type(result: ElementType) -> ElementType:
     if result.is_floating and result.bit_width < 32:
         return ElementType.F32
     return ElementType.S32 if result is ElementType.PRED else result
-
-
-DOT_RULES: Mapping[Opcode, Rule] = MappingProxyType({Opcode.DOT: trace_dot})

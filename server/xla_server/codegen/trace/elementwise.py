@@ -1,18 +1,17 @@
 """Rules for elementwise operations, comparisons, conversions and constants."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.compare import ComparisonType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.functions.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.trace.graph import Literal, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer, computed_type
+from xla_server.codegen.trace.tracer import Index, Tracer, computed_type
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import ROWS
@@ -94,6 +93,13 @@ def converted(t: Tracer, node: Node, source: ElementType, target: ElementType) -
     return t.rounded(node, target)
 
 
+def arithmetic(t: Tracer, function: str, operands: Sequence[Node], kind: ElementType) -> Node:
+    """Return the sum or product of numbers of an element type, not rounded to it."""
+    computed = KERNEL_TYPE[kind].computed
+    name = f"{function}_{computed}" if kind.is_complex else function
+    return t.apply(name, operands, computed)
+
+
 _OWN_PREDICATES = (ElementType.BF16, ElementType.F8E8M0FNU)
 """F32 and F64 take subnormal numbers for zero by the mode of the processor. BF16 keeps subnormal
 numbers, and LLVM knows that F8E8M0FNU has no zero."""
@@ -140,19 +146,12 @@ def literal(value: "np.generic", element_type: ElementType) -> Literal:
     return Literal.of(computed, int(bool(value)) if computed == "b1" else int(value))
 
 
+def zero(kind: ElementType) -> Literal:
+    """Return the zero of an element type."""
+    return literal(kind.dtype.type(0), kind)
+
+
 def _bits(value: "np.generic", computed: str) -> int:
     if computed in ("f32", "c64"):
         return int(np.asarray(value).astype(np.float32).view(np.uint32))
     return int(np.asarray(value).astype(np.float64).view(np.uint64))
-
-
-ELEMENTWISE_RULES: Mapping[Opcode, Rule] = MappingProxyType(
-    {
-        **dict.fromkeys(ROWS, trace_elementwise),
-        Opcode.COMPARE: trace_compare,
-        Opcode.SELECT: trace_select,
-        Opcode.CONVERT: trace_convert,
-        Opcode.REDUCE_PRECISION: trace_reduce_precision,
-        Opcode.CONSTANT: trace_constant,
-    }
-)

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,17 +1,14 @@
 """Rules for operations that move elements: which element of which operand is read."""
 
 import bisect
-from collections.abc import Mapping
-from types import MappingProxyType
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Position
-from xla_server.codegen.trace.tracer import NEVER, Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import NEVER, Index, Tracer
 from xla_server.ir.affine import Affine
 from xla_server.ir.explicit_stack import Deep
-from xla_server.ir.index_maps import MAPPED, operand_index
+from xla_server.ir.index_maps import operand_index
 from xla_server.ir.module import HloInstruction
 
 
@@ -151,17 +148,3 @@ def trace_gather(t: Tracer, i: HloInstruction, index: Index, number: int) -> Dee
 def trace_same(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
     """The operand's element itself."""
     return t.operand(i, 0, index)
-
-
-MOVEMENT_RULES: Mapping[Opcode, Rule] = MappingProxyType(
-    {
-        **dict.fromkeys(MAPPED, trace_mapped),
-        Opcode.DYNAMIC_SLICE: trace_dynamic_slice,
-        Opcode.DYNAMIC_UPDATE_SLICE: trace_dynamic_update_slice,
-        Opcode.PAD: trace_pad,
-        Opcode.CONCATENATE: trace_concatenate,
-        Opcode.IOTA: trace_iota,
-        Opcode.GATHER: trace_gather,
-        Opcode.COPY: trace_same,
-    }
-)

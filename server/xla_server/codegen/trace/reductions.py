@@ -5,10 +5,10 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.dimension_numbers import WindowDimension
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.elementwise import converted, literal
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,
@@ -20,11 +20,11 @@ from xla_server.codegen.trace.graph import (
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
-from xla_server.codegen.trace.tracer import Index, Rule, Tracer
+from xla_server.codegen.trace.tracer import Index, Tracer
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
-from xla_server.passes.build import combiner
+from xla_server.passes.framework.queries import combiner
 from xla_server.target.capability import Capability
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
@@ -142,12 +142,10 @@ def window_position(
 def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Reduction:
     """The sum of a product over loops, from zero on."""
     computed = KERNEL_TYPE[wide].computed
-    ending = f"_{computed}" if wide.is_complex else ""
     accumulator = Accumulator(computed, loops)
-    combined = t.apply(f"add{ending}", [accumulator, product], computed)
+    combined = arithmetic(t, "add", [accumulator, product], wide)
     free = free_order(Opcode.ADD, computed)
-    zero = literal(wide.dtype.type(0), wide)
-    return Reduction(loops, (zero,), (accumulator,), (combined,), free, product)
+    return Reduction(loops, (zero(wide),), (accumulator,), (combined,), free, product)
 
 
 def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Reduction]:
@@ -222,11 +220,3 @@ def neutral_element(function: str, computed: str) -> Literal:
     For sums it is -0, as 0 + -0 is 0 and -0 + -0 is -0.
     """
     return Literal.of(computed, *_NEUTRAL[computed][function])
-
-
-REDUCTION_RULES: Mapping[Opcode, Rule] = MappingProxyType(
-    {
-        Opcode.REDUCE: trace_reduce,
-        Opcode.REDUCE_WINDOW: trace_reduce_window,
-    }
-)

@@ -3,25 +3,39 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.opcode import Opcode
-from xla_server.codegen.trace.bits import BIT_RULES
-from xla_server.codegen.trace.calls import CALL_RULES
-from xla_server.codegen.trace.convolution import CONVOLUTION_RULES
-from xla_server.codegen.trace.dot import DOT_RULES
-from xla_server.codegen.trace.elementwise import ELEMENTWISE_RULES
-from xla_server.codegen.trace.movement import MOVEMENT_RULES
-from xla_server.codegen.trace.reductions import REDUCTION_RULES
+from xla_contract.types.opcode import Opcode
+from xla_server.codegen.trace import bits, calls, elementwise, movement, reductions
+from xla_server.codegen.trace.convolution import trace_convolution
+from xla_server.codegen.trace.dot import trace_dot
 from xla_server.codegen.trace.tracer import Rule
+from xla_server.ir.index_maps import MAPPED
+from xla_server.ops.elementwise_table import ROWS
 
 RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {
-        **ELEMENTWISE_RULES,
-        **BIT_RULES,
-        **MOVEMENT_RULES,
-        **REDUCTION_RULES,
-        **CALL_RULES,
-        **DOT_RULES,
-        **CONVOLUTION_RULES,
+        **dict.fromkeys(ROWS, elementwise.trace_elementwise),
+        **dict.fromkeys(MAPPED, movement.trace_mapped),
+        Opcode.BITCAST_CONVERT: bits.trace_bitcast_convert,
+        Opcode.COMPARE: elementwise.trace_compare,
+        Opcode.CONCATENATE: movement.trace_concatenate,
+        Opcode.CONSTANT: elementwise.trace_constant,
+        Opcode.CONVERT: elementwise.trace_convert,
+        Opcode.CONVOLUTION: trace_convolution,
+        Opcode.COPY: movement.trace_same,
+        Opcode.DOT: trace_dot,
+        Opcode.DYNAMIC_SLICE: movement.trace_dynamic_slice,
+        Opcode.DYNAMIC_UPDATE_SLICE: movement.trace_dynamic_update_slice,
+        Opcode.FUSION: calls.trace_fusion,
+        Opcode.GATHER: movement.trace_gather,
+        Opcode.IOTA: movement.trace_iota,
+        Opcode.MAP: calls.trace_map,
+        Opcode.PAD: movement.trace_pad,
+        Opcode.PARAMETER: calls.trace_parameter,
+        Opcode.REDUCE: reductions.trace_reduce,
+        Opcode.REDUCE_PRECISION: elementwise.trace_reduce_precision,
+        Opcode.REDUCE_WINDOW: reductions.trace_reduce_window,
+        Opcode.SELECT: elementwise.trace_select,
+        Opcode.STOCHASTIC_CONVERT: bits.trace_stochastic_convert,
     }
 )
 """The rule of each opcode that a loop nest can compute an element of."""

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from xla_contract.element_type import ElementType
 from xla_contract.errors import InternalError
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.graph import Apply, Literal, Load, Node, Position, Reduction
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE, KernelType
 from xla_server.evaluator.evaluation_cost import COUNTED
@@ -140,7 +140,10 @@ class Tracer:
             self.guard = outer
 
     def inside(self, index: Affine, low: int, high: int) -> Node | None:
-        """Return the test low <= index < high: None if it always holds, NEVER if it never does."""
+        """Return the test low <= index < high.
+
+        It is None if the test always holds, and NEVER if it never does.
+        """
         if index.high < low or index.low >= high:
             return NEVER
         found: Node | None = None

@@ -1,0 +1,1 @@
+"""HLO text: the parser and the printer of modules."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from xla_contract.opcode import Opcode
 from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.text.attributes import Attributes
-from xla_server.ir.text.form import element
-from xla_server.ir.text.forms import FORMS, PLAIN
+from xla_server.ir.text.forms.form import element
+from xla_server.ir.text.forms.table import FORMS, PLAIN
 
 _STEPS = {
     "-start": Opcode.ASYNC_START,

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.text.attribute_kinds import Kind
 from xla_server.ir.text.decorations import IGNORED, read_decoration
-from xla_server.ir.text.form import REQUIRED, Form
-from xla_server.ir.text.kinds import Kind
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.forms.form import REQUIRED, Form
+from xla_server.ir.text.scanner import HloReader
 
 
 @dataclasses.dataclass(slots=True)
@@ -87,22 +87,12 @@ def _read_computations(
     reader: HloReader, computations: Mapping[str, HloComputation]
 ) -> tuple[HloComputation, ...]:
     def read() -> HloComputation:
-        reader.space()
-        start = reader.at
-        name = reader.name("a computation")
-        found = computations.get(name)
-        if found is None:
-            reader.refuse("called computations must come before their callers", repr(name), start)
-        return found
+        rule = "called computations must come before their callers"
+        return reader.known(reader.name, "a computation", computations, rule)
 
     return tuple(reader.braced(read)) if reader.peek("{") else (read(),)
 
 
 def _read_known(reader: HloReader, known: Mapping[str, HloInstruction]) -> HloInstruction:
-    reader.space()
-    start = reader.at
-    name = reader.name("an instruction")
-    found = known.get(name)
-    if found is None:
-        reader.refuse("control predecessors must come before their users", repr(name), start)
-    return found
+    rule = "control predecessors must come before their users"
+    return reader.known(reader.name, "an instruction", known, rule)

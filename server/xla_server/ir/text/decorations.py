@@ -10,15 +10,15 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from xla_contract.dimension_numbers import (
+from xla_contract.stubs import hlo_pb2, xla_data_pb2
+from xla_contract.wire.dimension_numbers_proto import (
     convolution_numbers_from_proto,
     convolution_numbers_to_proto,
     window_from_proto,
     window_to_proto,
 )
-from xla_contract.shape_proto import shape_from_proto, shape_to_proto
-from xla_contract.stubs import hlo_pb2, xla_data_pb2
-from xla_server.ir.text.kinds import (
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
+from xla_server.ir.text.attribute_kinds import (
     BOOL,
     DIM_LABELS,
     DOUBLE,
@@ -33,7 +33,7 @@ from xla_server.ir.text.kinds import (
     in_braces,
     words,
 )
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
 IGNORED = frozenset({"origin", "original_value", "statistics", "mode", "conv_kind"})

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from xla_contract.shape import ProgramShape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.shape import ProgramShape
+from xla_server.ir.text.attribute_kinds import INTEGERS, STRING
 from xla_server.ir.text.decorations import frontend_text, read_frontend
-from xla_server.ir.text.kinds import INTEGERS, STRING
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.scanner import HloReader
 
 _IGNORED = frozenset(
     {
@@ -112,12 +112,9 @@ def _read_alias(reader: HloReader, proto: hlo_pb2.HloModuleProto) -> None:
     if reader.skip(","):
         entry.parameter_shape_index.extend(INTEGERS.read(reader))
     if reader.skip(","):
-        start = reader.at
-        word = reader.word("may-alias or must-alias")
         kinds = {text: kind for kind, text in _ALIAS_KINDS.items()}
-        if word not in kinds:
-            reader.refuse("an alias must be a may-alias or a must-alias", repr(word), start)
-        entry.kind = kinds[word]
+        rule = "an alias must be a may-alias or a must-alias"
+        entry.kind = reader.known(reader.word, "may-alias or must-alias", kinds, rule)
     reader.expect(")")
 
 

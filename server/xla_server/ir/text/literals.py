@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 import ml_dtypes
 import numpy as np
 
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Array, Literal, storage
-from xla_contract.shape import Shape
-from xla_server.ir.text.reader import HloReader
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array, Literal, storage
+from xla_contract.types.shape import Shape
+from xla_server.ir.text.scanner import HloReader
 
 _NUMBER = re.compile(
     r"-?nan(?:\(0x[0-9a-fA-F]+\))?|-?inf|true|false|"

@@ -7,21 +7,21 @@ A computation's signature, comments, and attributes without meaning for the valu
 import re
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.opcode import Opcode
 from xla_contract.ops.constant import ConstantAttributes
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.registry import definition
-from xla_contract.shape import ProgramShape, Shape
 from xla_contract.stubs import hlo_pb2
-from xla_server.ir.decoration import decoration_of
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.asynchronous import split_opcode, wrap
 from xla_server.ir.text.attributes import Attributes, read_attributes
-from xla_server.ir.text.forms import FORMS, PLAIN
+from xla_server.ir.text.forms.table import FORMS, PLAIN
 from xla_server.ir.text.header import Header, read_header
 from xla_server.ir.text.literals import read_literal
 from xla_server.ir.text.names import UniqueNames
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.scanner import HloReader
+from xla_server.ir.unmodelled_fields import decoration_of
 from xla_server.ir.verifier import verify
 
 _OPCODES = {str(opcode): opcode for opcode in Opcode}

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.text.decorations import decoration_texts
-from xla_server.ir.text.form import REQUIRED, Form
-from xla_server.ir.text.forms import FORMS, PLAIN
+from xla_server.ir.text.forms.form import REQUIRED, Form
+from xla_server.ir.text.forms.table import FORMS, PLAIN
 from xla_server.ir.text.header import header_text
 from xla_server.ir.text.literals import print_literal
 from xla_server.ir.text.names import UniqueNames
-from xla_server.ir.text.reader import IDENTIFIER
+from xla_server.ir.text.scanner import IDENTIFIER
 
 
 def print_module(module: HloModule) -> str:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_contract.stubs import xla_data_pb2
-from xla_server.ir.text.groups import (
+from xla_server.ir.text.attribute_kinds import Kind
+from xla_server.ir.text.replica_groups import (
     axes_text,
     iota_text,
     mesh_text,
@@ -13,8 +14,7 @@ from xla_server.ir.text.groups import (
     read_iota,
     read_mesh,
 )
-from xla_server.ir.text.kinds import Kind
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.scanner import HloReader
 
 Sharding = xla_data_pb2.OpSharding
 

@@ -14,9 +14,9 @@ import pytest
 
 from tests.unit.client.documented import DOCUMENTED, ExampleCall, part
 from xla_client import Builder
-from xla_client.op import Op
-from xla_contract.element_type import ElementType
+from xla_client.programs.op import Op
 from xla_contract.errors import XlaError
+from xla_contract.types.element_type import ElementType
 
 FUNCTIONS = [name for name, value in DOCUMENTED.items() if not inspect.isclass(value)]
 

@@ -11,8 +11,8 @@ import pytest
 import xla_client as xc
 from tests.unit.client.writing.running import run
 from xla_client import Builder, ScatterDimensionNumbers, ops
-from xla_client.functions import COPIED_BYTES
 from xla_client.lib import loops
+from xla_client.programs.functions import COPIED_BYTES
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

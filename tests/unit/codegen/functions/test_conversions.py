@@ -5,8 +5,8 @@ import pytest
 
 from tests.unit.codegen.compiled import assert_same
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType
+from xla_client.programs.builder import Op
+from xla_contract.types.element_type import ElementType
 
 INTEGERS = [kind for kind in ElementType if kind.is_integer]
 VECTOR = 16

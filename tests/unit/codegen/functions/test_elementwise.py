@@ -3,9 +3,9 @@
 import pytest
 
 from tests.processors import HOST
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
 from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
 from xla_server.codegen.loops.row_buffers import cost_of
 from xla_server.codegen.namespace import vocabulary

@@ -14,10 +14,10 @@ from tests.conformance.sweep.depth import FULL
 from tests.processors import HOST, MACHINES
 from tests.ulps.errors import worst
 from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE, computed, exact, loop
-from tests.ulps.measuring import WHOLE, bound_of, measured
+from tests.ulps.measuring import ULP_BOUND, WHOLE, bound_of, measured
 from tests.ulps.samples import operands_of, special_values
-from xla_contract.element_type import ElementType
-from xla_server.codegen.functions.elementwise import ULP_BOUND, function_of
+from xla_contract.types.element_type import ElementType
+from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.kernel import kernel_object
 from xla_server.ops.elementwise_table import ROWS

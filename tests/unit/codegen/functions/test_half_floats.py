@@ -9,8 +9,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.processors import HOST, MACHINES, assembles, runs
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
-from xla_contract.element_type import ElementType as E
-from xla_server.backends.cpu import Cpu
+from xla_contract.types.element_type import ElementType as E
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

@@ -24,6 +24,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
     whole,
 )
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
@@ -98,7 +99,7 @@ def stored(*statements: Statement) -> list[int]:
         ([While(UNKNOWN, (store(1),), 3)], []),
         ([If(UNKNOWN, (store(1),), (store(2),)), store(3)], [3]),
         ([Declare(Cell("c", Type.I64), Index(1)), store(Cell("c", Type.I64))], []),
-        ([Call("f", (), (N,)), store(N)], []),
+        ([Call(Routine("f", (), (Type.I64,)), (), (N,)), store(N)], []),
         ([store(1, UNKNOWN)], []),
         # Tests of loop variables are known.
         ([loop(K, 0, 9, If(compared("lt", K, 4), (store(K),), (store(K + 100),)))], [0, 108]),

@@ -13,6 +13,7 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
+from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -40,7 +41,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
-from xla_server.codegen.kernel_ir.routine import Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
@@ -58,6 +59,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
 AXIS = Value("i", Type.I64)
+PAIR = Routine("f", (), (Type.I64, Type.I64))
 TRUE = Const(Type.B1, (1,))
 
 TEXT = """k0 = f32(0x0)
@@ -115,17 +117,13 @@ def test_a_kernel_in_both_notations() -> None:
             "store_u8(i, 2, k0)",
             "(i).u8[2] = b1 1",
         ),
-        (Call("f", (), (AXIS, ITEM)), "i, t = f()", "i, t = call f()"),
+        (Call(PAIR, (), (AXIS, ITEM)), "i, t = f()", "i, t = call f()"),
         (Part(None, 9, (Break(),), is_range=True), "break", "each call, of 9:\n  break"),
         (
-            Call("copy_bytes", (Address(WRITE, AXIS, 4), Address(READ), Index(8))),
-            "copy_bytes(add(buffer1, mul(i, 4)), buffer0, 8)",
-            "call copy_bytes(&buffer1 + 4 bytes * (i), &buffer0, 8)",
-        ),
-        (
-            Call("f", (AXIS, Index(8)), parameters=parameters(Unit.COUNT, "rows", "columns")),
-            "f(\n    i,  # rows\n    8,  # columns\n)",
-            "call f(rows = i, columns = 8)",
+            Call(COPY_BYTES, (Address(WRITE, AXIS, 4), Address(READ), Index(8))),
+            "copy_bytes(\n    add(buffer1, mul(i, 4)),  # target\n    buffer0,  # source\n"
+            "    8,  # count\n)",
+            "call copy_bytes(target = &buffer1 + 4 bytes * (i), source = &buffer0, count = 8)",
         ),
         (
             Let(AXIS, Address(WRITE, Index(3), 4)),
@@ -251,12 +249,6 @@ def test_blocks_stand_in_the_body_around_them() -> None:
     assert (part.axis, part.items) == (items.axis, 5)
     assert part.body == (If(TRUE, (While(TRUE, (Break(),), 2),), (Stop(WORD),)),)
     assert whole == Part(None, 7, (Stop(WORD),), is_range=True)
-
-
-def test_a_call_takes_integers_and_expressions() -> None:
-    body = Body()
-    body.call("sort", AXIS, 4)
-    assert body.statements == [Call("sort", (AXIS, Index(4)))]
 
 
 def test_a_loop_that_fails_is_not_closed() -> None:

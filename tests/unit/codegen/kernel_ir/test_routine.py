@@ -3,21 +3,51 @@
 import pytest
 
 from xla_server.codegen.kernel_ir.builder import Body, dealt
-from xla_server.codegen.kernel_ir.expressions import Index, Value
+from xla_server.codegen.kernel_ir.expressions import Const, Expression, Index, Value
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
 
 AXIS = Value("i", Type.I64)
+ZERO, TRUE = Const(Type.F32, (0,)), Const(Type.B1, (1,))
 
 
 def test_a_call_of_a_routine_gives_each_parameter_by_its_name() -> None:
     body, routine = Body(), Routine("f", parameters(Unit.COUNT, "rows", "columns"))
-    body.call_routine(routine, {"columns": 4, "rows": AXIS})
-    assert body.statements == [Call("f", (AXIS, Index(4)), parameters=routine.parameters)]
+    body.call(routine, {"columns": 4, "rows": AXIS})
+    assert body.statements == [Call(routine, (AXIS, Index(4)))]
     assert routine.named("g").parameters == routine.parameters
     with pytest.raises(ValueError, match=r"nothing for \['rows'\] and operands for \['row'\]"):
-        body.call_routine(routine, {"columns": 4, "row": AXIS})
+        body.call(routine, {"columns": 4, "row": AXIS})
+
+
+@pytest.mark.parametrize(
+    ("unit", "operand", "complaint"),
+    [
+        (Unit.COUNT, ZERO, "x of f must be i64, got f32"),
+        (Unit.COUNT, TRUE, "x of f must be i64, got b1"),
+        (Unit.BITS, AXIS, "x of f must be u64, got i64"),
+        (Unit.FLAG, TRUE, None),
+        (Unit.FLAG, AXIS, None),
+    ],
+)
+def test_operands_have_the_types_of_their_units(
+    unit: Unit, operand: Expression, complaint: str | None
+) -> None:
+    routine = Routine("f", parameters(unit, "x"))
+    if complaint is None:
+        Body().call(routine, {"x": operand})
+        return
+    with pytest.raises(ValueError, match=complaint):
+        Body().call(routine, {"x": operand})
+
+
+def test_a_call_binds_the_results_of_its_routine() -> None:
+    body, routine = Body(), Routine("f", (), (Type.I64,))
+    body.call(routine, {}, (AXIS,))
+    assert body.statements == [Call(routine, (), (AXIS,))]
+    with pytest.raises(ValueError, match=r"results of f must be .*'i64'.*, got \[\]"):
+        body.call(routine, {})
 
 
 def test_each_task_is_dealt_to_one_work_item() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.codegen.kernel_ir.kernels import ITEM, ROW
 from xla_server.codegen.kernel_ir.expressions import STOP, Apply, Expression, Index, Value, whole
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Call,
     For,
@@ -65,7 +66,7 @@ def test_short_loops_are_unrolled(statement: For, expected: int) -> None:
 
 @pytest.mark.parametrize(("is_inlined", "expected"), [(False, False), (True, True)])
 def test_loops_that_call_routines_stay(is_inlined: bool, expected: bool) -> None:
-    call = Call("f", (), is_inlined=is_inlined)
+    call = Call(Routine("f", (), is_inlined=is_inlined), ())
     assert is_unrolled(loop(3, call)) is expected
     assert is_unrolled(loop(3, If(TEST, (), (call,)))) is expected
 

@@ -13,6 +13,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Role,
     Value,
 )
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Call,
@@ -68,7 +69,7 @@ def test_loops_of_values_and_stores(body: tuple[Statement, ...]) -> None:
         (stored(TOTAL), Set(TOTAL, ZERO)),
         (LET, Accumulate(TOTAL, "add", ELEMENT, Order.SEQUENTIAL), stored(ZERO)),
         (stored(ZERO), loop(stored(ZERO), axis=OTHER)),
-        (stored(ZERO), Call("swap", ())),
+        (stored(ZERO), Call(Routine("swap", ()), ())),
         # Stores under a guard, to the stack and to computed addresses.
         (Store(WRITE, Type.F32, AXIS, ZERO, guard=Apply("lt", (AXIS, ITEM), Type.B1)),),
         (Store(ROW, Type.F32, AXIS, ZERO),),

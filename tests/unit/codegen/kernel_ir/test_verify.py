@@ -61,6 +61,10 @@ TRUE = Const(B1, (1,))
 ITEM_ADDRESS = Address(WRITE, Index(3), 8)
 LET = Let(V, ZERO)
 COPY = Routine("copy", (*parameters(Unit.WRITE, "to"), *parameters(Unit.COUNT, "count")))
+POLLING = Routine("poll", parameters(Unit.CANCELLED, "cancelled"))
+VALUE = Routine("value", (), (F32,))
+OF_ITEM_NUMBER = Routine("of_item", parameters(Unit.COUNT, "item"), (F32,))
+FILLING = Routine("fill", parameters(Unit.WRITE, "to"))
 
 
 def _loop(*body: object, high: object = Index(64), iterations: float = 64, step: int = 1) -> For:
@@ -96,7 +100,7 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         "used inside of the block that binds it, got v",
     ),
     "a result twice": (
-        lambda: kernel_of(LET, Call("f", (), (V,))),
+        lambda: kernel_of(LET, Call(VALUE, (), (V,))),
         "bound once, got v twice",
     ),
     "bound twice": (lambda: kernel_of(LET, LET), "bound once, got v twice"),
@@ -178,19 +182,17 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         lambda: kernel_of(Let(V, Load(StackArray("x", 64), F32, Index(0)))),
         "memory must be declared by its kernel, got x",
     ),
-    "too few operands": (
-        lambda: kernel_of(Call("f", (), parameters=COPY.parameters)),
-        "a call of f must have 2 operands, got 0",
-    ),
-    "type of an operand": (
-        lambda: kernel_of(Call("f", (Address(WRITE), ZERO), parameters=COPY.parameters)),
-        "count of f must be i64, got f32",
-    ),
     "a routine that stores to what is read": (
-        lambda: kernel_of(
-            Let(AXIS, Address(READ)), Call("f", (AXIS + 8, ONE), parameters=COPY.parameters)
-        ),
-        "to of f must be memory that is written, got buffer0",
+        lambda: kernel_of(Let(AXIS, Address(READ)), Call(COPY, (AXIS + 8, ONE))),
+        "to of copy must be memory that is written, got buffer0",
+    ),
+    "a routine that polls what is no flag": (
+        lambda: kernel_of(Call(POLLING, (Address(READ),))),
+        "cancelled of poll must be the address of the cancellation flag, got that of ['buffer0']",
+    ),
+    "a routine that polls nothing": (
+        lambda: kernel_of(Call(POLLING, (Index(0),))),
+        "cancelled of poll must be the address of the cancellation flag, got that of []",
     ),
     "parts with a gap": (
         lambda: kernel_of(parallel(), Part(Value("u", I64), 3, (), first=5)),
@@ -294,14 +296,14 @@ def _summed(operand: Expression) -> Accumulate:
         (If(IS_FIRST, (Declare(A, ZERO), _loop(SUMMED), _store(ITEM, A))),),
         # The loop, or a routine that it calls, stores the elements.
         (Declare(A, ZERO), _loop(_summed(OF_OTHERS)), _store(ITEM, A)),
-        (Call("f", (Address(ROW),)), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
+        (Call(FILLING, (Address(ROW),)), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(_summed(IN_REGION)), _store(ITEM, A)),
         (_store(ITEM, memory=REGION), Declare(A, ZERO), _loop(_summed(IN_ROW)), _store(ITEM, A)),
         # It varies by its start, bounds, a value, a result, or another change of its cell.
         (Declare(A, OF_ITEM), _loop(SUMMED), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(SUMMED, high=ITEM), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(Let(V, OF_ITEM), _summed(V)), _store(ITEM, A)),
-        (Call("f", (ITEM,), (V,)), Declare(A, ZERO), _loop(_summed(V)), _store(ITEM, A)),
+        (Call(OF_ITEM_NUMBER, (ITEM,), (V,)), Declare(A, ZERO), _loop(_summed(V)), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(SUMMED, Set(A, OF_ITEM)), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(SUMMED, If(IS_FIRST, (Break(),))), _store(ITEM, A)),
         # It is no reduction: a sum of its own loop.

@@ -11,8 +11,8 @@ import pytest
 from tests.corpus.jax_programs import lower
 from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import imported, on_cpu
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.target.target import Target
 

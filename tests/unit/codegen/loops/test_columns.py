@@ -9,8 +9,8 @@ import pytest
 from tests.corpus.jax_programs import lower
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_contract.element_type import ElementType
-from xla_server.backends.compilation import compile_module
+from xla_contract.types.element_type import ElementType
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.loops.columns import column_kernel
 from xla_server.codegen.loops.loop_builder import Nest

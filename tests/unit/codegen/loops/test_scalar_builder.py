@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.unit.codegen.compiled import built
 from xla_client import ops
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Names
 from xla_server.codegen.kernel_ir.expressions import Buffer, Const, Index, Role, Value
 from xla_server.codegen.kernel_ir.numba_text import NumbaText

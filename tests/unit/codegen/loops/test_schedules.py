@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.passes.passing import stated
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.loops import schedules
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.schedules import SCHEDULES, ElementGraph, Schedule

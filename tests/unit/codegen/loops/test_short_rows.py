@@ -9,7 +9,7 @@ import pytest
 from tests.corpus.jax_programs import lower
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 
 _RANDOM = np.random.default_rng(0)

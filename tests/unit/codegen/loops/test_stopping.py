@@ -14,19 +14,19 @@ from jax import lax
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported
 from xla_contract.errors import CancelledError
-from xla_contract.literal import Literal
-from xla_server.backends.compiled_executable import CompiledExecutable
-from xla_server.backends.cpu import Cpu
+from xla_contract.types.literal import Literal
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.loops.stopping import SPAN, span_of, watched_loop
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
-from xla_server.evaluator.run_word import STOP
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.cancellation_flag import STOP
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.runtime.native import callable_at
 
 CPU = Cpu(threads=2)

@@ -12,11 +12,11 @@ from tests.example_platform.platform import Example
 from tests.processors import HOST, MACHINES, runs
 from tests.unit.codegen.compiled import on_cpu
 from tests.unit.passes.passing import imported
-from xla_contract.literal import Literal
-from xla_server.backends.cpu import Cpu
-from xla_server.evaluator.cancellation import Cancellation
-from xla_server.evaluator.channels import NoChannels
-from xla_server.evaluator.feeds import NoFeeds
+from xla_contract.types.literal import Literal
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.target.target import Target
 

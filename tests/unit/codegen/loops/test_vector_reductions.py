@@ -12,9 +12,9 @@ from tests.conformance.sweep.depth import paired
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import drawn
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
-from xla_server.backends.compilation import compile_module
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 
 LENGTHS = [2, 5, 9, 15, 16, 17, 33, 64, 100, 1025, 5000]

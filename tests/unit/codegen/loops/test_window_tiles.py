@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from xla_contract.dimension_numbers import WindowDimension
+from xla_contract.types.dimension_numbers import WindowDimension
 from xla_server.codegen.loops.window_tiles import (
     Axis,
     TiledAxis,

@@ -7,8 +7,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import imported
 from xla_contract.errors import InvalidArgumentError
-from xla_server.backends.options import CompileOptions
-from xla_server.passes.selection import PassOptions
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.passes.framework.selection import PassOptions
 
 COMMON = """HloModule m
 same { p = f32[] parameter(0)

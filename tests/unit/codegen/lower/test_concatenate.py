@@ -17,7 +17,7 @@ from tests.unit.codegen.compiled import built, imported, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_interpreted, assert_same_as_jax
 from tests.unit.passes.passing import stated
 from xla_client import ops
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -18,9 +18,9 @@ from tests.conformance.sweep.depth import FULL
 from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import CPU, both, built, imported, interpreted, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
-from xla_server.backends.cpu import Cpu
+from xla_client.programs.builder import Op
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower import convolution_phases
 from xla_server.codegen.lower.lowering import lower

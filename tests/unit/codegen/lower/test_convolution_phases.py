@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.processors import MACHINES
-from xla_contract.dimension_numbers import WindowDimension
+from xla_contract.types.dimension_numbers import WindowDimension
 from xla_server.codegen.lower.convolution_phases import (
     Line,
     Phase,

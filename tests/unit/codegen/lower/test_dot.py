@@ -10,7 +10,7 @@ import pytest
 
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, on_cpu
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.target.machine import Machine

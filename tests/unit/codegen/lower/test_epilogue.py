@@ -8,20 +8,23 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
+from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
-from xla_server.backends.options import CompileOptions
-from xla_server.buffers.code import KernelThunk
+from xla_contract.types.shape import Shape
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.buffers.code import CANCELLATION, KernelThunk
+from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel
-from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.lower.epilogue import Epilogue, EpilogueKernel
+from xla_server.codegen.lower.lowering import Lowering, kernels_of
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.ir.module import HloModule
-from xla_server.passes.selection import PassOptions
+from xla_server.passes.framework.selection import PassOptions
 
 _RANDOM = np.random.default_rng(0)
 
@@ -316,10 +319,23 @@ def test_what_follows_a_convolution_of_dimensions_of_one_element(
 def test_a_kernel_and_its_epilogue_share_buffers() -> None:
     loops = For(Value("i", Type.I64), Index(0), Index(1), (), 1)
     shared, own = Buffer(2, Role.WRITE), Buffer(1, Role.READ)
-    building = EpilogueKernel(Epilogue((own, shared), loops=(loops,)))
-    assert building.buffer(2, Role.WRITE) is shared
-    found = building.buffer(0, Role.READ)
-    assert building.buffer(0, Role.READ) is found
+    unused, beside, product, operand = (
+        Array(Shape.parse("f32[2]"), name) for name in ("unused", "beside", "product", "operand")
+    )
+    epilogue = Epilogue((unused, beside, product), (own, shared), loops=(loops,))
+    building = EpilogueKernel(epilogue)
+    assert building.buffer(product, Role.WRITE) is shared
+    found = building.buffer(operand, Role.READ)
+    assert building.buffer(operand, Role.READ) is found
+    word = building.buffer(CANCELLATION, Role.WORD)
+    assert (found.number, word.number) == (3, 4)
     kernel = building.built(Effort.UNOPTIMISED)
-    assert (kernel.buffers, kernel.effort) == ((shared, found, own), Effort.OPTIMISED)
-    assert EpilogueKernel(NO_EPILOGUE).built(Effort.UNOPTIMISED).effort is Effort.UNOPTIMISED
+    assert (kernel.buffers, kernel.effort) == ((shared, found, word, own), Effort.OPTIMISED)
+    assert EpilogueKernel().built(Effort.UNOPTIMISED).effort is Effort.UNOPTIMISED
+    lowering = Lowering({}, TARGET)
+    building.add(lowering, "r", Effort.UNOPTIMISED, 5, updates=(product,))
+    (thunk,) = lowering.rows
+    assert isinstance(thunk, KernelThunk)
+    assert thunk.arguments == (unused, beside, product, operand, CANCELLATION)
+    assert (thunk.reads, thunk.writes, thunk.updates) == ((operand, beside), (product,), (product,))
+    assert thunk.work == 5

@@ -13,11 +13,11 @@ from tests.conformance.sweep.depth import paired
 from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
+from xla_client.programs.builder import Op
 from xla_contract.ops.fft import FftType
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
+from xla_contract.types.element_type import ElementType as E
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.loops.stopping import is_long

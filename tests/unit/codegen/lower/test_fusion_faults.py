@@ -8,10 +8,11 @@ import pytest
 
 from tests.unit.codegen.compiled import on_cpu
 from xla_contract.errors import InternalError, UnimplementedError
-from xla_contract.opcode import Opcode
-from xla_server.backends.cpu import Cpu
+from xla_contract.types.opcode import Opcode
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
@@ -75,7 +76,9 @@ def writes_nonsense(lowering: Lowering, i: HloInstruction) -> Tree:
     row = lowering.rows.pop()
     assert isinstance(row, KernelThunk)
     assert isinstance(row.kernel, Kernel)
-    nonsense = dataclasses.replace(row.kernel, body=(*row.kernel.body, Call("no_such", ())))
+    nonsense = dataclasses.replace(
+        row.kernel, body=(*row.kernel.body, Call(Routine("no_such", ()), ()))
+    )
     lowering.add(dataclasses.replace(row, kernel=nonsense))
     return tree
 

@@ -15,8 +15,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
 from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.lower.gemm import Gemm, Side
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.gemm_tiles import KINDS, heights

@@ -4,9 +4,9 @@ import numpy as np
 
 from tests.unit.codegen.compiled import built, on_cpu
 from xla_client import ops
-from xla_contract.shape import Shape
-from xla_server.backends.cpu import Cpu
-from xla_server.custom_calls.registry import Registry
+from xla_contract.types.shape import Shape
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.custom_calls.target_registry import Registry
 
 
 def test_a_function_gets_a_reshaped_operand_in_its_own_shape() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.im2col import Axis, Line, Matrix, matrix_kernel
 from xla_server.runtime.native import callable_at

@@ -1,6 +1,6 @@
 """Thunks whose reads and writes are the roles of their kernel's buffers."""
 
-from xla_contract.shape_text import parse_shape
+from xla_contract.types.shape import parse_shape
 from xla_server.buffers.code import CANCELLATION, Value
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -9,16 +9,16 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Op
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lapack import LAPACK_CALLS
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.custom_calls import approximate_topk, markers, random_state
-from xla_server.custom_calls.builtin import BUILTIN
-from xla_server.custom_calls.lapack import PREFIX
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
+from xla_server.custom_calls.targets import approximate_topk, partitioning_markers, random_state
 
 KINDS = list(PREFIX)
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text)
@@ -170,7 +170,7 @@ def test_every_call_gives_what_the_evaluator_gives(kind: E) -> None:
 def test_what_is_no_lapack_is_known() -> None:
     rest = {target.name for target in BUILTIN} - set(LAPACK_CALLS)
     states = random_state.TARGET.name
-    assert rest == {approximate_topk.TARGET.name, "TopK", states, *markers.NAMES}
+    assert rest == {approximate_topk.TARGET.name, "TopK", states, *partitioning_markers.NAMES}
 
 
 def test_matrices_of_one_element() -> None:

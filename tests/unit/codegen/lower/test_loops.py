@@ -10,9 +10,9 @@ from tests.conformance.examples import ADD
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, both, built
 from xla_client import ops
-from xla_client.builder import Op
 from xla_client.lib import loops
-from xla_server.backends.compilation import compile_module
+from xla_client.programs.builder import Op
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -4,8 +4,8 @@ import pytest
 
 from tests.processors import TARGET
 from xla_contract.errors import InternalError, UnimplementedError
-from xla_contract.opcode import Opcode
-from xla_contract.shape_text import parse_shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import parse_shape
 from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves, lower

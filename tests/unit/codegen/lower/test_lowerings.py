@@ -1,10 +1,10 @@
 from tests.corpus.hlo_text import parse_hlo
 from tests.processors import TARGET
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import EXPANDED, LOWERINGS, NOT_LOWERED
 from xla_server.ir.importer import import_module
-from xla_server.passes.fixpoint import Fixpoint
+from xla_server.passes.framework.fixpoint import Fixpoint
 from xla_server.passes.pipeline import pipeline
 
 

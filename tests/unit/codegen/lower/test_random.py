@@ -9,15 +9,15 @@ import pytest
 from tests.conformance.sweep.depth import FULL
 from tests.unit.codegen.compiled import assert_same, imported, on_cpu
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
 from xla_contract.ops.rng_bit_generator import (
     UNSIGNED_OF_WIDTH,
     RandomAlgorithm,
     RngBitGeneratorAttributes,
 )
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 KEY = 0x0123456789ABCDEF
 NEAR_CARRY = 2**64 - 3

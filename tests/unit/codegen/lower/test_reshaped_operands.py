@@ -12,8 +12,8 @@ from jax.lax import linalg
 
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.options import CompileOptions
-from xla_server.passes.selection import PassOptions
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.passes.framework.selection import PassOptions
 
 Program = Callable[..., Any]
 

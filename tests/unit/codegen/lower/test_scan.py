@@ -10,8 +10,8 @@ from tests.unit.codegen.compiled import assert_same, built
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from tests.unit.codegen.lower.test_scatter import combiner
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder, Op
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS

@@ -9,12 +9,12 @@ from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, both, built, interpreted, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
-from xla_client.builder import Builder
-from xla_client.computation import Computation
-from xla_contract.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
-from xla_server.backends.cpu import Cpu
+from xla_client.programs.builder import Builder
+from xla_client.programs.computation import Computation
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS

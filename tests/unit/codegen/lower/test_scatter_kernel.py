@@ -7,10 +7,10 @@ import numpy as np
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import built
 from xla_client import ops
-from xla_client.builder import Builder
-from xla_contract.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, KernelThunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For

@@ -8,10 +8,10 @@ import pytest
 from tests.unit.codegen.compiled import assert_same
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 
 def of_two(function: Callable[..., Op], dtype: Any) -> Computation:

@@ -12,8 +12,8 @@ from tests.corpus.jax_programs import lower as lowered_by_jax
 from tests.unit.codegen.compiled import built, imported
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import Shape, ops
-from xla_client.builder import Builder, Op
-from xla_server.backends.compilation import compile_module
+from xla_client.programs.builder import Builder, Op
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.assignment import ALIGNMENT
 from xla_server.buffers.code import Code, CopyThunk, Jump, KernelThunk
 from xla_server.ir.module import HloModule

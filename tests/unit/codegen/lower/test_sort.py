@@ -8,11 +8,11 @@ import pytest
 from tests.unit.codegen.compiled import assert_same, built, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import ops
-from xla_client.builder import Builder
-from xla_client.computation import Computation
 from xla_client.lib import sorting
-from xla_contract.element_type import ElementType
-from xla_contract.shape import Shape
+from xla_client.programs.builder import Builder
+from xla_client.programs.computation import Computation
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 
 DTYPES = [
     *("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"),

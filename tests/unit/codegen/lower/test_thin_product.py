@@ -13,8 +13,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
 from tests.processors import HOST, TARGET
 from tests.unit.codegen.compiled import imported, on_cpu
-from xla_server.backends.compilation import compile_module
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.thin_product import ThinProduct
 from xla_server.codegen.routines.thin_products import OUTER_HEIGHTS, inner_heights

@@ -12,7 +12,7 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, built
 from xla_client import ops
-from xla_client.builder import Op
+from xla_client.programs.builder import Op
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -78,7 +78,8 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     array = numbered(dimensions, np.float32)
     plan = transposition(dimensions, permutation, 4)
     assert plan is not None
-    made, work_items, _ = transposition_kernel(plan, TARGET.tuning.transposes)
+    made = transposition_kernel(plan, TARGET.tuning.transposes).kernel
+    work_items = made.items
     assert "transpose_blocks" in made.text
     found = np.zeros([dimensions[d] for d in permutation], np.float32)
     table = (ctypes.c_int64 * 2)(array.ctypes.data, found.ctypes.data)
@@ -106,7 +107,7 @@ def test_matrices_of_few_blocks_are_done_tile_by_tile(
 ) -> None:
     plan = transposition(dimensions, order, 4)
     assert plan is not None
-    made, _, _ = transposition_kernel(plan, TARGET.tuning.transposes)
+    made = transposition_kernel(plan, TARGET.tuning.transposes).kernel
     assert "transpose_blocks" not in made.text
     assert made.effort is Effort.PLAIN
     assert_same(lambda x: ops.transpose(x, order), numbered(dimensions, np.float32))

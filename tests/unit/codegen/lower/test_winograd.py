@@ -9,9 +9,9 @@ import pytest
 from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import both, built
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.dimension_numbers import ConvolutionDimensionNumbers
-from xla_server.backends.cpu import Cpu
+from xla_client.programs.builder import Op
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS

@@ -10,9 +10,16 @@ import pytest
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.expressions import BUFFERS, START, STOP, Apply, Expression, Index
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.routines.concatenation import LINE_BYTES, TILE_BYTES
+from xla_server.codegen.routines.concatenation import (
+    BY_BYTES,
+    BY_ROWS,
+    INTERLEAVE,
+    LINE_BYTES,
+    TILE_BYTES,
+)
 from xla_server.codegen.routines.tiles import SIDES, tile_name
 from xla_server.runtime.native import callable_at
 
@@ -30,7 +37,7 @@ def table_of(sizes: Sequence[int], rows: int, gap: int, block: int) -> tuple[Any
     return np.array([len(sizes), row_bytes, begins[-1], rows, block, *sum(entries, ())]), row_bytes
 
 
-def calling(routine: str, *operands: Expression) -> Call:
+def calling(routine: Routine, *operands: Expression) -> Call:
     """A call of a routine for the work items that the kernel is called for."""
     return Call(routine, (BUFFERS, START, STOP, *operands))
 
@@ -64,14 +71,14 @@ SIZES = [
 def test_lines_of_bytes(sizes: list[int], gap: int) -> None:
     rows = 30
     lines = -(-rows * sum(sizes) // LINE_BYTES)
-    call = calling("concatenate_bytes")
+    call = calling(BY_BYTES)
     for parts in ([0, lines], [0, 1, 2, 17, lines // 2, lines], [0, 0, lines, lines]):
         result, expected = copied(call, sizes, rows, parts, gap)
         np.testing.assert_array_equal(result, expected)
 
 
 def test_other_lines_stay_as_they_are() -> None:
-    result, expected = copied(calling("concatenate_bytes"), [100, 60], 40, [3, 9])
+    result, expected = copied(calling(BY_BYTES), [100, 60], 40, [3, 9])
     expected.reshape(-1)[: 3 * LINE_BYTES] = 0
     expected.reshape(-1)[9 * LINE_BYTES :] = 0
     np.testing.assert_array_equal(result, expected)
@@ -80,7 +87,7 @@ def test_other_lines_stay_as_they_are() -> None:
 @pytest.mark.parametrize("gap", [0, 3])
 @pytest.mark.parametrize("sizes", SIZES)
 def test_rows(sizes: list[int], gap: int) -> None:
-    call = calling("concatenate_rows")
+    call = calling(BY_ROWS)
     for parts in ([0, 30], [0, 1, 16, 30], [0, 0, 30, 30]):
         result, expected = copied(call, sizes, 30, parts, gap)
         np.testing.assert_array_equal(result, expected)
@@ -93,7 +100,7 @@ def test_tiles(width: int, side: int, count: int) -> None:
     if side * side * width > 1024:
         pytest.skip("there is no such tile")
     tile = Apply(f"{tile_name(width, side)}_address", (), Type.I64)
-    call = calling("interleave_tiles", tile, Index(side), Index(width))
+    call = calling(INTERLEAVE, tile, Index(side), Index(width))
     for rows in (TILE_BYTES // width, 2 * TILE_BYTES // width + 5):
         blocks = -(-rows * width // TILE_BYTES)
         for parts in ([0, blocks], [0, 0, 1, blocks]):

@@ -15,8 +15,8 @@ from xla_server.codegen.routines.fourier_moves import fourier_moves, move_name
 from xla_server.codegen.routines.fourier_passes import (
     RADICES,
     fourier_passes,
-    generic_name,
-    pass_name,
+    generic_pass,
+    pass_routine,
 )
 from xla_server.codegen.routines.fourier_text import unit_root
 
@@ -78,7 +78,7 @@ def test_a_pass_of_each_radix(kind: str, r: int) -> None:
         source, x = block(kind, r * s * m)
         target = np.zeros_like(source)
         table = pairs(twiddles(r, m), kind)
-        call(pass_name(kind, r, is_last=is_last), source, target, s, m, table)
+        call(pass_routine(kind, r, is_last=is_last).name, source, target, s, m, table)
         np.testing.assert_allclose(values(target), of_pass(x, r, s, m), atol=20 * BOUND[kind])
 
 
@@ -91,7 +91,7 @@ def test_a_pass_of_any_odd_radix(kind: str, r: int) -> None:
         angles = 2 * np.pi * np.arange(r) / r
         roots = pairs(np.cos(angles) + 1j * np.sin(angles), kind)
         table = pairs(twiddles(r, m), kind)
-        call(generic_name(kind), source, target, s, m, table, r, roots, room)
+        call(generic_pass(kind).name, source, target, s, m, table, r, roots, room)
         np.testing.assert_allclose(values(target), of_pass(x, r, s, m), atol=60 * BOUND[kind])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
-from xla_server.codegen.routines.heaps import KEEP_OPERANDS, SORT_OPERANDS
+from xla_server.codegen.routines.heaps import KEEP, SORT
 from xla_server.codegen.routines.sorting import SORTING
 
 LOADER = Loader(HOST)
@@ -23,7 +23,7 @@ def function(name: str, operands: int) -> Any:
 
 @pytest.fixture(scope="module")
 def heap_of() -> Any:
-    keep = function("keep_entry", len(KEEP_OPERANDS))
+    keep = function(KEEP.name, len(KEEP.names))
 
     def made(keys: Any, count: int) -> Any:
         heap = np.zeros((count, 2), np.int64)
@@ -37,7 +37,7 @@ def heap_of() -> Any:
 
 @pytest.fixture(scope="module")
 def sort() -> Any:
-    return function("sort_heap", len(SORT_OPERANDS))
+    return function(SORT.name, len(SORT.names))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 60])

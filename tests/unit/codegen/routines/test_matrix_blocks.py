@@ -9,7 +9,7 @@ from jax import lax
 
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, on_cpu
-from xla_server.backends.cpu import Cpu
+from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.lower import dot as lower_dot
 from xla_server.codegen.lower import factorizations as lower_factorizations
 from xla_server.codegen.lower import linear_algebra as lower_linear_algebra

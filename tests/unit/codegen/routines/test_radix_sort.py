@@ -8,8 +8,8 @@ import pytest
 
 from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
-from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK, OPERANDS
-from xla_server.codegen.routines.sorting import SORTING, sorter_name
+from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK, sorter
+from xla_server.codegen.routines.sorting import SORTING
 
 KINDS = [(1, 1), (1, 2), (1, 4), (2, 8)]
 
@@ -18,10 +18,12 @@ class Sorter:
     """One of the functions, called with memory of its own."""
 
     def __init__(self, words: int, size: int) -> None:
-        function = SORTING[sorter_name(words, size)]
+        function = SORTING[sorter(words, size).name]
         self._loader = Loader(HOST)
         address = self._loader.load(function.object_code(HOST), function.symbol)
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(OPERANDS))(address)
+        self._call = ctypes.CFUNCTYPE(
+            ctypes.c_int64, *[ctypes.c_int64] * len(sorter(words, size).names)
+        )(address)
         self._words = words
 
     def sorted(self, entries: Any, *, cancelled: int = 0) -> Any:

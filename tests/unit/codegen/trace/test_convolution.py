@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.codegen.trace.traced import expression, traced
-from xla_contract.shape_text import parse_shape
+from xla_contract.types.shape import parse_shape
 from xla_server.codegen.trace.convolution import accumulated_type
 
 LABELS = "dim_labels=b0f_0io->b0f"

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.codegen.trace.traced import expression, traced
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.dot import accumulated_type
 
 MATRICES = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"

@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 
 

@@ -12,12 +12,12 @@ from tests.conformance.sweep.bounds import BOUNDS, assert_within
 from tests.conformance.sweep.depth import FULL
 from tests.unit.codegen.compiled import both
 from xla_client import ops
-from xla_client.builder import Op
-from xla_contract.element_type import ElementType as E
-from xla_contract.opcode import Opcode
+from xla_client.programs.builder import Op
 from xla_contract.ops.bitcast_convert import width
 from xla_contract.ops.compare import ComparisonDirection, ComparisonType
 from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ops.numeric import WITHOUT_NAN
 

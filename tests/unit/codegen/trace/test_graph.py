@@ -1,6 +1,6 @@
 """The loop variables that scalars depend on."""
 
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.processors import HOST
-from xla_contract.element_type import ElementType
+from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE

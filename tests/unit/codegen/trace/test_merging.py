@@ -8,7 +8,7 @@ import pytest
 
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
 
 X = np.random.default_rng(0).integers(-1000, 1000, (6, 5, 7, 11))

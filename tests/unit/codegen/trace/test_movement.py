@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.codegen.trace.traced import expression, traced
-from xla_server.codegen.trace.movement import MOVEMENT_RULES
-from xla_server.ir.index_maps import MAPPED
 
 START = "minimum(maximum(to_i64(x{}), 0), {})"
 """A start index, clamped so that the box fits."""
@@ -79,7 +77,3 @@ def test_a_gather_clamps_the_start_of_its_slice() -> None:
     whole = "offset_dims={1,2}, collapsed_slice_dims={}, slice_sizes={10,6}"
     found = traced(["f32[10,6]", "s32[4]"], f"f32[4,10,6] gather(x0, x1), {whole}, {numbers}")
     assert expression(found) == "x0[i2+6*i1]"
-
-
-def test_every_operation_with_an_index_map_has_a_rule() -> None:
-    assert set(MAPPED) <= set(MOVEMENT_RULES)

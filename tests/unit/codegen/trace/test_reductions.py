@@ -4,7 +4,7 @@ import pytest
 from tests.conformance.examples import scalar_function
 from tests.unit.codegen.compiled import assert_same, built
 from xla_client import Op, ops
-from xla_server.backends.compilation import compile_module
+from xla_server.backends.compiled.compilation import compile_module
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (1, 1), (3, 1, 4)])

@@ -1,20 +1,19 @@
-"""The union of all tables of rules."""
+"""The table of rules."""
 
-from xla_server.codegen.trace.bits import BIT_RULES
-from xla_server.codegen.trace.calls import CALL_RULES
-from xla_server.codegen.trace.convolution import CONVOLUTION_RULES
-from xla_server.codegen.trace.dot import DOT_RULES
-from xla_server.codegen.trace.elementwise import ELEMENTWISE_RULES
-from xla_server.codegen.trace.movement import MOVEMENT_RULES
-from xla_server.codegen.trace.reductions import REDUCTION_RULES
+from xla_contract.types.opcode import Opcode
+from xla_server.codegen.trace.elementwise import trace_elementwise
+from xla_server.codegen.trace.movement import trace_mapped
 from xla_server.codegen.trace.rules import RULES
-
-TABLES = (
-    *(BIT_RULES, CALL_RULES, CONVOLUTION_RULES, DOT_RULES),
-    *(ELEMENTWISE_RULES, REDUCTION_RULES, MOVEMENT_RULES),
-)
+from xla_server.ir.index_maps import MAPPED
+from xla_server.ops.elementwise_table import ROWS
 
 
-def test_no_operation_has_two_rules() -> None:
-    assert sum(map(len, TABLES)) == len(RULES)
-    assert all(RULES[opcode] is rule for table in TABLES for opcode, rule in table.items())
+def test_no_row_hides_the_rule_of_a_whole_group() -> None:
+    assert not ROWS.keys() & set(MAPPED)
+    assert all(RULES[opcode] is trace_elementwise for opcode in ROWS)
+    assert all(RULES[opcode] is trace_mapped for opcode in MAPPED)
+
+
+def test_every_other_rule_is_the_rule_of_one_operation() -> None:
+    others = [RULES[opcode] for opcode in Opcode if opcode in RULES.keys() - ROWS.keys() - MAPPED]
+    assert len(others) == len(set(others))

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.element_type import ElementType
-from xla_contract.literal import Literal, storage
-from xla_contract.literal_proto import literal_from_proto
-from xla_contract.shape import Shape
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal, storage
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.proto import literal_from_proto
 from xla_server.ir.text.literals import print_literal, read_literal
-from xla_server.ir.text.reader import HloReader
+from xla_server.ir.text.scanner import HloReader
 
 TYPES = [element_type for element_type in ElementType if element_type.is_array]
 

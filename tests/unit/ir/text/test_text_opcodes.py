@@ -4,12 +4,12 @@ import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NoAttributes
 from xla_contract.ops.registry import DEFINITION
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.importer import import_module
-from xla_server.ir.text.forms import FORMS
+from xla_server.ir.text.forms.table import FORMS
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module
 

@@ -7,8 +7,8 @@ import pytest
 from tests.corpus import hlo_programs, jax_programs
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from tests.corpus.jax_vocabulary import GROUPS, Group, lowered
-from xla_contract.shape import Shape
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.shape import Shape
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import parse_hlo
-from xla_server.evaluator.run import evaluate
+from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module
 from xla_server.ir.importer import import_module
 from xla_server.ir.text.parser import parse_module

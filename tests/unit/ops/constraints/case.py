@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from xla_client import ops
-from xla_client.builder import Builder, Op
-from xla_client.computation import Computation
+from xla_client.programs.builder import Builder, Op
+from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.literal import Literal
-from xla_contract.opcode import Opcode
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.registry import definition, infer_shape
-from xla_contract.shape import ProgramShape, Shape
-from xla_contract.shape_proto import program_shape_to_proto, shape_from_proto, shape_to_proto
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.wire.shape_proto import program_shape_to_proto, shape_from_proto, shape_to_proto
 
 INSTRUCTION = "broken"
 """The name of the instruction that breaks the rule, on the wire."""

@@ -2,9 +2,9 @@
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.opcode import Opcode
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 _CHANNEL = ChannelAttributes(3)
 _STARTED = "(f32[2], u32[], token[])"

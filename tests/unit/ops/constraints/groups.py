@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.ops.constraints.case import Case
-from xla_contract.opcode import Opcode
 from xla_contract.ops.all_gather import AllGatherAttributes
 from xla_contract.ops.all_reduce import AllReduceAttributes
 from xla_contract.ops.all_to_all import AllToAllAttributes
@@ -13,6 +12,7 @@ from xla_contract.ops.collective_reduce import CollectiveReduceAttributes
 from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
 from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
+from xla_contract.types.opcode import Opcode
 
 _LISTS = "the functions take groups as lists, which the rule itself checks"
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.opcode import Opcode
 from xla_contract.ops.batch_norm import BatchNormAttributes
 from xla_contract.ops.cholesky import CholeskyAttributes
 from xla_contract.ops.fft import FftAttributes, FftType
 from xla_contract.ops.rng import RandomDistribution, RngAttributes
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.ops.triangular_solve import TriangularSolveAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 _CHOLESKYS = tuple(
     Case(

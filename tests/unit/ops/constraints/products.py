@@ -5,17 +5,17 @@ from typing import Any
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.dimension_numbers import (
+from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.ragged_dot import RaggedDotAttributes
+from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     Window,
     WindowDimension,
 )
-from xla_contract.element_type import ElementType
-from xla_contract.opcode import Opcode
-from xla_contract.ops.convolution import ConvolutionAttributes
-from xla_contract.ops.dot import DotAttributes
-from xla_contract.ops.ragged_dot import RaggedDotAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 
 _MATRICES = DotDimensionNumbers((1,), (0,))
 _TYPE_IS_SAID = "the instruction's shape says which type is preferred"

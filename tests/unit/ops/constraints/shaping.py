@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.opcode import Opcode
 from xla_contract.ops.broadcast import BroadcastAttributes
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.iota import IotaAttributes
@@ -13,7 +12,8 @@ from xla_contract.ops.reshape import ReshapeAttributes
 from xla_contract.ops.reverse import ReverseAttributes
 from xla_contract.ops.transpose import TransposeAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
-from xla_contract.shape import Shape
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 
 
 def _broadcast(

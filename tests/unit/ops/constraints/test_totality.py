@@ -14,13 +14,14 @@ import pytest
 import xla_contract
 from tests.unit.ops.constraints.tables import CASES
 from xla_contract.errors import XlaError
-from xla_contract.opcode import Opcode
+from xla_contract.types.opcode import Opcode
 
 _CONTRACT = Path(xla_contract.__file__).parent
 _FILES = (
     *sorted((_CONTRACT / "ops").glob("*.py")),
-    _CONTRACT / "replica_groups.py",
-    _CONTRACT / "dimension_numbers.py",
+    _CONTRACT / "types/replica_groups.py",
+    _CONTRACT / "wire/replica_groups_proto.py",
+    _CONTRACT / "types/dimension_numbers.py",
 )
 
 Line = tuple[Path, int]

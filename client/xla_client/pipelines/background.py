@@ -1,0 +1,81 @@
+"""Runs of several calls, one after the other, that somebody makes in the background."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from xla_client.runs.execution import Execution
+from xla_client.transport.transport import Pending
+from xla_contract.errors import CancelledError, UnimplementedError, XlaError
+
+
+class CallSequence:
+    """Calls one after the other, until they are stopped. One thread makes them, any may stop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._pending: Pending[Any] | None = None
+
+    def result(self, start: Callable[[], Pending[Any]]) -> Any:
+        """The response to the next call; raises XlaError, CancelledError once stopped."""
+        with self._lock:
+            if self._is_stopped:
+                raise CancelledError("the run must go on to make its next call, got its end")
+            self._pending = pending = start()
+        return pending.result()
+
+    def stop(self) -> None:
+        """Give the call up that is under way, and make no more."""
+        with self._lock:
+            self._is_stopped = True
+            pending = self._pending
+        if pending is not None:
+            pending.cancel()
+
+
+class BackgroundExecution(Execution[Any]):
+    """A run whose calls are made in a thread of its own: `work` makes them and gives the result.
+
+    For servers that cannot launch what is to be run.
+    """
+
+    def __init__(self, work: Callable[[CallSequence], Any]) -> None:
+        super().__init__()
+        self._calling = CallSequence()
+        threading.Thread(target=self._run, args=(work,), name="xla-run", daemon=True).start()
+
+    @property
+    def handle(self) -> int:
+        """There is none; raises UnimplementedError."""
+        raise UnimplementedError(
+            "the server must be able to launch executions to give handles for them, got one that "
+            "cannot",
+            op="Launch",
+        )
+
+    @property
+    def buffers(self) -> Any:
+        """The result; waits for it."""
+        return self.result()
+
+    def cancel(self) -> bool:
+        """Stop the run; False when it had finished before."""
+        if self._future.done():
+            return False
+        self._calling.stop()
+        return True
+
+    def _watch(self) -> None:
+        """The thread sets the future whether anybody asks or not."""
+
+    def _run(self, work: Callable[[CallSequence], Any]) -> None:
+        try:
+            result = work(self._calling)
+        except XlaError as error:
+            self._future.set_exception(error)
+        except BaseException as error:  # Who waits must be told of a fault of ours, too.
+            self._future.set_exception(error)
+            raise
+        else:
+            self._future.set_result(result)

@@ -1,0 +1,4 @@
+"""Programs: Builder, Op and Computation, and what makes computations of functions and HLO.
+
+No module here has a connection. `checked` holds public functions to their annotations.
+"""

@@ -1,0 +1,174 @@
+"""Functions that are held to their annotations.
+
+`checked` passes every argument of a call through what `TAKERS` has for the annotation of its
+parameter: what callers may write becomes what the function works with, and everything else is an
+error that names function and parameter. So each kind of argument has exactly one rule.
+"""
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args, get_origin
+
+from xla_client.coercion import numbers, records
+from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
+from xla_client.coercion.signatures import require_bound
+from xla_client.programs import operands
+from xla_client.programs.computation import Computation
+from xla_client.programs.op import Op
+from xla_client.programs.scalars import Scalar
+from xla_client.programs.windows import Padding, PaddingLike, padding_name, padding_name_or_pairs
+from xla_contract.errors import XlaError
+from xla_contract.ops.compare import ComparisonDirection, ComparisonType
+from xla_contract.ops.fft import FftType
+from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.triangular_solve import Transpose
+from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
+from xla_contract.types.element_type import ElementTypeLike
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Taker: TypeAlias = Callable[[str, Any], Any]
+"""Gives what a parameter of this name works with, of what was written; raises XlaError."""
+
+Choice: TypeAlias = str | int
+"""The name or number of a member, in annotations beside its enumeration."""
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with its arguments taken as their annotations say.
+
+    The function returned raises ArgumentTypeError for arguments of other types, too many, too few
+    or unknown ones, and what TAKERS raise, each with the function's name and that of the parameter.
+    """
+    signature = inspect.signature(function)
+    place = _place_of(function)
+    takers = {name: _taker_of(each.annotation) for name, each in signature.parameters.items()}
+    names = [
+        name
+        for name, each in signature.parameters.items()
+        if each.kind is each.POSITIONAL_OR_KEYWORD
+    ]
+    rest = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_POSITIONAL), "")
+    needed = sum(signature.parameters[name].default is inspect.Parameter.empty for name in names)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if kwargs or len(args) < needed or (len(args) > len(names) and not rest):
+                require_bound(function, args, kwargs)
+            given: Any = [takers[name](name, arg) for name, arg in zip(names, args, strict=False)]
+            given += [takers[rest](rest, arg) for arg in args[len(names) :]]
+            named: Any = {name: takers[name](name, arg) for name, arg in kwargs.items()}
+        except XlaError as error:
+            raise error.at(place) from None
+        return function(*given, **named)
+
+    return call
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    """How callers name the function: `ops.reduce`, `lib.arithmetic.sum`, `Builder.iota`."""
+    if "." in function.__qualname__:
+        return function.__qualname__.removesuffix(".__init__")
+    package, _, module = function.__module__.removeprefix("xla_client.").partition(".")
+    return (
+        f"{package}.{function.__name__}"
+        if package == "ops"
+        else (f"{package}.{module}.{function.__name__}")
+    )
+
+
+def _anything(_: str, value: Any) -> Any:
+    return value
+
+
+def _taker_of(annotation: Any) -> Taker:
+    if getattr(annotation, "__name__", "") == "Builder":
+        return _builder  # whose module imports this one
+    if get_origin(annotation) is Callable:
+        return _function
+    taker = TAKERS.get(annotation)
+    if taker is None:
+        kinds = [kind for kind in get_args(annotation) if kind is not types.NoneType]
+        if len(kinds) == len(get_args(annotation)):
+            return _anything
+        taker = _taker_of(functools.reduce(lambda a, b: a | b, kinds))
+    return functools.partial(_optional, taker) if types.NoneType in get_args(annotation) else taker
+
+
+def _optional(taker: Taker, parameter: str, value: Any) -> Any:
+    return None if value is None else taker(parameter, value)
+
+
+def _choice(kind: Any) -> Taker:
+    return functools.partial(records.choice, kind)
+
+
+def _builder(parameter: str, value: Any) -> Any:
+    from xla_client.programs.builder import Builder
+
+    if isinstance(value, Builder):
+        return value
+    raise numbers.refusal(parameter, "a Builder", value)
+
+
+def _dimensions(parameter: str, value: Any) -> tuple[int, ...]:
+    return numbers.integers(value, parameter)
+
+
+def _shapes(parameter: str, value: Any) -> list[Any]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise numbers.refusal(parameter, "a sequence of shapes", value)
+    return [as_shape(each, f"{parameter}[{number}]") for number, each in enumerate(value)]
+
+
+def _function(parameter: str, value: Any) -> Callable[..., Any]:
+    if callable(value):
+        function: Callable[..., Any] = value
+        return function
+    raise numbers.refusal(parameter, "a function", value)
+
+
+TAKERS: dict[Any, Taker] = {
+    Op: operands.op,
+    Op | Scalar: operands.value,
+    Op | int: operands.index,
+    operands.Operands: operands.ops,
+    operands.Values: operands.values,
+    operands.ComputationLike: operands.computation_or_function,
+    Computation: operands.computation,
+    operands.ComputationLike | Sequence[operands.ComputationLike]: operands.computations,
+    operands.ComputationLike | operands.Values: operands.branch_or_values,
+    Callable[..., Any]: _function,
+    Scalar: operands.value,
+    ShapeLike: lambda name, value: as_shape(value, name),
+    Sequence[ShapeLike]: _shapes,
+    ElementTypeLike: lambda name, value: as_element_type(value, name),
+    int: numbers.integer,
+    float: numbers.real,
+    bool: numbers.flag,
+    str: numbers.text,
+    bytes | str: numbers.data,
+    numbers.Dimensions: _dimensions,
+    Sequence[float]: numbers.reals,
+    bool | Sequence[bool]: numbers.flags,
+    Sequence[Sequence[int]]: numbers.groups,
+    Sequence[tuple[int, int]]: numbers.pairs,
+    Padding: padding_name,
+    PaddingLike: padding_name_or_pairs,
+    records.ConvolutionNumbers: records.convolution_numbers,
+    records.DotNumbers: records.dot_numbers,
+    GatherDimensionNumbers: records.gather_numbers,
+    ScatterDimensionNumbers: records.scatter_numbers,
+    records.PaddingAmounts: records.padding_config,
+    records.Precision: records.precisions,
+    ComparisonDirection | Choice: _choice(ComparisonDirection),
+    ComparisonType | Choice: _choice(ComparisonType),
+    FftType | Choice: _choice(FftType),
+    RandomAlgorithm | Choice: _choice(RandomAlgorithm),
+    Transpose | Choice: _choice(Transpose),
+}
+"""The rule of each annotation. Parameters with other annotations are passed on as they are."""

@@ -1,0 +1,91 @@
+"""Formats of modules: HLO text, graphs and StableHLO, from and to serialized HLO.
+
+A server converts HLO. StableHLO is converted by jaxlib, where that is installed.
+"""
+
+import importlib
+from typing import Any, Protocol
+
+from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+
+_BYTECODE = b"ML\xefR"
+"""The first bytes of MLIR's bytecode, in which StableHLO is serialized."""
+
+_CONVERTERS = ("jaxlib._jax", "jaxlib.xla_extension")
+"""Modules that may hold jaxlib's converter; the name depends on its version."""
+
+
+class ModuleConverter(Protocol):
+    """A Client, whose server converts modules between their formats."""
+
+    def _convert_module(
+        self, source: extension_pb2.ModuleSource, form: extension_pb2.ModuleFormat
+    ) -> bytes: ...
+
+
+def from_text(text: str, client: ModuleConverter | None) -> bytes:
+    """Return the serialized module of HLO text, which a server reads, or of StableHLO as text."""
+    if not text.lstrip().startswith("HloModule") and "func.func" in text:
+        return from_stablehlo(text)
+    if client is None:
+        raise InvalidArgumentError(
+            "HLO text is read by a server, so a client is needed, got none",
+            hint="Call client.compile(text) or Computation.from_text(text, client).",
+        )
+    source = extension_pb2.ModuleSource(hlo_text=text)
+    return client._convert_module(source, extension_pb2.MODULE_FORMAT_PROTO)
+
+
+def to_text(module: bytes, client: ModuleConverter) -> str:
+    """Return a serialized module as HLO text; raises UnimplementedError if the server cannot."""
+    return _written(module, client, extension_pb2.MODULE_FORMAT_TEXT)
+
+
+def to_dot(module: bytes, client: ModuleConverter) -> str:
+    """Return the graph of a module in the language of Graphviz; raises as `to_text`."""
+    return _written(module, client, extension_pb2.MODULE_FORMAT_DOT)
+
+
+def to_html(module: bytes, client: ModuleConverter) -> str:
+    """Return the graph of a module as a page that needs nothing else; raises as `to_text`."""
+    return _written(module, client, extension_pb2.MODULE_FORMAT_HTML)
+
+
+def _written(module: bytes, client: ModuleConverter, form: extension_pb2.ModuleFormat) -> str:
+    return client._convert_module(extension_pb2.ModuleSource(hlo_module=module), form).decode()
+
+
+def is_stablehlo(data: bytes) -> bool:
+    """Return whether these bytes are StableHLO, as MLIR's bytecode."""
+    return data.startswith(_BYTECODE)
+
+
+def from_stablehlo(module: str | bytes) -> bytes:
+    """Return the serialized HLO of a module of StableHLO; raises as `as_computation`."""
+    converter = _converter()
+    try:
+        converted = converter.mlir_module_to_xla_computation(
+            module, use_tuple_args=False, return_tuple=False
+        )
+    # The class of its errors depends on jaxlib's version, and derives from one of these.
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"a module of StableHLO must be one that jaxlib converts, got: {error}",
+            hint="Shapes must be static: export for the sizes that are used.",
+        ) from None
+    serialized: bytes = converted.as_serialized_hlo_module_proto()
+    return serialized
+
+
+def _converter() -> Any:
+    for name in _CONVERTERS:
+        try:
+            return importlib.import_module(name).mlir
+        except (ImportError, AttributeError):
+            continue
+    raise UnimplementedError(
+        "StableHLO is converted to HLO by jaxlib, got no jaxlib that can",
+        hint="Install it (pip install jaxlib), or send HLO: "
+        'jax.jit(f).lower(*args).compiler_ir("hlo").as_serialized_hlo_module_proto().',
+    )

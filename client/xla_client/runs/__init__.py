@@ -1,0 +1,1 @@
+"""Executables and their runs: arguments, donation, results, and the messages of a run."""

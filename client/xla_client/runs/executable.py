@@ -1,0 +1,489 @@
+"""Compiled programs, and running them."""
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, cast, overload
+
+from xla_client.coercion.parameters import arguments_of_run, parameter_class
+from xla_client.display.tables import human_bytes, records
+from xla_client.runs import run_request as runs
+from xla_client.runs.arguments import Argument, on_device
+from xla_client.runs.donation import donated_arguments, donated_in_batch
+from xla_client.runs.execution import CalledExecution, Execution, LaunchedExecution
+from xla_client.runs.gathered_runs import GatheredRuns
+from xla_client.runs.introspection import Explainable
+from xla_client.runs.run_template import RunTemplate
+from xla_client.session.buffer import Buffer, unpacked
+from xla_client.session.public_methods import public, public_coroutine
+from xla_client.session.session import Session
+from xla_client.transport.errors import error_of_status
+from xla_client.transport.transport import Pending
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+from xla_contract.stubs.xla_extension_pb2 import (
+    CAPABILITY_LAUNCH,
+    CAPABILITY_RUN,
+    LaunchRequest,
+    RunBatchRequest,
+    RunResult,
+)
+from xla_contract.types.literal import Array
+from xla_contract.types.shape import ProgramShape
+
+if TYPE_CHECKING:
+    # Its default is what Python has from 3.13 on.
+    from typing_extensions import TypeVar
+
+    R = TypeVar("R", default=Buffer)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
+_DEFAULT_DEVICE = 0
+
+_BATCH = 128
+"""Runs of one message."""
+
+_FAULTS = XlaError, TypeError, ValueError
+"""Errors of one run of a batch, its arguments included."""
+
+
+@parameter_class
+class Executable(Explainable, Generic[R]):
+    """A compiled program on the server's default device.
+
+    A call gives an R: a Buffer, or a tuple of them where `compile` was asked for `returns=tuple`.
+    It is freed by `delete`, some time after it is garbage collected, or when its client closes.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        handle: int,
+        name: str,
+        program_shape: ProgramShape,
+        source: Callable[[], xla_pb2.CompileRequest] | None = None,
+        donated: frozenset[int] = frozenset(),
+    ) -> None:
+        """`source` gives the request that compiles the program anew where the server lost it.
+
+        `donated` are the parameters that its module gives up by itself.
+        """
+        self._donated = donated
+        self._session = session
+        self._source = source
+        self._generation = session.generation
+        self._compiling = threading.Lock()
+        self._handle = handle
+        self._name = name
+        self._program_shape = program_shape
+        self._finalizer = session.hold(self, handle, 0)
+        self._template: RunTemplate | None = None
+        self._gathered = GatheredRuns(session)
+
+    @property
+    def program_shape(self) -> ProgramShape:
+        """The signature with the layouts it was compiled for."""
+        return self._program_shape
+
+    @property
+    def name(self) -> str:
+        """The name of the computation."""
+        return self._name
+
+    @property
+    def handle(self) -> int:
+        """The execution handle on the wire; another one after the server was started again.
+
+        Raises:
+            InvalidArgumentError: The executable was deleted.
+            LostError: The server lost an adopted executable; others are compiled anew.
+        """
+        if not self._finalizer.alive:
+            raise InvalidArgumentError(
+                f"an executable must be alive to be used, got the deleted {self._name!r}"
+            )
+        if self._generation is not self._session.generation:
+            self._compile_anew()
+        return self._handle
+
+    def _compile_anew(self) -> None:
+        """Compile the program in the present session."""
+        session = self._session
+        with self._compiling:
+            generation = session.generation
+            if self._generation is generation:
+                return
+            if self._source is None:
+                raise session.lost(f"the executable {self._name!r}, which was adopted")
+            handle = int(session.call("Compile", self._source()).handle.handle)
+            last, self._finalizer = self._finalizer, session.hold(self, handle, 0)
+            last.detach()
+            self._handle, self._template = handle, None
+            self._generation = generation
+
+    @public
+    def __call__(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> R:
+        """Return the result of a run, which stays on the server.
+
+        Buffers are used where they lie; anything else goes along, or is uploaded first if it is
+        large. A tuple comes back as a tuple of buffers; a tuple that holds tuples as the one
+        buffer it is. `donate` are the numbers of arguments that are given up: the result may take
+        their memory, and Buffers among them are deleted. Without it Buffers are given up for the
+        parameters that the module says may be (`input_output_alias`, `buffer_donor`: JAX's
+        `donate_argnums`); `donate=()` gives up nothing. Raises InvalidArgumentError for
+        arguments that do not fit, and what the run raises.
+        """
+        result = self._program_shape.result
+        donate = self.donated(arguments, donate)
+        given: Any
+        if self._has(CAPABILITY_RUN) and (donate or not self._is_plain(arguments)):
+            step = self.step(arguments, donate, timeout)
+            runs.keep(step.message, result)
+            answer = self._run(step, timeout)
+            given = runs.kept(self._session, [each.handle for each in answer.outputs], result)
+        else:
+            given = unpacked(self.execute_whole(arguments, donate, timeout), timeout=timeout)
+        return cast(R, given)
+
+    @overload
+    def run(
+        self: "Executable[tuple[Buffer, ...]]",
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Array, ...]: ...
+
+    @overload
+    def run(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Array: ...
+
+    @public
+    def run(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Return the fetched result of a run: an array, or (nested) tuples of arrays.
+
+        The arguments are those of a call. Small arguments and a small result take one round trip.
+        """
+        result = self._program_shape.result
+        donate = self.donated(arguments, donate)
+        if not self._has(CAPABILITY_RUN):
+            return self.execute_whole(arguments, donate, timeout).to_numpy(timeout=timeout)
+        request = None if donate else self._plain_request(arguments)
+        if request is not None:
+            answer = self._session.call("Run", request, timeout)
+            return runs.fetched(answer.results[0].value)
+        step = self.step(arguments, donate, timeout)
+        if result.byte_size <= runs.FETCH_BYTES:
+            runs.fetch(step.message, result)
+            return runs.fetched(self._run(step, timeout).value)
+        step.message.output.keep = True
+        (output,) = self._run(step, timeout).outputs
+        return Buffer(self._session, output.handle, result).to_numpy(timeout=timeout)
+
+    @overload
+    async def arun(
+        self: "Executable[tuple[Buffer, ...]]",
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Array, ...]: ...
+
+    @overload
+    async def arun(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Array: ...
+
+    @public_coroutine
+    async def arun(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Return what `run` does, without blocking the event loop; cancelling it gives the run up.
+
+        Runs without a timeout that are begun in one turn of the event loop, as by `asyncio.gather`,
+        share messages, and are answered together.
+        """
+        donate = self.donated(arguments, donate)
+        if not self._has(CAPABILITY_RUN) or not self._is_small(arguments):
+            work = functools.partial(self.run, *arguments, donate=donate, timeout=timeout)
+            return await asyncio.to_thread(work)
+        if self._generation is not self._session.generation:
+            await asyncio.to_thread(self._compile_anew)
+        if timeout is None and self._session.transport.timeout is None and not donate:
+            request = self._plain_request(arguments)
+            if request is None:
+                request = self._fetching(arguments, (), None).request.SerializeToString()
+            return runs.fetched((await self._gathered.run(request)).value)
+        step, is_freed = self._fetching(arguments, donate, timeout), False
+        try:
+            answer = await self._session.acall("Run", step.request, timeout)
+            is_freed = True
+        finally:
+            step.end_donation(is_freed=is_freed)
+        return runs.fetched(answer.results[0].value)
+
+    def _fetching(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> runs.Step:
+        """The step of a run whose result is sent back."""
+        step = self.step(arguments, donate, timeout)
+        runs.fetch(step.message, self._program_shape.result)
+        return step
+
+    def _is_small(self, arguments: Sequence[Argument]) -> bool:
+        """Return whether arguments and result fit into one message."""
+        parameters = self._program_shape.parameters
+        sent = sum(
+            shape.byte_size
+            for argument, shape in zip(arguments, parameters, strict=False)
+            if not isinstance(argument, Buffer)
+        )
+        return (
+            sent <= runs.INLINE_BYTES and self._program_shape.result.byte_size <= runs.FETCH_BYTES
+        )
+
+    @public
+    def run_batch(
+        self,
+        batch: Sequence[Sequence[Argument]],
+        *,
+        return_exceptions: bool = False,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """Return the results of runs on several lists of arguments at the same time.
+
+        They are what `run` would give, in order. Given up are, for the parameters that the module
+        says may be, Buffers that the batch has once. When runs fail the first error is raised, or,
+        with `return_exceptions`, stands instead of their results. So does the error of arguments
+        that do not fit.
+        """
+        outcomes: list[Any] = []
+        given = list(zip(batch, donated_in_batch(self._donated, batch), strict=True))
+        if self._has(CAPABILITY_RUN) and self._program_shape.result.byte_size <= runs.FETCH_BYTES:
+            for first in range(0, len(batch), _BATCH):
+                part = given[first : first + _BATCH]
+                steps = [self._batch_step(*each, timeout) for each in part]
+                if not return_exceptions:
+                    _raise_first(steps)
+                outcomes += self._run_steps(steps, timeout)
+        else:
+            outcomes += [self._outcome(*each, timeout) for each in given]
+        if not return_exceptions:
+            _raise_first(outcomes)
+        return outcomes
+
+    @public
+    def submit(
+        self,
+        *arguments: Argument,
+        donate: Sequence[int] | None = None,
+        timeout: float | None = None,
+    ) -> Execution[R]:
+        """Return an Execution, a run that has started; `timeout` limits the run itself.
+
+        An Execution may be an argument, as its buffers may, before it has a result.
+        """
+        given = [one.buffers if isinstance(one, Execution) else one for one in arguments]
+        session, result = self._session, self._program_shape.result
+        donate = self.donated(given, donate)
+        if not self._has(CAPABILITY_LAUNCH):
+            runs.require_numbers(donate, len(given))
+            buffers = self._on_device(given, timeout)
+            pending = session.start("Execute", self._request(buffers), timeout)
+            execution = CalledExecution[R](session, pending, result, buffers)
+            for number in donate:
+                buffers[number].give_up(is_freed=False)
+            return execution
+        step = self.step(given, donate, timeout)
+        runs.keep(step.message, result)
+        request = LaunchRequest(run=step.request)
+        response = step.calling(lambda: session.call("Launch", request, timeout))
+        handles = [each.handle for each in response.outputs[0].outputs]
+        limit = session.transport.timeout if timeout is None else timeout
+        outputs: Any = runs.kept(session, handles, result)
+        return LaunchedExecution(session, response.execution.handle, outputs, limit)
+
+    @public
+    def delete(self, *, timeout: float | None = None) -> None:
+        """Free the program now; a second call does nothing."""
+        is_lost = self._generation is not self._session.generation
+        if self._finalizer.detach() is not None and not is_lost:
+            self._session.delete(self._handle, timeout)
+
+    def donated(self, arguments: Sequence[Argument], donate: Sequence[int] | None) -> Sequence[int]:
+        """The numbers of the arguments that a run gives up: those asked for, or the module's."""
+        return donated_arguments(self._donated, arguments) if donate is None else donate
+
+    @property
+    def donated_parameters(self) -> frozenset[int]:
+        """The parameters that the module gives up by itself."""
+        return self._donated
+
+    def is_of(self, session: Session) -> bool:
+        """Whether it was compiled in this session, by this client."""
+        return self._session is session
+
+    def step(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> runs.Step:
+        """The step of a run of this program, as `runs.make_step` gives it."""
+        return runs.make_step(
+            self._session,
+            self.handle,
+            self._program_shape.parameters,
+            arguments,
+            donate=donate,
+            device=_DEFAULT_DEVICE,
+            timeout=timeout,
+        )
+
+    def _has(self, capability: int) -> bool:
+        return capability in self._session.transport.capabilities
+
+    def _is_plain(self, arguments: Sequence[Argument]) -> bool:
+        """Whether Execute does it in one round trip."""
+        return not runs.is_flat_tuple(self._program_shape.result) and all(
+            isinstance(argument, Buffer) for argument in arguments
+        )
+
+    def _plain_request(self, arguments: Sequence[Argument]) -> bytes | None:
+        """A run with small arrays that sends its result back; None where it is not that."""
+        result = self._program_shape.result
+        # The handle first: the template has it.
+        if not self.handle or result.byte_size > runs.FETCH_BYTES:
+            return None
+        template = self._template
+        if template is None:
+
+            def encode(arrays: Sequence[Array]) -> bytes:
+                step = self.step(arrays, (), None)
+                runs.fetch(step.message, result)
+                data: bytes = step.request.SerializeToString()
+                return data
+
+            parameters = self._program_shape.parameters
+            template = self._template = RunTemplate(parameters, encode, runs.INLINE_BYTES)
+        return template.request(arguments)
+
+    def _run(self, step: runs.Step, timeout: float | None) -> RunResult:
+        response = step.calling(lambda: self._session.call("Run", step.request, timeout))
+        result: RunResult = response.results[0]
+        return result
+
+    def _batch_step(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> runs.Step | Exception:
+        """The step of one run of a batch, or the error of arguments that do not fit."""
+        try:
+            step = self.step(arguments_of_run("each entry of batch", arguments), donate, timeout)
+        except _FAULTS as error:
+            return error
+        runs.fetch(step.message, self._program_shape.result)
+        return step
+
+    def _run_steps(
+        self, steps: Sequence[runs.Step | Exception], timeout: float | None
+    ) -> list[Any]:
+        """Run steps in one message and return their outcomes; an error among them stays one."""
+        outcomes: list[Any] = list(steps)
+        fit = [(number, step) for number, step in enumerate(steps) if isinstance(step, runs.Step)]
+        if not fit:
+            return outcomes
+        request = RunBatchRequest(runs=[step.request for _, step in fit])
+        response = self._session.call("RunBatch", request, timeout)
+        for (number, step), each in zip(fit, response.outcomes, strict=True):
+            step.end_donation(is_freed=False)
+            if each.WhichOneof("outcome") == "status":
+                outcomes[number] = error_of_status("RunBatch", each.status)
+            else:
+                outcomes[number] = runs.fetched(each.response.results[0].value)
+        return outcomes
+
+    def _outcome(
+        self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
+    ) -> Any:
+        try:
+            given = arguments_of_run("each entry of batch", arguments)
+            return self.run(*given, donate=donate, timeout=timeout)
+        except _FAULTS as error:
+            return error
+
+    def execute_whole(
+        self,
+        arguments: Sequence[Argument],
+        donate: Sequence[int],
+        timeout: float | None,
+        wait: "Callable[[Callable[[], Pending[Any]]], Any] | None" = None,
+    ) -> Buffer:
+        """Return the result of a run by Execute as the one buffer it is, tuple or not.
+
+        With `wait` the call is started by what it is given, and its response is what that gives.
+        """
+        runs.require_numbers(donate, len(arguments))
+        buffers = self._on_device(arguments, timeout)
+        request, session = self._request(buffers), self._session
+        if wait is None:
+            response = session.call("Execute", request, timeout)
+        else:
+            response = wait(lambda: session.start("Execute", request, timeout))
+        for number in donate:
+            buffers[number].give_up(is_freed=False)
+        return Buffer(session, response.output.handle, self._program_shape.result)
+
+    def _on_device(self, arguments: Sequence[Argument], timeout: float | None) -> list[Buffer]:
+        parameters = self._program_shape.parameters
+        return on_device(self._session, arguments, parameters, _DEFAULT_DEVICE, timeout)
+
+    def _request(self, buffers: list[Buffer]) -> xla_pb2.ExecuteRequest:
+        return xla_pb2.ExecuteRequest(
+            handle=xla_data_pb2.ExecutionHandle(handle=self.handle),
+            arguments=[xla_data_pb2.GlobalDataHandle(handle=each.handle) for each in buffers],
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"an Executable is on its server and cannot be pickled or copied, got {self!r}: "
+            "pickle Computation.to_bytes()"
+        )
+
+    def __repr__(self) -> str:
+        return f"Executable({self._name!r}, {self._program_shape})"
+
+    def _repr_html_(self) -> str:
+        shape = self._program_shape
+        names = shape.parameter_names or [""] * len(shape.parameters)
+        rows: list[tuple[object, ...]] = [
+            (f"parameter {number}", name, parameter, human_bytes(parameter.byte_size))
+            for number, (name, parameter) in enumerate(zip(names, shape.parameters, strict=True))
+        ]
+        rows.append(("result", "", shape.result, human_bytes(shape.result.byte_size)))
+        return records(f"Executable {self._name}", ("", "name", "shape", "bytes"), rows)
+
+
+def _raise_first(outcomes: Sequence[Any]) -> None:
+    """Raise the first error among outcomes, if there is one."""
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):
+            raise outcome

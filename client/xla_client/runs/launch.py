@@ -1,0 +1,77 @@
+"""Programs that are compiled and run once, at the same time, each on its own device."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_client.coercion.parameters import arguments_of_run, ordinal, parameter_class
+from xla_client.programs.compile_options import execution_options
+from xla_client.programs.computation import ProgramLike, as_computation
+from xla_client.programs.conversions import ModuleConverter
+from xla_client.runs.arguments import Argument, on_device
+from xla_client.session.buffer import Buffer, unpacked
+from xla_client.session.session import Session, device_handle
+from xla_contract.errors import XlaError
+from xla_contract.stubs import xla_data_pb2, xla_pb2
+
+
+@parameter_class
+@dataclasses.dataclass(frozen=True, slots=True)
+class Launch:
+    """One program of `Client.execute_parallel` with its arguments and its device.
+
+    The program may be all that `Client.compile` takes.
+    """
+
+    computation: ProgramLike
+    arguments: Sequence[Argument] = ()
+    device: int = 0
+
+
+def execute_launches(
+    session: Session,
+    client: ModuleConverter,
+    launches: Sequence[Launch],
+    timeout: float | None,
+) -> list[Buffer | tuple[Buffer, ...]]:
+    """Compile and run programs in one call.
+
+    Args:
+        session: The session that runs them.
+        client: Its client, which reads programs that are HLO text.
+        launches: The programs with their arguments and devices.
+        timeout: Seconds for each call; None for the client's own.
+
+    Returns:
+        The result of each: a Buffer, or a tuple of them for a flat tuple.
+
+    Raises:
+        XlaError: A program or an argument is none; the message has the number of the launch if
+            there are several.
+    """
+    request = xla_pb2.ExecuteGraphParallelRequest()
+    alive, results = [], []
+    for number, launch in enumerate(launches):
+        try:
+            computation = as_computation(launch.computation, client)
+            device = ordinal("device", launch.device)
+            parameters = computation.parameters
+            given = arguments_of_run("arguments", launch.arguments)
+            buffers = on_device(session, given, parameters, device, timeout)
+        except XlaError as error:
+            if len(launches) == 1:
+                raise
+            raise error.at(f"launch {number}") from error.__cause__
+        alive.append(buffers)
+        results.append(computation.result.without_layout().with_default_layout())
+        part = request.requests.add(
+            arguments=[xla_data_pb2.GlobalDataHandle(handle=each.handle) for each in buffers],
+            execution_options=execution_options(results[-1]),
+        )
+        part.execution_options.device_handles.add().CopyFrom(device_handle(device))
+        computation.write_to(part.computation)
+    response = session.call("ExecuteGraphParallel", request, timeout)
+    outputs = [
+        Buffer(session, each.output.handle, result)
+        for each, result in zip(response.responses, results, strict=True)
+    ]
+    return [unpacked(output, timeout=timeout) for output in outputs]

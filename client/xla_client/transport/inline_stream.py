@@ -1,0 +1,217 @@
+"""A stream that one thread at a time uses, for one message there and one back.
+
+grpc's own streams send in a thread of theirs and receive in another one, so each exchange wakes two
+threads more than a unary call, and costs as much. The calls that unary calls are made of do without
+threads, but grpc has no public way to have a stream of them. This uses what is behind it, and
+`open_direct_stream` gives None where that is not as it is known here: a `ClientStream` does the
+same then, slower.
+"""
+
+import atexit
+import importlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from xla_client.transport.signal_guard import DeferredInterrupt
+from xla_contract.errors import CancelledError, XlaError
+
+_PAUSE = 0.002
+"""Seconds of silence after which a stream is looked at before it is used."""
+
+_GIVEN_UP = "the client gave the stream up"
+
+AsException = Callable[[str, Any], XlaError]
+"""Makes an error of the name of an rpc and a call that has ended."""
+
+
+class DirectStream:
+    """The messages of one call. Not safe to use from several threads, but for `cancel`.
+
+    It must be closed: grpc waits for the end of such calls before a channel goes. Ctrl-C gives the
+    call up, and is raised when grpc's locks are free again.
+    """
+
+    def __init__(
+        self, name: str, channel: grpc.Channel, method: Any, metadata: Any, exception: AsException
+    ) -> None:
+        cygrpc: Any = importlib.import_module("grpc._cython.cygrpc")
+        self._name = name
+        # A channel that was collected would wait for the call.
+        self._channel = channel
+        self._exception = exception
+        self._grpc = cygrpc
+        self._status: _Ended | None = None
+        self._is_given_up = False
+        self._process = os.getpid()
+        self._asked_at = time.monotonic()
+        operations = (
+            (
+                cygrpc.SendInitialMetadataOperation(metadata, 0),
+                cygrpc.ReceiveInitialMetadataOperation(0),
+            ),
+            (cygrpc.ReceiveStatusOnClientOperation(0),),
+        )
+        self._call = method._channel.segregated_call(
+            cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS,
+            method._method,
+            None,
+            None,
+            metadata,
+            None,
+            tuple((batch, None) for batch in operations),
+            method._context,
+            method._registered_call_handle,
+        )
+        self._due = len(operations)
+        """Batches of operations that have not ended."""
+        _OPEN.add(self)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the call has not ended, as far as is known here."""
+        if self._is_given_up:
+            return False
+        if self._status is None and time.monotonic() - self._asked_at >= _PAUSE:
+            # What has happened comes before the end of a batch that has nothing to do.
+            with DeferredInterrupt(self.cancel):
+                if self._operate((), self):
+                    while self._next().tag is not self:
+                        pass
+            self._asked_at = time.monotonic()
+        return self._status is None
+
+    def send(self, message: bytes) -> None:
+        """Send a message, to be followed by `receive`; raises the error the call has ended with."""
+        cygrpc = self._grpc
+        operations = (cygrpc.SendMessageOperation(message, 0), cygrpc.ReceiveMessageOperation(0))
+        with DeferredInterrupt(self.cancel):
+            if self._status is not None or not self._operate(operations, None):
+                raise self._error()
+
+    def receive(self) -> bytes | None:
+        """The answer to what was sent, None at the call's good end; raises XlaError."""
+        with DeferredInterrupt(self.cancel):
+            return self._received()
+
+    def cancel(self) -> None:
+        """Give the call up; any thread may."""
+        self._is_given_up = True
+        self._call.cancel(self._grpc.StatusCode.cancelled, _GIVEN_UP)
+
+    def close(self) -> None:
+        """Give the call up and wait for its end, which is at once; harmless when it has ended."""
+        # In a child that was forked nothing of a call goes on.
+        if self._due and os.getpid() == self._process:
+            with DeferredInterrupt(self.cancel):
+                self.cancel()
+                self._drain()
+
+    def _received(self) -> bytes | None:
+        kind = self._grpc.OperationType.receive_message
+        while self._due:
+            for operation in self._next().batch_operations:
+                if operation.type() == kind:
+                    message: bytes | None = operation.message()
+                    if message is None:
+                        self._drain()
+                        break
+                    self._asked_at = time.monotonic()
+                    return message
+        if self._status is not None and self._status.code() is grpc.StatusCode.OK:
+            return None
+        raise self._error()
+
+    def _error(self) -> XlaError:
+        if self._status is None or self._status.code() is grpc.StatusCode.OK:
+            return CancelledError(f"{self._name}: the call must go on to be used, got its end")
+        return self._exception(self._name, self._status)
+
+    def _drain(self) -> None:
+        while self._due:
+            self._next()
+
+    def _operate(self, operations: tuple[Any, ...], tag: object) -> bool:
+        """Begin a batch; False where the call is over."""
+        try:
+            if not self._call.operate(operations, tag):
+                return False
+            self._due += 1
+        except BaseException:  # What a handler of signals raises: see `_interrupt`.
+            self._interrupt()
+            raise
+        return True
+
+    def _interrupt(self) -> None:
+        """Give the call up without waiting for its end.
+
+        After an exception from outside nobody knows what is due: grpc has freed the call if it was
+        waiting, and an event may be lost on the way from it to here. Who waited for another might
+        wait for ever.
+        """
+        self.cancel()
+        self._due = 0
+        _OPEN.discard(self)
+
+    def _next(self) -> Any:
+        """Wait for the end of a batch."""
+        try:
+            event = self._call.next_event()
+            self._due -= 1
+        except BaseException:  # What a handler of signals raises: see `_interrupt`.
+            self._interrupt()
+            raise
+        for operation in event.batch_operations:
+            if operation.type() == self._grpc.OperationType.receive_status_on_client:
+                self._status = _Ended(operation)
+        if not self._due:
+            _OPEN.discard(self)
+        return event
+
+
+class _Ended:
+    """How a call ended, as grpc tells it of its own calls."""
+
+    def __init__(self, operation: Any) -> None:
+        self._operation = operation
+
+    def code(self) -> grpc.StatusCode:
+        """The code of the status."""
+        number = self._operation.code()
+        return next(each for each in grpc.StatusCode if each.value[0] == number)
+
+    def details(self) -> str:
+        """The message of the status."""
+        details = self._operation.details()
+        return details.decode(errors="replace") if isinstance(details, bytes) else details
+
+    def trailing_metadata(self) -> Any:
+        """The metadata that came with the status."""
+        return self._operation.trailing_metadata()
+
+
+_OPEN: set[DirectStream] = set()
+
+
+@atexit.register
+def _close_open_streams() -> None:
+    """Let channels go that nobody closed."""
+    for stream in list(_OPEN):
+        stream.close()
+
+
+def open_direct_stream(
+    name: str, channel: grpc.Channel, path: str, metadata: Any, exception: AsException
+) -> DirectStream | None:
+    """Begin a call whose both sides stream, without waiting for the server.
+
+    None where grpc is not the one that this was written for.
+    """
+    method: Any = channel.stream_stream(path)
+    try:
+        return DirectStream(name, channel, method, metadata, exception)
+    except (AttributeError, ImportError, TypeError):
+        return None

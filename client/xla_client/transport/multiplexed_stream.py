@@ -1,0 +1,121 @@
+"""Unary calls on one long-lived stream, which costs less than a call each.
+
+The stream is also how the server knows that the client is there.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from xla_contract.errors import NotBegunError, UnavailableError, XlaError
+from xla_contract.stubs import xla_extension_pb2
+
+_PATIENCE = 0.01
+"""Seconds that closing waits for a call to end before it breaks it off, once and again."""
+
+
+class StreamBrokenError(Exception):
+    """The stream ended before it brought the answer of a call, which the server may have made."""
+
+
+class MessageStream(Protocol):
+    """A stream, one message there and one back; but for `cancel` one thread at a time uses it."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it has not ended, as far as is known here."""
+
+    def send(self, message: bytes) -> None:
+        """Send a message; raises the error the stream has ended with."""
+
+    def receive(self) -> bytes | None:
+        """The server's next message, None at the stream's good end; raises XlaError."""
+
+    def cancel(self) -> None:
+        """Give the stream up; any thread may."""
+
+    def close(self) -> None:
+        """Give the stream up and everything that goes with it; harmless when it has ended."""
+
+
+class MultiplexedStream:
+    """One call at a time; who comes while there is one makes an ordinary call."""
+
+    def __init__(self, begin: Callable[[], MessageStream]) -> None:
+        self._begin = begin
+        self._stream: MessageStream | None = None
+        self._number = 0
+        self._using = threading.Lock()
+        self._is_closed = False
+
+    def open(self) -> None:
+        """Begin the stream, without waiting for the server."""
+        with self._using:
+            self._open()
+
+    def call(self, path: str, request: bytes) -> xla_extension_pb2.ConverseResponse | None:
+        """Make a call and wait for the answer; None when the stream is in use or not to be had.
+
+        The call was not made then. Raises StreamBrokenError when the stream ended instead of an
+        answer.
+        """
+        if not self._using.acquire(blocking=False):
+            return None
+        try:
+            stream = self._open()
+            return None if stream is None else self._call(stream, path, request)
+        finally:
+            self._using.release()
+
+    def close(self) -> None:
+        """End the stream; a call in progress breaks off."""
+        self._is_closed = True
+        while not self._using.acquire(timeout=_PATIENCE):
+            # Who is in a call sees its end, and leaves.
+            stream = self._stream
+            if stream is not None:
+                stream.cancel()
+        try:
+            self._end()
+        finally:
+            self._using.release()
+
+    def _open(self) -> MessageStream | None:
+        if self._stream is None or not self._stream.is_active:
+            self._end()
+            if not self._is_closed:
+                self._stream = self._begin()
+        return self._stream
+
+    def _end(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _call(
+        self, stream: MessageStream, path: str, request: bytes
+    ) -> xla_extension_pb2.ConverseResponse | None:
+        self._number += 1
+        message = xla_extension_pb2.ConverseRequest(id=self._number, method=path, request=request)
+        answer: xla_extension_pb2.ConverseResponse | None = None
+        try:
+            try:
+                stream.send(message.SerializeToString())
+            except XlaError:
+                return None
+            try:
+                data = stream.receive()
+            except NotBegunError:
+                return None
+            except XlaError as error:
+                raise StreamBrokenError from error
+            if data is not None:
+                answer = xla_extension_pb2.ConverseResponse.FromString(data)
+        finally:
+            if answer is None:
+                # Whatever ended the call, Ctrl-C maybe: the server then stops it, and nobody
+                # takes its answer for that of the next.
+                self._end()
+        if answer is None:
+            raise StreamBrokenError from UnavailableError("Converse: the server ended the stream")
+        return answer

@@ -1,0 +1,61 @@
+"""Ctrl-C kept out of code that does not stand it.
+
+KeyboardInterrupt is raised between any two steps of Python code, also between taking a lock and the
+block that gives it back. A lock of grpc that stays taken so stops its threads, and every later call
+of the channel waits for ever.
+"""
+
+import _thread
+import importlib
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+_SIGNAL: Any = importlib.import_module("_signal")
+"""What `signal` wraps: that makes enums of all it is given, which takes longer than a message."""
+
+
+class DeferredInterrupt:
+    """A block that Ctrl-C does not end halfway: `with DeferredInterrupt(give_up):`.
+
+    `give_up` is called at once, in a thread of its own, and must let the block come to its end;
+    behind it once more, so that it is done when KeyboardInterrupt is raised. In the main thread
+    only, which alone is interrupted, and only where Ctrl-C raises KeyboardInterrupt: whoever
+    handles it otherwise sees it as it comes.
+    """
+
+    __slots__ = ("_give_up", "_is_active", "_is_interrupted")
+
+    def __init__(self, give_up: Callable[[], object]) -> None:
+        self._give_up = give_up
+        self._is_active = self._is_interrupted = False
+
+    def __enter__(self) -> None:
+        if (
+            threading.get_ident() == threading.main_thread().ident
+            and _SIGNAL.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
+            self._is_active = True
+            _SIGNAL.signal(signal.SIGINT, self._note)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_active:
+            self._is_active = False
+            if self._is_interrupted:
+                self._give_up()
+            _SIGNAL.signal(signal.SIGINT, signal.default_int_handler)
+            if self._is_interrupted:
+                raise KeyboardInterrupt
+
+    def _note(self, _: int, frame: FrameType | None) -> None:
+        if not self._is_interrupted:
+            self._is_interrupted = True
+            # The block may hold locks that `give_up` needs, and those of `threading`, too.
+            _thread.start_new_thread(self._give_up, ())

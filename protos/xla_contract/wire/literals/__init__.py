@@ -1,0 +1,1 @@
+"""Wire forms of values: messages, linear streams, feed items, and the memory a parse takes."""

@@ -1,0 +1,257 @@
+"""Messages that carry a literal, read without a copy of its elements.
+
+The bytes of the usual form are scanned by hand and the literal is a view of them: `literal` and
+its shape once, the payload once and in one piece, no tuple, no unknown field, all lengths inside,
+one value for each element. Integers that are varints are counted, and become an array when they
+are asked for. Whatever else the bytes are, protobuf's own parser decides, unless it would make too
+much of them (`parsed_size`), and the literal is read from its message: other legal forms give the
+same literal, illegal ones the same errors.
+"""
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from xla_contract.aligned import aligned_empty
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.index import memory_element_count
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.wire.literals.parsed_size import check_parse_size
+from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
+from xla_contract.wire.literals.proto import literal_from_proto
+from xla_contract.wire.literals.value_proto import literal_of_memory
+from xla_contract.wire.shape_proto import shape_from_proto
+from xla_contract.wire.varint import are_varints, count_varints, encode_varint, read_varint
+
+M = TypeVar("M", bound=Message)
+
+_LENGTH_DELIMITED = 2
+_FIELDS = xla_data_pb2.LiteralProto.DESCRIPTOR.fields_by_name
+_SHAPE = _FIELDS["shape"].number
+_SIZES = _FIELDS["dynamic_sizes"].number
+
+_PARSED_BYTES = 1 << 16
+
+_LONGEST_VARINT = 5
+_MAX_FIELDS = 64
+_MAX_SMALL_BYTES = 4096
+_MAX_SHAPE_BYTES = 128
+"""Bounds of the usual form; so short a shape cannot nest deeper than any parser allows."""
+
+
+class UndecodedLiteral:
+    """A literal in a message that came in: read already, or still to be checked."""
+
+    __slots__ = ("_received",)
+
+    def __init__(self, received: "Literal | _Integers | xla_data_pb2.LiteralProto") -> None:
+        self._received = received
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it is of the usual form, of which no message is made."""
+        return isinstance(self._received, Literal | _Integers)
+
+    @property
+    def shape(self) -> Shape:
+        """What it says its shape is; raises InvalidArgumentError without one."""
+        received = self._received
+        if isinstance(received, Literal | _Integers):
+            return received.shape
+        if not received.HasField("shape"):
+            raise InvalidArgumentError("a literal must have a shape, got none")
+        return shape_from_proto(received.shape)
+
+    def read(self, max_bytes: int | None = None) -> Literal:
+        """The literal, which may share the memory of the received bytes, at any alignment.
+
+        Raises as `literal_from_proto`.
+        """
+        received = self._received
+        if not isinstance(received, Literal | _Integers):
+            return literal_from_proto(received, max_bytes=max_bytes)
+        shape = received.shape
+        if max_bytes is not None and shape.byte_size > max_bytes:
+            raise ResourceExhaustedError(
+                f"literal {shape}: values may take {max_bytes} bytes, got {shape.byte_size}"
+            )
+        return received if isinstance(received, Literal) else received.read()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LiteralMessage(Generic[M]):
+    """A message and the literal in it, which `message` itself may lack."""
+
+    message: M
+    literal: UndecodedLiteral | None
+
+
+def decode_literal_message(kind: type[M], data: bytes) -> LiteralMessage[M]:
+    """The message of a kind that has a field `literal`.
+
+    Raises DecodeError as protobuf does, and as `check_parse_size`.
+    """
+    try:
+        return _scan(kind, data)
+    except (_UnusualError, DecodeError, XlaError):
+        pass
+    check_parse_size(kind, data)
+    message = kind.FromString(data)
+    literal = UndecodedLiteral(message.literal) if message.HasField("literal") else None  # type: ignore[attr-defined]
+    return LiteralMessage(message, literal)
+
+
+class _UnusualError(Exception):
+    """The bytes are not of the usual form; no judgement about whether they are legal."""
+
+
+def _scan(kind: type[M], data: bytes) -> LiteralMessage[M]:
+    fields = kind.DESCRIPTOR.fields_by_number
+    number = kind.DESCRIPTOR.fields_by_name["literal"].number
+    literal: Literal | _Integers | None = None
+    rest = []
+    for field in _fields(data, 0, len(data)):
+        if field.number != number:
+            if field.number not in fields:
+                raise _UnusualError
+            rest.append((field.start, field.end))
+        elif literal is not None or field.wire_type != _LENGTH_DELIMITED:
+            raise _UnusualError
+        else:
+            literal = _literal(data, field.value, field.end)
+    if literal is None:
+        raise _UnusualError
+    return LiteralMessage(kind.FromString(_small(data, rest)), UndecodedLiteral(literal))
+
+
+def _literal(data: bytes, start: int, end: int) -> "Literal | _Integers":
+    shape: Shape | None = None
+    payload: _Field | None = None
+    sizes = []
+    for field in _fields(data, start, end):
+        if field.number == _SIZES:
+            sizes.append((field.start, field.end))
+        elif field.wire_type != _LENGTH_DELIMITED:
+            raise _UnusualError
+        elif field.number == _SHAPE:
+            if shape is not None or field.end - field.value > _MAX_SHAPE_BYTES:
+                raise _UnusualError
+            shape = _shape(data[field.value : field.end])
+        elif payload is None:
+            payload = field
+        else:
+            raise _UnusualError
+    if shape is None or sys.byteorder != "little":
+        raise _UnusualError
+    if payload is None:
+        memory = np.empty(0, np.uint8)
+    elif payload.number == PAYLOAD_FIELDS[shape.element_type].number:
+        memory = np.frombuffer(data, np.uint8, payload.end - payload.value, payload.value)
+    else:
+        raise _UnusualError
+    dynamic_sizes: tuple[int, ...] = ()
+    if sizes:
+        parsed = xla_data_pb2.LiteralProto.FromString(_small(data, sizes))
+        dynamic_sizes = tuple(parsed.dynamic_sizes)
+    if PAYLOAD_FIELDS[shape.element_type].packed != "varint" or shape.element_type.byte_width == 1:
+        return literal_of_memory(shape, memory, dynamic_sizes)
+    if dynamic_sizes or not _are_integers(memory, memory_element_count(shape)):
+        raise _UnusualError
+    return _Integers(shape, memory)
+
+
+@functools.lru_cache(maxsize=1024)
+def _shape(data: bytes) -> Shape:
+    """The shape of an array that has a layout and bounds; raises _UnusualError for others."""
+    shape = shape_from_proto(xla_data_pb2.ShapeProto.FromString(data))
+    if not shape.is_array or shape.layout is None or UNBOUNDED in shape.dimensions:
+        raise _UnusualError
+    return shape
+
+
+def _are_integers(encoded: Array, count: int) -> bool:
+    """Whether bytes are so many varints."""
+    if encoded.size == count:
+        return not count or bool(encoded.max() <= 0x7F)
+    return count_varints(encoded) == count and are_varints(encoded)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Integers:
+    """An array whose elements are varints, which are as many as its shape says."""
+
+    shape: Shape
+    encoded: Array
+
+    def read(self) -> Literal:
+        """The literal, of new memory: its elements may take eight times the bytes received."""
+        wide = aligned_empty((memory_element_count(self.shape),), self.shape.element_type.dtype)
+        if wide.size == self.encoded.size:
+            wide[...] = self.encoded
+        else:
+            self._parse(wide)
+        return literal_of_memory(self.shape, wide.view(np.uint8))
+
+    def _parse(self, wide: Array) -> None:
+        """Have protobuf read the varints, so many at a time that its memory stays small."""
+        field = PAYLOAD_FIELDS[self.shape.element_type]
+        tag = encode_varint(field.number << 3 | _LENGTH_DELIMITED)
+        at = done = 0
+        while at < self.encoded.size:
+            end = min(at + _PARSED_BYTES, self.encoded.size)
+            while self.encoded[end - 1] > 0x7F:
+                end -= 1
+            header = tag + encode_varint(end - at)
+            proto = xla_data_pb2.LiteralProto.FromString(header + self.encoded[at:end].tobytes())
+            values = np.asarray(getattr(proto, field.name))
+            wide[done : done + values.size] = values
+            at, done = end, done + values.size
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Field:
+    """A field in the bytes of a message: where it starts, where its value does, where it ends."""
+
+    number: int
+    wire_type: int
+    start: int
+    value: int
+    end: int
+
+
+def _fields(data: bytes, start: int, end: int) -> Iterator[_Field]:
+    """The fields between two positions; raises _UnusualError where protobuf must decide."""
+    at = start
+    for _ in range(_MAX_FIELDS):
+        if at == end:
+            return
+        try:
+            tag, value = read_varint(data, at, end, _LONGEST_VARINT)
+            number, wire_type = tag >> 3, tag & 7
+            if wire_type == _LENGTH_DELIMITED:
+                size, value = read_varint(data, value, end, _LONGEST_VARINT)
+                stop = value + size
+            elif wire_type == 0:
+                _, stop = read_varint(data, value, end, _LONGEST_VARINT)
+            else:
+                raise _UnusualError
+        except IndexError:
+            raise _UnusualError from None
+        if stop > end or not number:
+            raise _UnusualError
+        yield _Field(number, wire_type, at, value, stop)
+        at = stop
+    raise _UnusualError
+
+
+def _small(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+    if sum(stop - start for start, stop in spans) > _MAX_SMALL_BYTES:
+        raise _UnusualError
+    return b"".join([data[start:stop] for start, stop in spans])

@@ -1,0 +1,191 @@
+"""Literals as Value messages of xla_extension.proto, both ways: shapes and bare memory."""
+
+import dataclasses
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
+from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Array, Literal
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
+
+_IS_LITTLE = sys.byteorder == "little"
+
+
+def value_to_proto(literal: Literal) -> xla_extension_pb2.Value:
+    """The message for a literal; a token has a shape and nothing else."""
+    value = xla_extension_pb2.Value()
+    fill_value(value, literal)
+    return value
+
+
+def fill_value(value: xla_extension_pb2.Value, literal: Literal) -> None:
+    """Fill an empty message with a literal.
+
+    The message may be a field of another one, which saves a copy.
+    """
+    shape = literal.shape
+    if not shape.is_array:
+        value.shape.CopyFrom(shape_to_proto(shape))
+        for element in literal.elements:
+            fill_value(value.elements.add(), element)
+        return
+    form = _form_of(shape)
+    value.shape.CopyFrom(form.shape)
+    value.data = literal.value.tobytes() if form.is_plain else memory_of(literal).tobytes()
+    if literal.dynamic_sizes:
+        value.dynamic_sizes.extend(literal.dynamic_sizes)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Form:
+    """What is known of the messages of all arrays of a shape."""
+
+    shape: xla_data_pb2.ShapeProto
+    """The shape's own message, to be copied."""
+    is_plain: bool
+    """Whether the data are the elements as numpy has them in a row-major array of static shape."""
+
+
+def _form_of(shape: Shape) -> _Form:
+    layout = shape.layout
+    # A shape may be large only by what its layout carries along.
+    is_large = layout is not None and bool(layout.tiles)
+    return _found_form(shape) if is_large else _remembered_form(shape)
+
+
+def _found_form(shape: Shape) -> _Form:
+    kind = shape.element_type
+    is_plain = (
+        shape.layout is not None
+        and shape.layout.is_descending
+        and not shape.dynamic_dimensions
+        and kind is not ElementType.PRED
+        and kind.bit_width >= 8
+        and (_IS_LITTLE or kind.byte_width == 1)
+    )
+    return _Form(shape_to_proto(shape), is_plain)
+
+
+_remembered_form = functools.lru_cache(maxsize=1024)(_found_form)
+
+
+def value_from_proto(value: xla_extension_pb2.Value, *, max_bytes: int | None = None) -> Literal:
+    """The literal in a message; its arrays share the memory of the message's bytes.
+
+    Raises InvalidArgumentError when the shape is missing or does not fit the data, the elements or
+    the sizes; ResourceExhaustedError when the values take more than `max_bytes`.
+    """
+    if not value.HasField("shape"):
+        raise InvalidArgumentError("a value must have a shape, got none")
+    shape = shape_from_proto(value.shape)
+    if max_bytes is not None and shape.byte_size > max_bytes:
+        raise ResourceExhaustedError(
+            f"value {shape}: may take {max_bytes} bytes, got {shape.byte_size}"
+        )
+    return _read(value, shape)
+
+
+def is_plain(shape: Shape) -> bool:
+    """Whether the data of an array of this shape are its elements as numpy has them, row by row.
+
+    So they are for types of whole bytes but PRED, of static shape, where processors are
+    little-endian too.
+    """
+    return _form_of(shape).is_plain
+
+
+def memory_of(literal: Literal) -> Array:
+    """The bytes of an array as `Value.data` has them: memory order, padded, little-endian.
+
+    One dimension of u8; a view where memory lies so already.
+    """
+    flat = literal.linear_memory()
+    dtype = flat.dtype
+    if literal.shape.element_type.bit_width < 8 and dtype != np.bool_:
+        mask = np.uint8((1 << literal.shape.element_type.bit_width) - 1)
+        return flat.view(np.uint8) & mask
+    if not _IS_LITTLE and dtype.itemsize > 1:
+        flat = flat.view(_component(dtype)).byteswap()
+    return flat.view(np.uint8)
+
+
+def literal_of_memory(shape: Shape, memory: Array, dynamic_sizes: tuple[int, ...] = ()) -> Literal:
+    """The array whose `Value.data` lies in `memory`, one dimension of u8; shares it where it can.
+
+    Raises InvalidArgumentError for a shape that is no array or says no layout or bounds, for a
+    number of bytes that is not the shape's, for a PRED that is neither 0 nor 1, and for sizes that
+    do not fit.
+    """
+    require_memory_shape(shape)
+    kind = shape.element_type
+    size = shape.byte_size
+    if memory.size != size:
+        raise InvalidArgumentError(f"value {shape}: data must hold {size} bytes, got {memory.size}")
+    if kind is ElementType.PRED and memory.size and memory.max() > 1:
+        raise InvalidArgumentError(
+            f"value {shape}: bytes of pred must be 0 or 1, got {int(memory.max())}"
+        )
+    dtype = kind.dtype
+    if dtype.itemsize == 1 and kind.bit_width < 8 and kind is not ElementType.PRED:
+        memory = memory & np.uint8((1 << kind.bit_width) - 1)
+    if not _IS_LITTLE and dtype.itemsize > 1:
+        memory = memory.view(_component(dtype)).byteswap().view(np.uint8)
+    try:
+        return Literal.from_linear_memory(shape, memory.view(dtype), dynamic_sizes)
+    except XlaError as error:
+        raise InvalidArgumentError(f"value {shape}: {error.message}") from error
+
+
+def require_memory_shape(shape: Shape) -> None:
+    """Raise InvalidArgumentError unless the shape is an array that says its layout and bounds."""
+    if not shape.is_array:
+        raise InvalidArgumentError(f"a value with data must be an array, got {shape}")
+    if shape.layout is None:
+        raise InvalidArgumentError(f"value {shape}: the shape must have a layout, got none")
+    if UNBOUNDED in shape.dimensions:
+        raise InvalidArgumentError(f"value {shape}: every dimension must be bounded, got ?")
+
+
+def _component(dtype: "np.dtype[Any]") -> "np.dtype[Any]":
+    size = dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize
+    return np.dtype(f"u{size}")
+
+
+def _read(value: xla_extension_pb2.Value, shape: Shape) -> Literal:
+    if shape.is_array:
+        if value.elements:
+            raise InvalidArgumentError(f"value {shape}: an array must have no elements")
+        data = value.data
+        # Every rule holds then; otherwise it is looked for the one that does not.
+        if _form_of(shape).is_plain and len(data) == shape.byte_size and not value.dynamic_sizes:
+            array = np.ndarray(shape.dimensions, shape.element_type.dtype, data)
+            return Literal(shape, array)
+        memory = np.frombuffer(data, np.uint8)
+        return literal_of_memory(shape, memory, tuple(value.dynamic_sizes))
+    if value.data or value.dynamic_sizes:
+        raise InvalidArgumentError(f"value {shape}: only an array has data and dynamic_sizes")
+    if shape.is_token and not value.elements:
+        return Literal.token()
+    if not shape.is_tuple:
+        raise InvalidArgumentError(f"a value must be an array, tuple or token, got {shape}")
+    if len(value.elements) != len(shape.tuple_shapes):
+        raise InvalidArgumentError(
+            f"value {shape}: there must be one element for each of the shape, got "
+            f"{len(value.elements)} for {len(shape.tuple_shapes)}"
+        )
+    elements = []
+    for number, (part, declared) in enumerate(zip(value.elements, shape.tuple_shapes, strict=True)):
+        own = shape_from_proto(part.shape) if part.HasField("shape") else declared
+        if own != declared and own.without_layout() != declared.without_layout():
+            raise InvalidArgumentError(
+                f"value {shape}: an element must have the shape the tuple says, got {own} in "
+                f"element {number} declared as {declared}"
+            )
+        elements.append(_read(part, own))
+    return Literal.tuple_of(elements)

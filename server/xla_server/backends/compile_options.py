@@ -1,0 +1,71 @@
+"""What a client may say about one compilation, beside the program."""
+
+import dataclasses
+import enum
+
+from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
+
+from xla_contract.errors import InvalidArgumentError
+from xla_server.passes.framework.selection import PassOptions
+
+
+class Pattern:
+    """A regular expression in the syntax of RE2, found anywhere in a text.
+
+    Looking for it takes time linear in the text: Python's own engine would take for ever over
+    some expressions, and clients write these. Raises InvalidArgumentError for what is none.
+    """
+
+    def __init__(self, expression: str) -> None:
+        schema = core_schema.str_schema(pattern=expression, regex_engine="rust-regex")
+        try:
+            self._validator = SchemaValidator(schema)
+        except SchemaError as error:
+            raise InvalidArgumentError(
+                f"a regular expression must be one that RE2 accepts, got {expression!r:.200}"
+            ) from error
+
+    def finds(self, text: str) -> bool:
+        """Whether any part of the text matches."""
+        try:
+            self._validator.validate_python(text)
+        except ValidationError:
+            return False
+        return True
+
+
+class DumpFormat(enum.StrEnum):
+    """How a module is written; the value is the suffix of its file."""
+
+    TEXT = "txt"
+    PROTO = "pb"
+    DOT = "dot"
+    HTML = "html"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """What to leave behind of a compilation, and in which directory of the operator's.
+
+    Without a name nothing is. Modules are written as they come and as they are compiled, and
+    before and after the passes whose names `passes` finds; only those whose name `modules`
+    finds; and no more of them than `max_modules` in one directory, unless that is negative.
+    """
+
+    name: str = ""
+    formats: frozenset[DumpFormat] = frozenset({DumpFormat.TEXT})
+    passes: Pattern | None = None
+    modules: Pattern | None = None
+    max_modules: int = -1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """The options of one compilation. `is_profiled`: time every row of each execution."""
+
+    passes: PassOptions = dataclasses.field(default_factory=PassOptions)
+    dump: DumpOptions = dataclasses.field(default_factory=DumpOptions)
+    is_profiled: bool = False
+
+
+DEFAULTS = CompileOptions()

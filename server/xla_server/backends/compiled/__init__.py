@@ -1,0 +1,1 @@
+"""The platform `cpu`, and what all compiled platforms share."""

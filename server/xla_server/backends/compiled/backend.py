@@ -1,0 +1,277 @@
+"""The part that all platforms have in common which compile programs.
+
+A platform of its own implements how programs are loaded into its memory, and its buffers
+(`device_buffer.py`, `loaded_program.py`).
+"""
+
+import abc
+import dataclasses
+import weakref
+from collections.abc import Callable, Mapping
+from typing import ClassVar, TypedDict
+
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.compiled.compilation import Compilation, compile_module
+from xla_server.backends.compiled.dynamic_executable import DynamicExecutable
+from xla_server.backends.compiled.executable import CompiledExecutable
+from xla_server.backends.compiled.precompilation import Preparation
+from xla_server.backends.compiled.size_variants import SizeVariants
+from xla_server.backends.device_buffer import DeviceBuffer
+from xla_server.backends.diagnostics.dump import Dump
+from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
+from xla_server.backends.diagnostics.incidents import Incidents
+from xla_server.backends.loaded_program import LoadedProgram
+from xla_server.backends.platform import Buffer, Device
+from xla_server.backends.signature import has_state, laid_out, relaid_bytes
+from xla_server.backends.support import require_supported
+from xla_server.buffers.assignment import memory_use, require_fit
+from xla_server.buffers.code import Code, KernelCode, KernelError, KernelThunk
+from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
+from xla_server.codegen.lower.lowering import Lower
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.ir.fingerprint import fingerprint
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.verifier import check_signature, verify
+from xla_server.passes.expand.rng_expander import RngExpander
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.selection import PassOptions
+from xla_server.target.target import Target
+
+
+class PlatformOptions(TypedDict, total=False):
+    """An operator's options of a platform that compiles.
+
+    `max_value_bytes` bounds every single value of a program and all that exist at once in an
+    execution. Programs may call the targets in `custom_calls`. Dumps that programs ask for are
+    written to `dumps`, reports of failures of the compiler to `incidents`.
+    """
+
+    max_value_bytes: int | None
+    custom_calls: Registry
+    dumps: DumpDirectory | None
+    incidents: Incidents | None
+
+
+class CompiledBackend(abc.ABC):
+    """A platform of `device_count` devices that compiles programs for one target.
+
+    Implements xla_server.backends.platform.Backend but for `to_device`. Instructions are lowered by
+    `lowerings`, and `preparation` compiles what programs share.
+    """
+
+    platform: ClassVar[str]
+    buffers: ClassVar[type[DeviceBuffer]]
+    """The class of arguments and results."""
+
+    def __init__(
+        self,
+        device_count: int,
+        target: Target,
+        lowerings: Mapping[Opcode, Lower],
+        preparation: Preparation,
+        *,
+        max_value_bytes: int | None = None,
+        custom_calls: Registry = BUILTIN,
+        dumps: DumpDirectory | None = None,
+        incidents: Incidents | None = None,
+    ) -> None:
+        if device_count < 1:
+            raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
+        self.devices = tuple(Device(number, self.platform) for number in range(device_count))
+        self._target = target
+        self._lowerings = lowerings
+        self._preparation = preparation
+        self._max_value_bytes = max_value_bytes
+        self._custom_calls = custom_calls
+        self._dumps = dumps or DumpDirectory()
+        self._incidents = incidents or Incidents()
+        # Weak: executables own programs.
+        self._programs: weakref.WeakValueDictionary[tuple[bytes, PassOptions], LoadedProgram] = (
+            weakref.WeakValueDictionary()
+        )
+
+    @abc.abstractmethod
+    def to_device(self, literal: Literal, device: Device) -> Buffer:
+        """Copy a value to `device`, or share its memory."""
+
+    @abc.abstractmethod
+    def load(self, compilation: Compilation) -> LoadedProgram:
+        """Compile the kernels of a program, and load them and its constants.
+
+        Raises KernelError for a kernel that does not compile.
+        """
+
+    def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Compile what programs share, as Backend.prepare says."""
+        return self._preparation.run(is_over)
+
+    def compile(
+        self,
+        module: HloModule,
+        entry: ProgramShape,
+        *,
+        seed: int = 0,
+        options: CompileOptions = DEFAULTS,
+        files: DumpFiles | None = None,
+    ) -> CompiledExecutable | DynamicExecutable:
+        """Verify `module` and compile it with the layouts of `entry`.
+
+        Raises as Backend.compile says, ResourceExhaustedError among it where an execution would
+        not fit into the device's memory.
+        """
+        with self._preparation.interrupted():
+            verify(module, max_value_bytes=self._max_value_bytes)
+            check_signature(entry, module.entry.program_shape)
+            require_supported(module, self._custom_calls)
+            program_shape = laid_out(module.entry.program_shape, entry)
+            if has_dynamic_shapes(module):
+                return self._dynamic(module, program_shape, seed, options, files)
+            key = fingerprint(module, program_shape)
+            dump = self._dump(module, options, files)
+            copies = relaid_bytes(program_shape)
+            # Equal up to names: one that leaves nothing behind of its own can be had from another.
+            name = (key, options.passes)
+            is_shared = dump is None and not options.is_profiled
+            program = self._programs.get(name) if is_shared else None
+            if program is None:
+                program = self._program(module, options, dump, copies)
+                if is_shared:
+                    self._programs[name] = program
+            kept = dump if options.is_profiled else None
+            return CompiledExecutable(
+                program,
+                self.buffers,
+                program_shape,
+                module.entry,
+                key,
+                seed=seed,
+                dump=kept,
+                name=module.name,
+                has_state=has_state(module),
+            )
+
+    def _dynamic(
+        self,
+        module: HloModule,
+        program_shape: ProgramShape,
+        seed: int,
+        options: CompileOptions,
+        files: DumpFiles | None,
+    ) -> DynamicExecutable:
+        dump = self._dump(module, options, files)
+        if dump is not None:
+            dump.begin(module)
+        # Static programs have all other steps, the formulas of random numbers among them.
+        module = copy_module(module)
+        RngExpander().apply(module)
+
+        def program(written: HloModule, name: str) -> LoadedProgram:
+            part = None if dump is None else dump.part(name)
+            with self._preparation.interrupted():
+                return self._program(written, options, part)
+
+        programs = SizeVariants(module, program)
+        return DynamicExecutable(
+            module,
+            program_shape,
+            programs,
+            self.buffers,
+            custom_calls=self._custom_calls,
+            seed=seed,
+            dump=dump if options.is_profiled else None,
+        )
+
+    def _dump(
+        self, module: HloModule, options: CompileOptions, files: DumpFiles | None
+    ) -> Dump | None:
+        files = files or self._dumps.open(options.dump, module.name)
+        if options.is_profiled and files is None and not options.dump.name:
+            raise InvalidArgumentError(
+                "xla_hlo_profile must come with a directory in xla_dump_to, where profiles are "
+                "written, got none"
+            )
+        return None if files is None else Dump(files, options.dump)
+
+    def _program(
+        self,
+        module: HloModule,
+        options: CompileOptions,
+        dump: Dump | None,
+        copies: int = 0,
+    ) -> LoadedProgram:
+        """The program of a static module; what the compiler fails on becomes an incident.
+
+        `copies` are bytes that an execution takes besides what the code says.
+        """
+        try:
+            return self._compiled(module, options, dump, copies, fuses=True)
+        except _FusionError as error:
+            FUSION_FAULTS.record(error.kernel_error, error.fusion)
+            return self._compiled(module, options, dump, copies, fuses=False)
+
+    def _compiled(
+        self,
+        module: HloModule,
+        options: CompileOptions,
+        dump: Dump | None,
+        copies: int,
+        *,
+        fuses: bool,
+    ) -> LoadedProgram:
+        """The same, with or without fused kernels. Raises _FusionError if one does not compile."""
+        code: Code | None = None
+        try:
+            compilation = compile_module(
+                module,
+                options.passes,
+                target=self._target,
+                lowerings=self._lowerings,
+                custom_calls=self._custom_calls,
+                observer=dump,
+                fuses=fuses,
+            )
+            code = compilation.code
+            use = memory_use(code, compilation.assignment)
+            require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
+            try:
+                return self.load(compilation)
+            except KernelError as error:
+                fusion = _origin(code, error.kernel)
+                if fuses and fusion is not None and fusion.opcode in FUSED:
+                    raise _FusionError(error, fusion) from error
+                raise
+        except (XlaError, MemoryError, _FusionError):
+            raise
+        except KernelError as error:
+            raise self._incidents.report(
+                error.__cause__ or error,
+                module,
+                options,
+                instruction=None if code is None else _origin(code, error.kernel),
+                kernel=error.kernel.text,
+            ) from error
+        except Exception as error:
+            raise self._incidents.report(error, module, options) from error
+
+
+class _FusionError(Exception):
+    """The kernel of a fusion does not compile."""
+
+    def __init__(self, kernel_error: KernelError, fusion: HloInstruction) -> None:
+        super().__init__()
+        self.kernel_error = kernel_error
+        self.fusion = fusion
+
+
+def _origin(code: Code, kernel: KernelCode) -> HloInstruction | None:
+    """The instruction of a kernel, the first of several."""
+    for row in code.rows:
+        if isinstance(row, KernelThunk) and row.kernel.key == kernel.key:
+            return code.origins.get(row)
+    return None

@@ -1,0 +1,118 @@
+"""From a verified module to code with places: the steps of every compilation, in their order."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Protocol
+
+from xla_contract.types.opcode import Opcode
+from xla_server.buffers.assignment import Assignment, assign
+from xla_server.buffers.code import Code
+from xla_server.buffers.work import ProgramWork, work_of, work_once
+from xla_server.codegen.lower.lowering import Lower, lower
+from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.codegen.lower.recomputation import LoopNestCosts
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.target_registry import Registry
+from xla_server.fusion.pipeline import fusions
+from xla_server.ir.module import HloModule
+from xla_server.passes.framework.editor import copy_module
+from xla_server.passes.framework.fixpoint import Pass, PassObserver, run_once
+from xla_server.passes.framework.selection import PassOptions, selected
+from xla_server.passes.pipeline import NEEDED, pipeline
+from xla_server.passes.simplify.call_inliner import require_inlinable
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+
+@functools.cache
+def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
+    """Return everything that changes a module, in order, and the names of what fuses."""
+    fusing = fusions(target, LoopNestCosts(target))
+    return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
+
+
+class Observer(PassObserver, Protocol):
+    """Whoever looks on while a program is compiled. It must not change what it is shown."""
+
+    def begin(self, module: HloModule) -> None:
+        """The module as it came."""
+
+    def optimised(self, module: HloModule) -> None:
+        """The module as it is compiled."""
+
+    def lowered(self, code: Code, assignment: Assignment) -> None:
+        """The code, with the sources of its kernels, and the place of every value."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compilation:
+    """A compiled module, and the passes that changed it, each time they did.
+
+    `work` compares what the code does with what the module asks for.
+    """
+
+    module: HloModule
+    code: Code
+    assignment: Assignment
+    changed: tuple[str, ...]
+    work: ProgramWork
+
+
+def compile_module(
+    module: HloModule,
+    options: PassOptions = PassOptions(),  # noqa: B008
+    *,
+    target: Target | None = None,
+    lowerings: Mapping[Opcode, Lower] = LOWERINGS,
+    custom_calls: Registry = BUILTIN,
+    observer: Observer | None = None,
+    fuses: bool = True,
+) -> Compilation:
+    """Compile a copy of `module` for `target`, by default the host, up to the text of kernels.
+
+    Without `fuses`, instructions inside of fusions have kernels of their own.
+
+    Raises InvalidArgumentError for options that name no pass that can be left out,
+    UnimplementedError for an operation without a kernel, ResourceExhaustedError for a program that
+    is too long once its calls are inlined.
+    """
+    require_inlinable(module)
+    target = target or Target.of(Machine.host())
+    every, fusing = steps_of(target)
+    steps = selected(every, options, NEEDED, fusing)
+    changing = copy_module(module)
+    watch = _Watch(observer)
+    if observer is not None:
+        observer.begin(changing)
+    run_once([step for step in steps if step.name not in fusing], changing, watch)
+    once = work_once(changing)
+    run_once([step for step in steps if step.name in fusing], changing, watch)
+    if observer is not None:
+        observer.optimised(changing)
+    code = lower(changing, lowerings, target, custom_calls, fuses=fuses)
+    assignment = assign(code)
+    if observer is not None:
+        observer.lowered(code, assignment)
+    work = ProgramWork(once, work_of(code))
+    return Compilation(changing, code, assignment, tuple(watch.changed), work)
+
+
+class _Watch:
+    """Notes what changed the module, and passes everything on."""
+
+    def __init__(self, observer: Observer | None) -> None:
+        self.changed: list[str] = []
+        self._observer = observer
+
+    def before_pass(self, name: str, module: HloModule) -> None:
+        """A pass is about to run."""
+        if self._observer is not None:
+            self._observer.before_pass(name, module)
+
+    def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
+        """It has run."""
+        if changed:
+            self.changed.append(name)
+        if self._observer is not None:
+            self._observer.after_pass(name, module, changed)

@@ -1,0 +1,322 @@
+"""Programs of dynamic shape on a platform that compiles.
+
+The sizes are known when a program runs. It is walked on the host as on the interpreter. All steps
+that can be one program of static shape, at the sizes that the walk knows, are compiled and run as
+that. Mostly they are the whole program; where sizes depend on what it computes, they are the part
+before that and the part behind it.
+"""
+
+import contextlib
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Unpack, cast
+
+import numpy as np
+
+from xla_contract.errors import InternalError, XlaError
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import ProgramShape
+from xla_server.backends.compiled.size_variants import SizeVariant, SizeVariants
+from xla_server.backends.device_buffer import DeviceBuffer
+from xla_server.backends.diagnostics.dump import Dump, constant_bytes
+from xla_server.backends.diagnostics.profile import write_profile
+from xla_server.backends.diagnostics.walk_times import WalkTimes
+from xla_server.backends.platform import Buffer, Device, Execution, Profile
+from xla_server.backends.signature import argument_values, has_state, owned
+from xla_server.buffers.assignment import MemoryUse
+from xla_server.custom_calls.target_registry import Registry
+from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
+from xla_server.evaluator.interpret import Run
+from xla_server.evaluator.plan import Plan, PlannedInstruction, Plans
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
+from xla_server.execution.environment import Surroundings
+from xla_server.execution.feed_protocol import Feeds
+from xla_server.ir.explicit_stack import Deep, result_of
+from xla_server.ir.fingerprint import fingerprint
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.evaluation import Evaluator, Frame, Value
+from xla_server.ops.registry import evaluator
+from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.passes.dynamic_sizes.size_specialisation import HOST
+from xla_server.passes.dynamic_sizes.sized_values import extents_of
+from xla_server.runtime.host import HostRun
+
+_AT_ONCE = (
+    ANY_SIZE
+    - HOST
+    - {
+        Opcode.CALL,
+        Opcode.CONDITIONAL,
+        Opcode.DYNAMIC_RESHAPE,
+        Opcode.FUSION,
+        Opcode.GET_DIMENSION_SIZE,
+        Opcode.WHILE,
+    }
+)
+"""What costs nothing on values that are there: it hands them on, or says how much of them counts.
+
+Sizes that are asked for are not among it: in a program they are constants.
+"""
+
+LARGEST_CONSTANT = 1 << 16
+"""Bytes of a constant that is written into programs; a larger one is an argument of theirs."""
+
+
+class DynamicExecutable:
+    """A program of dynamic shape. Implements xla_server.backends.platform.Executable.
+
+    The times of each execution's steps and rows are written to `dump`, if there is one.
+    """
+
+    def __init__(
+        self,
+        module: HloModule,
+        program_shape: ProgramShape,
+        programs: SizeVariants,
+        buffers: type[DeviceBuffer],
+        *,
+        custom_calls: Registry,
+        seed: int = 0,
+        dump: Dump | None = None,
+    ) -> None:
+        self.name = module.name
+        self.program_shape = program_shape
+        self.fingerprint = fingerprint(module, program_shape)
+        self.channel_ends = channel_ends(module.entry)
+        # What there is between depends on sizes: a program is refused when it is made for them.
+        arguments = sum(shape.byte_size for shape in program_shape.parameters)
+        self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
+        self.kept_bytes = constant_bytes(module)
+        self.has_state = has_state(module)
+        self.work = None
+        self._entry = module.entry
+        self._programs = programs
+        self._buffers = buffers
+        self._seed = seed
+        self._dump = dump
+        self._random_states = RandomStates()
+        self._plans = Plans(custom_calls, is_dynamic=True, evaluator_of=_evaluator_of)
+        for computation in module.computations:
+            self._plans.of(computation)
+
+    def execute(
+        self,
+        arguments: Sequence[Buffer],
+        *,
+        device: Device,
+        feeds: Feeds,
+        channels: Channels,
+        cancellation: Cancellation,
+        donated: Collection[int] = (),
+    ) -> Execution:
+        """Run on `device` and wait for the result; raises as Executable.execute says."""
+        started = time.perf_counter_ns()
+        values = argument_values(arguments, self.program_shape.parameters, self._buffers)
+        times = None if self._dump is None else WalkTimes()
+        run = SizedRun(
+            feeds=feeds,
+            channels=OwnChannels(self._entry, channels),
+            cancellation=cancellation,
+            plans=self._plans,
+            programs=self._programs,
+            random_states=self._random_states,
+            seed=self._seed,
+            times=times,
+        )
+        computing = time.perf_counter_ns()
+        with np.errstate(all="ignore"), subnormals_as_zeros():
+            value = run.call(self._entry, values)
+        computed = time.perf_counter_ns()
+        output = self._buffers.from_value(owned(value), self.program_shape.result, device)
+        compute_time = computed - computing
+        profile = Profile(
+            compute_cycle_count=run.cycles or compute_time,
+            compute_time_ns=compute_time,
+            compute_and_transfer_time_ns=time.perf_counter_ns() - started,
+            executable_size_in_bytes=sum(run.byte_sizes.values()),
+        )
+        if self._dump is not None and times is not None:
+            write_profile(self._dump, times.measured())
+        return Execution(output, profile)
+
+
+class SizedRun(Run):
+    """One execution; the Frame that the evaluators of control flow and of the host see.
+
+    `cycles` are those of its programs, `byte_sizes` the sizes of each of them.
+    """
+
+    __slots__ = ("_host", "_programs", "_times", "byte_sizes", "cycles")
+
+    def __init__(
+        self,
+        *,
+        plans: Plans,
+        programs: SizeVariants,
+        times: WalkTimes | None = None,
+        **environment: Unpack[Surroundings],
+    ) -> None:
+        super().__init__(plans=plans, **environment)
+        self._programs = programs
+        self._times = times
+        self.cycles = 0
+        self.byte_sizes: dict[str, int] = {}
+        self._host = HostRun(**environment)
+
+    @property
+    def random(self) -> np.random.Generator:
+        """The source of random numbers, one for the host and for the programs."""
+        return self._host.random
+
+    def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
+        """Return the value of a computation's root on arguments, as a deep function."""
+        walk = _Walk(self._plans.of(computation), arguments, self)
+        while walk.left:
+            self.cancellation.checkpoint()
+            self._do_at_once(walk)
+            if not walk.left:
+                break
+            sized = self._sized(walk.left, walk.values, walk.constants, walk.root)
+            if sized.program is None:
+                first = walk.left[0]
+                value: Value = yield self._evaluate(first, walk.operands(first))
+                walk.put(first, value)
+            else:
+                walk.go_on(self._run(sized, walk.values), sized.segment.left)
+        return walk.values[walk.root]
+
+    def loop(self, instruction: HloInstruction, carried: Value) -> Deep[Value]:
+        """A while loop: trip after trip, and all that remain at once when sizes stay the same."""
+        body, condition = instruction.called
+        step = PlannedInstruction(instruction, _evaluate_while, (0,), 1, (), is_large=False)
+        sizes: object = None
+        while True:
+            if (now := extents_of(carried)) != sizes:
+                sizes = now
+                rest = self._sized((step,), {0: carried}, {}, 1)
+                if rest.program is not None:
+                    return self._run(rest, {0: carried})[1]
+            if not (yield self.enter(condition, (carried,))):
+                return carried
+            self.cancellation.checkpoint()
+            carried = yield self.enter(body, (carried,))
+
+    def _sized(
+        self,
+        steps: Sequence[PlannedInstruction],
+        values: Mapping[int, Value],
+        constants: Mapping[int, HloInstruction],
+        wanted: int,
+    ) -> SizeVariant:
+        """The program of the first of these steps; it is made if there is none for these sizes."""
+        with self._timed("choose a program", "", "walk"):
+            return self._programs.of(steps, values, constants, {wanted})
+
+    def _run(self, sized: SizeVariant, values: Mapping[int, Value]) -> dict[int, Value]:
+        """The values that come from a program."""
+        program = sized.program
+        assert program is not None
+        if self._times is None:
+            given, cycles = sized.run(values, self.cancellation, self._host)
+        else:
+            with self._times.program(sized.name, program) as times:
+                given, cycles = sized.run(values, self.cancellation, self._host, times)
+        self.cycles += cycles
+        if sized.name not in self.byte_sizes:
+            self.byte_sizes[sized.name] = program.byte_size
+        return given
+
+    def _evaluate(self, step: PlannedInstruction, operands: Sequence[Value]) -> Deep[Value]:
+        i = step.instruction
+        with self._timed(f"step {i.opcode}", f"{i.opcode} %{i.name}", "step"):
+            value: Value = yield super()._evaluate(step, operands)
+            return value
+
+    def _timed(
+        self, what: str, instruction: str, category: str
+    ) -> contextlib.AbstractContextManager[None]:
+        if self._times is None:
+            return contextlib.nullcontext()
+        return self._times.step(what, instruction, category)
+
+    def _do_at_once(self, walk: "_Walk") -> None:
+        """Take the steps that cost nothing."""
+        for step in walk.left:
+            if step.instruction.opcode in _AT_ONCE and walk.has_operands(step):
+                try:
+                    value = result_of(self._evaluate(step, walk.operands(step)))
+                    walk.values[step.result] = value
+                except XlaError:
+                    # It is said when the step is reached.
+                    continue
+        walk.go_on({}, [step for step in walk.left if step.result not in walk.values])
+
+
+class _Walk:
+    """How far a computation has been done: the values that are there, and the steps left."""
+
+    def __init__(self, plan: Plan, arguments: Sequence[Value], frame: Frame) -> None:
+        self.values: dict[int, Value] = dict(zip(plan.parameters, arguments, strict=True))
+        self.constants: dict[int, HloInstruction] = {}
+        self.root = plan.root
+        left = []
+        for step in plan.steps:
+            i = step.instruction
+            if i.opcode is Opcode.CONSTANT:
+                self.values[step.result] = cast(Value, step.evaluate(i, (), frame))
+                if i.shape.byte_size <= LARGEST_CONSTANT:
+                    self.constants[step.result] = i
+            else:
+                left.append(step)
+        self.left: Sequence[PlannedInstruction] = tuple(left)
+
+    def has_operands(self, step: PlannedInstruction) -> bool:
+        """Whether the values that a step reads are there."""
+        return all(slot in self.values for slot in step.operands)
+
+    def operands(self, step: PlannedInstruction) -> list[Value]:
+        """The values that a step reads."""
+        return [self.values[slot] for slot in step.operands]
+
+    def put(self, step: PlannedInstruction, value: Value) -> None:
+        """The first step left is done."""
+        self.go_on({step.result: value}, self.left[1:])
+
+    def go_on(self, values: dict[int, Value], left: Sequence[PlannedInstruction]) -> None:
+        """More values are there, and only these steps left: what they do not read is dropped."""
+        self.values.update(values)
+        if len(left) < len(self.left):
+            read = {slot for step in left for slot in step.operands}
+            self.values = {
+                slot: value
+                for slot, value in self.values.items()
+                if slot in read or slot == self.root
+            }
+        self.left = tuple(left)
+
+
+def _evaluator_of(opcode: Opcode) -> Evaluator:
+    """What the walk does for an opcode: programs compute all that has nothing to do with sizes."""
+    if opcode is Opcode.WHILE:
+        return _evaluate_while
+    found = evaluator(opcode)
+    if opcode in ANY_SIZE or opcode in HOST or opcode is Opcode.CONSTANT:
+        return found
+
+    def evaluate(
+        instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+    ) -> Value | Deep[Value]:
+        if any(map(has_dynamic_shapes, instruction.called)):
+            # It calls what has sizes of its own, which is walked in its turn.
+            return found(instruction, operands, frame)
+        raise InternalError(f"a program must give the value, got none for {instruction.shape}")
+
+    return evaluate
+
+
+def _evaluate_while(
+    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+) -> Deep[Value]:
+    return cast(SizedRun, frame).loop(instruction, operands[0])

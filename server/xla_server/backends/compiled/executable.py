@@ -1,0 +1,220 @@
+"""Executables of compiled platforms: arguments, donation, results and profiles of executions."""
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.backends.device_buffer import DeviceBuffer, Memory
+from xla_server.backends.diagnostics.dump import Dump
+from xla_server.backends.diagnostics.profile import measured_rows, write_profile
+from xla_server.backends.loaded_program import LoadedProgram
+from xla_server.backends.platform import Buffer, Device, Execution, Profile
+from xla_server.backends.signature import argument_buffer, relaid_bytes
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
+from xla_server.execution.feed_protocol import Feeds
+from xla_server.execution.memory_check import LARGE, require_bytes
+from xla_server.ir.module import HloComputation
+from xla_server.ops.evaluation import TOKEN
+from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.runtime.host import HostRun
+from xla_server.runtime.row_times import RowTimes
+
+_DONATING = 4
+"""Sets of donated arguments that an executable has programs for; callers have one or two."""
+
+
+class CompiledExecutable:
+    """A compiled program. Implements xla_server.backends.platform.Executable.
+
+    Its arguments and results are `buffers`. The times of each execution's rows are written to
+    `dump`, if there is one.
+    """
+
+    def __init__(
+        self,
+        program: LoadedProgram,
+        buffers: type[DeviceBuffer],
+        program_shape: ProgramShape,
+        entry: HloComputation,
+        fingerprint: bytes,
+        *,
+        seed: int = 0,
+        dump: Dump | None = None,
+        name: str = "",
+        has_state: bool = False,
+    ) -> None:
+        self.name = name
+        self.has_state = has_state
+        self.program_shape = program_shape
+        self.fingerprint = fingerprint
+        self.channel_ends = channel_ends(entry)
+        self.memory = dataclasses.replace(program.memory, copies=relaid_bytes(program_shape))
+        # The constants are there already.
+        self._room = self.memory.added - self.memory.constants
+        self.work = program.work
+        self._byte_size = program.byte_size
+        self.kept_bytes = self._byte_size + self.memory.constants
+        self._dump = dump
+        self._program = program
+        self._buffers = buffers
+        self._entry = entry
+        self._seed = seed
+        self._random_states = RandomStates()
+        self._donating: dict[frozenset[int], LoadedProgram] = {}
+        # Shapes of arrays that fitted before: arguments often are the same buffers, or results.
+        self._fitting: list[Shape | None] = [None] * len(program_shape.parameters)
+        result = program_shape.result
+        self._gives_array = result.is_array
+        self._arrays = tuple(leaf for leaf in result.leaves() if leaf.is_array)
+        self._is_flat = result.is_tuple and all(part.is_array for part in result.tuple_shapes)
+
+    def profile_into(self, dump: Dump) -> None:
+        """Write the times of each further execution's rows to `dump`."""
+        self._dump = dump
+
+    def execute(
+        self,
+        arguments: Sequence[Buffer],
+        *,
+        device: Device,
+        feeds: Feeds,
+        channels: Channels,
+        cancellation: Cancellation,
+        donated: Collection[int] = (),
+    ) -> Execution:
+        """Run on `device` and wait for the result; raises as Executable.execute says."""
+        started = time.perf_counter_ns()
+        leaves = self._leaves(arguments)
+        program = self._program
+        if self._room >= LARGE:
+            require_bytes(self._room, f"an execution ({self.memory})")
+        if donated:
+            leaves, program = self._with_donated(arguments, leaves, donated)
+
+        def host() -> HostRun:
+            return HostRun(
+                feeds=feeds,
+                channels=OwnChannels(self._entry, channels),
+                cancellation=cancellation,
+                random_states=self._random_states,
+                seed=self._seed,
+            )
+
+        # No execution that is given some of `memory` writes over it while it is held.
+        memory, addresses = [], []
+        for leaf in leaves:
+            memory.append(leaf.memory)
+            addresses.append(leaf.address)
+        computing = time.perf_counter_ns()
+        times = None if self._dump is None else RowTimes(len(program.rows))
+        blocks, cycles = program.run(addresses, cancellation, host, times)
+        computed = time.perf_counter_ns()
+        del memory
+        output = self._output(program, leaves, blocks, device)
+        compute_time = computed - computing
+        profile = Profile(
+            compute_cycle_count=cycles or compute_time,
+            compute_time_ns=compute_time,
+            compute_and_transfer_time_ns=time.perf_counter_ns() - started,
+            executable_size_in_bytes=self._byte_size,
+        )
+        if self._dump is not None and times is not None:
+            write_profile(self._dump, measured_rows(program.code, program.rows, times))
+        return Execution(output, profile)
+
+    def _leaves(self, arguments: Sequence[Buffer]) -> list[DeviceBuffer]:
+        """The arrays of all arguments, which must fit the parameters."""
+        fitting, buffers = self._fitting, self._buffers
+        if len(arguments) != len(fitting):
+            raise InvalidArgumentError(
+                f"the program takes {len(fitting)} arguments, got {len(arguments)}"
+            )
+        leaves: list[DeviceBuffer] = []
+        for number, argument in enumerate(arguments):
+            shape = argument.shape
+            if shape is fitting[number] and isinstance(argument, buffers):
+                leaves.append(argument)
+                continue
+            parameter = self.program_shape.parameters[number]
+            buffer = argument_buffer(number, argument, parameter, buffers)
+            if shape.is_array:
+                fitting[number] = shape
+            _add_leaves(leaves, buffer)
+        return leaves
+
+    def _with_donated(
+        self, arguments: Sequence[Buffer], leaves: list[DeviceBuffer], donated: Collection[int]
+    ) -> tuple[list[DeviceBuffer], LoadedProgram]:
+        """The arrays in buffers of the execution's own, and the program that writes over them."""
+        counts = [sum(leaf.is_array for leaf in part.shape.leaves()) for part in arguments]
+        ends = list(itertools.accumulate(counts))
+        numbers = [n for k in donated for n in range(ends[k] - counts[k], ends[k])]
+        moved = {leaf: leaf.given_up() for leaf in dict.fromkeys(leaves[n] for n in numbers)}
+        leaves = [moved.get(leaf, leaf) for leaf in leaves]
+        # One that shares its memory, or stands here twice, is only given up. This is tested
+        # last: no other execution can begin to use it any more.
+        sole = frozenset(
+            n for n in numbers if leaves[n].is_sole_owner and leaves.count(leaves[n]) == 1
+        )
+        program = self._donating.get(sole, self._program)
+        if sole and program is self._program and len(self._donating) < _DONATING:
+            program = self._donating[sole] = self._program.with_donated(sole)
+        return leaves, program
+
+    def _output(
+        self,
+        program: LoadedProgram,
+        leaves: Sequence[DeviceBuffer],
+        blocks: Mapping[int, Memory],
+        device: Device,
+    ) -> DeviceBuffer:
+        shape = self.program_shape.result
+        if self._gives_array:
+            return self._array(program, 0, shape, leaves, blocks, device)
+        of_block = self._buffers.of_block
+        arrays = [
+            # Nearly all results have memory of their own.
+            of_block(blocks[number], part, device)
+            if number in blocks
+            else self._array(program, number, part, leaves, blocks, device)
+            for number, part in enumerate(self._arrays)
+        ]
+        if self._is_flat:
+            return self._buffers.of_elements(tuple(arrays), shape, device)
+        return _assembled(self._buffers, shape, iter(arrays), device)
+
+    def _array(
+        self,
+        program: LoadedProgram,
+        number: int,
+        shape: Shape,
+        leaves: Sequence[DeviceBuffer],
+        blocks: Mapping[int, Memory],
+        device: Device,
+    ) -> DeviceBuffer:
+        place = program.results[number]
+        if place.kind == "parameter":
+            return leaves[place.number].as_shape(shape, device)
+        owners = blocks if place.kind == "result" else program.constants
+        return self._buffers.of_block(owners[place.number], shape, device)
+
+
+def _assembled(
+    buffers: type[DeviceBuffer], shape: Shape, arrays: Iterator[DeviceBuffer], device: Device
+) -> DeviceBuffer:
+    if shape.is_tuple:
+        parts = shape.tuple_shapes
+        elements = tuple([_assembled(buffers, part, arrays, device) for part in parts])
+        return buffers.of_elements(elements, shape, device)
+    return next(arrays) if shape.is_array else buffers.from_value(TOKEN, shape, device)
+
+
+def _add_leaves(leaves: list[DeviceBuffer], buffer: DeviceBuffer) -> None:
+    if buffer.shape.is_array:
+        leaves.append(buffer)
+    for element in buffer.elements:
+        _add_leaves(leaves, element)

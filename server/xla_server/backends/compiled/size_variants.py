@@ -1,0 +1,144 @@
+"""The programs of static shape that a program of dynamic shape has become so far."""
+
+import dataclasses
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+from xla_server.backends.loaded_program import LoadedProgram
+from xla_server.evaluator.plan import PlannedInstruction
+from xla_server.execution.cancellation import Cancellation
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ops.evaluation import Value
+from xla_server.passes.dynamic_sizes.known_sizes import ArgumentIndex
+from xla_server.passes.dynamic_sizes.sized_values import arrays_of, extents_of, value_of
+from xla_server.passes.dynamic_sizes.static_segments import Segment, first_segment
+from xla_server.runtime.host import HostRun
+from xla_server.runtime.row_times import RowTimes
+
+KEPT = 64
+"""Programs that are kept, the last used; each is small beside what it computes on."""
+
+Compile: TypeAlias = Callable[[HloModule, str], LoadedProgram]
+"""Makes a program of a module of static shape, under a name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SizeVariant:
+    """A segment as a program that can run; None where there was no step to take.
+
+    Its `name` is that in dumps.
+    """
+
+    segment: Segment
+    program: LoadedProgram | None
+    name: str
+
+    def run(
+        self,
+        values: Mapping[int, Value],
+        cancellation: Cancellation,
+        host: HostRun,
+        times: RowTimes | None = None,
+    ) -> tuple[dict[int, Value], int]:
+        """The values that come into slots, for those that are in slots, and the cycles it took.
+
+        The times of rows are written to `times`.
+        """
+        program, segment = self.program, self.segment
+        assert program is not None
+        assert segment.module is not None
+        arrays = [array for slot in segment.inputs for array in arrays_of(values[slot])]
+        shapes = segment.module.entry.root.shape.tuple_shapes
+        results, cycles = program.run_on_arrays(arrays, shapes, cancellation, host, times)
+        given = iter(results)
+        return {slot: value_of(extents, given) for slot, extents in segment.outputs}, cycles
+
+
+class SizeVariants:
+    """Makes the program of some steps at some sizes when it is first needed.
+
+    The last used are kept. Any thread may ask; two that ask for the same at once both make it.
+    """
+
+    def __init__(self, module: HloModule, compile_program: Compile) -> None:
+        self._module = module
+        self._compile = compile_program
+        self._made = itertools.count(1)
+        self._asked: LastUsed[tuple[Hashable, ...], tuple[ArgumentIndex, ...]] = LastUsed(KEPT)
+        self._programs: LastUsed[tuple[Hashable, ...], SizeVariant] = LastUsed(KEPT)
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def of(
+        self,
+        steps: Sequence[PlannedInstruction],
+        values: Mapping[int, Value],
+        constants: Mapping[int, HloInstruction],
+        wanted: Collection[int],
+    ) -> SizeVariant:
+        """The program of the first of these steps, for values of these sizes.
+
+        The arguments are those of `first_segment`. Raises what compiling it raises.
+        """
+        read = sorted({slot for step in steps for slot in step.operands} & values.keys())
+        sizes = tuple(extents_of(values[slot]) for slot in read if slot not in constants)
+        instructions = tuple(step.instruction for step in steps)
+        structure = (instructions, sizes)
+        places = self._asked.get(structure)
+        if places is not None:
+            found = self._programs.get((structure, places, _numbers(places, values)))
+            if found is not None:
+                return found
+        segment = first_segment(self._module, steps, values, constants, wanted)
+        places = tuple(sorted(segment.asked.union(places or ())))
+        made = self._made_of(segment)
+        self._asked.put(structure, places)
+        self._programs.put((structure, places, _numbers(places, values)), made)
+        return made
+
+    def _made_of(self, segment: Segment) -> SizeVariant:
+        if segment.module is None:
+            return SizeVariant(segment, None, "")
+        name = f"program_{next(self._made):03}"
+        return SizeVariant(segment, self._compile(segment.module, name), name)
+
+
+def _numbers(places: Sequence[ArgumentIndex], values: Mapping[int, Value]) -> tuple[bytes, ...]:
+    """The values that decided about sizes."""
+    return tuple(list(arrays_of(values[slot]))[number].tobytes() for slot, number in places)
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Item = TypeVar("_Item")
+
+
+class LastUsed(Generic[_Key, _Item]):
+    """So many items, those that were asked for last. Any thread may use it."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._items: OrderedDict[_Key, _Item] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, key: _Key) -> _Item | None:
+        """The item of a key, None where there is none any more."""
+        with self._lock:
+            found = self._items.get(key)
+            if found is not None:
+                self._items.move_to_end(key)
+            return found
+
+    def put(self, key: _Key, item: _Item) -> None:
+        """Keep an item, and forget the one that was not asked for the longest."""
+        with self._lock:
+            self._items[key] = item
+            self._items.move_to_end(key)
+            while len(self._items) > self._count:
+                self._items.popitem(last=False)

@@ -1,0 +1,1 @@
+"""Dumps, reproducers of failed compilations, and profiles."""

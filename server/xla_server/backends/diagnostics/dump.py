@@ -1,0 +1,126 @@
+"""The dump of one compilation: modules, kernels, rows and buffers as files."""
+
+import itertools
+import logging
+
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_server.backends.compile_options import DumpFormat, DumpOptions
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.buffers.assignment import Assignment
+from xla_server.buffers.code import Code, KernelThunk
+from xla_server.buffers.listing import buffer_listing, row_listing
+from xla_server.ir.drawings.graphviz import print_dot
+from xla_server.ir.drawings.html import print_html
+from xla_server.ir.exporter import export_module
+from xla_server.ir.module import HloModule
+from xla_server.ir.text.printer import print_module
+
+_LOG = logging.getLogger(__name__)
+
+_CHARACTERS_PER_BYTE = 4
+"""Of a constant in HLO text, about."""
+
+
+class Dump:
+    """Writes what it is shown of a compilation. Implements compilation.Observer.
+
+    Whatever the disk does, the compilation goes on: the log has it.
+    """
+
+    def __init__(self, files: DumpFiles, options: DumpOptions, prefix: str = "") -> None:
+        self._files = files
+        self._prefix = prefix
+        self._profiles = itertools.count(1)
+        self._options = options
+        self._number = 0
+        self._before: dict[str, str | bytes] = {}
+        self._is_current = False
+        self._failed = False
+
+    def begin(self, module: HloModule) -> None:
+        """Write the module as it came."""
+        self._write_stage("input", self._printed(module))
+
+    def before_pass(self, name: str, module: HloModule) -> None:
+        """Print the module, in case the pass changes it, unless it was written like that."""
+        self._before = {}
+        if self._is_wanted(name) and not self._is_current:
+            self._before = self._printed(module)
+
+    def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
+        """Write the module before and after a pass that changed it."""
+        if not changed:
+            return
+        self._is_current = False
+        if self._is_wanted(name):
+            if self._before:
+                self._write_stage(f"before_{name}", self._before)
+            self._write_stage(name, self._printed(module))
+
+    def optimised(self, module: HloModule) -> None:
+        """Write the module as it is compiled."""
+        self._write_stage("optimised", self._printed(module))
+
+    def lowered(self, code: Code, assignment: Assignment) -> None:
+        """Write each kernel once, however often it is called, the buffers and the rows."""
+        sources: dict[str, str] = {}
+        for row in code.rows:
+            if isinstance(row, KernelThunk):
+                sources.setdefault(row.source, row.name)
+        for number, (source, name) in enumerate(sources.items()):
+            self.write(f"kernel_{number:02}.{name[:80]}.py", source)
+        lines = [*buffer_listing(code, assignment), "", *row_listing(code)]
+        self.write("buffers.txt", "\n".join(lines) + "\n")
+
+    def part(self, name: str) -> "Dump":
+        """The dump of one of several programs that the module becomes."""
+        return Dump(self._files, self._options, f"{self._prefix}{name}.")
+
+    def next_profile(self) -> str:
+        """The name of another execution's profile, without a suffix."""
+        return f"profile_{next(self._profiles):04}"
+
+    def write(self, name: str, data: str | bytes) -> None:
+        """Write one more file."""
+        if self._failed:
+            return
+        try:
+            self._files.write(f"{self._prefix}{name}", data)
+        except OSError as error:
+            self._failed = True
+            _LOG.warning("a dump cannot be written: %s", error)
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._options.passes is not None and self._options.passes.finds(name)
+
+    def _write_stage(self, stage: str, printed: "dict[str, str | bytes]") -> None:
+        for suffix, data in printed.items():
+            self.write(f"module_{self._number:02}.{stage}.{suffix}", data)
+        self._number += 1
+        self._is_current = True
+
+    def _printed(self, module: HloModule) -> "dict[str, str | bytes]":
+        """The module in each format, by suffix."""
+        formats = self._options.formats
+        found: dict[str, str | bytes] = {}
+        size = constant_bytes(module)
+        if DumpFormat.TEXT in formats:
+            # Such a text would be thrown away, after a long time.
+            if size * _CHARACTERS_PER_BYTE > self._files.max_bytes:
+                found[DumpFormat.TEXT] = f"// left out: it has {size} bytes of constants\n"
+            else:
+                found[DumpFormat.TEXT] = print_module(module)
+        if DumpFormat.PROTO in formats and size <= self._files.max_bytes:
+            proto = hlo_pb2.HloProto(hlo_module=export_module(module))
+            found[DumpFormat.PROTO] = proto.SerializeToString(deterministic=True)
+        if DumpFormat.DOT in formats:
+            found[DumpFormat.DOT] = print_dot(module)
+        if DumpFormat.HTML in formats:
+            found[DumpFormat.HTML] = print_html(module)
+        return found
+
+
+def constant_bytes(module: HloModule) -> int:
+    """Bytes of all constants of a module."""
+    return sum(i.shape.byte_size for i in module.instructions() if i.opcode is Opcode.CONSTANT)

@@ -1,0 +1,201 @@
+"""The operator's directory for dumps: where clients' dumps go, and how much of them."""
+
+import logging
+import os
+import re
+import threading
+from pathlib import Path
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
+from xla_server.backends.compile_options import DumpOptions
+from xla_server.backends.diagnostics.private_files import (
+    make_directory,
+    make_or_close_directory,
+    write_file,
+)
+
+_LOG = logging.getLogger(__name__)
+
+MAX_FILES = 1000
+"""Files of one module."""
+
+MAX_MODULE_BYTES = 64 * 2**20
+MAX_MODULES = 1000
+"""Modules of one server process."""
+
+MAX_BYTES = 2**31
+"""Bytes of one server process."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,79}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.\-]")
+
+
+class Budget:
+    """A number of bytes for all who draw on it."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> bool:
+        """Take so many, if they are there."""
+        with self._lock:
+            if count > self._left:
+                return False
+            self._left -= count
+            return True
+
+
+class DumpFiles:
+    """The files of one module's dump, bounded in number and size. Any thread may write.
+
+    What does not fit is left out, and a file `left_out.txt` says so. Raises OSError.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        max_files: int = MAX_FILES,
+        max_bytes: int = MAX_MODULE_BYTES,
+        budget: Budget | None = None,
+    ) -> None:
+        self.directory = directory
+        self.max_bytes = max_bytes
+        self._max_files = max_files
+        self._budget = budget
+        self._files = 0
+        self._bytes = 0
+        self._is_short = False
+        self._lock = threading.Lock()
+
+    def write(self, name: str, data: str | bytes) -> None:
+        """Put a file into its place, over one of the same name."""
+        content = data.encode() if isinstance(data, str) else data
+        with self._lock:
+            fits = self._files < self._max_files and self._bytes + len(content) <= self.max_bytes
+            if fits and (self._budget is None or self._budget.take(len(content))):
+                self._files += 1
+                self._bytes += len(content)
+                self._put(name, content)
+                return
+        self.leave_out(name, f"{len(content)} bytes")
+
+    def leave_out(self, name: str, size: str) -> None:
+        """Say once that something is missing."""
+        with self._lock:
+            if not self._is_short:
+                self._is_short = True
+                text = (
+                    f"{name} ({size}) is left out, and perhaps more: a module's dump may take "
+                    f"{self._max_files} files and {self.max_bytes} bytes, and all of a server's "
+                    "together are bounded too.\n"
+                )
+                self._put("left_out.txt", text.encode())
+
+    def _put(self, name: str, content: bytes) -> None:
+        write_file(self.directory / safe_name(name), content)
+
+
+class DumpInMemory(DumpFiles):
+    """The files of one module's dump as bytes, for whoever asked for them."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(Path(), max_bytes=max_bytes)
+        self.contents: dict[str, bytes] = {}
+        """Bytes by the names of the files."""
+
+    @property
+    def is_cut(self) -> bool:
+        """True if something was left out."""
+        return self._is_short
+
+    def _put(self, name: str, content: bytes) -> None:
+        self.contents[safe_name(name)] = content
+
+
+class DumpDirectory:
+    """Where the dumps that clients ask for are written; without a root they are refused.
+
+    A client's name becomes a directory in the root, and in that each module gets its own: closed to
+    other users, those that were there before too, while the root stays as the operator made it.
+    """
+
+    def __init__(
+        self,
+        root: Path | None = None,
+        *,
+        max_modules: int = MAX_MODULES,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        self._root = root
+        self._modules = Budget(max_modules)
+        self._bytes = Budget(max_bytes)
+        self._max_modules = max_modules
+
+    def open(self, options: DumpOptions, module_name: str) -> DumpFiles | None:
+        """The files for one module's dump, None where none is asked for.
+
+        Raises InvalidArgumentError for a name that is none of a directory in the root, and where
+        there is no root; ResourceExhaustedError when this server has written enough;
+        FailedPreconditionError when it cannot write.
+        """
+        if not options.name:
+            return None
+        parent = self._checked(options.name)
+        if options.modules is not None and not options.modules.finds(module_name):
+            return None
+        try:
+            make_or_close_directory(parent)
+            number = len(os.listdir(parent))
+            if 0 <= options.max_modules <= number:
+                return None
+            if not self._modules.take(1):
+                raise ResourceExhaustedError(
+                    f"a server dumps at most {self._max_modules} modules, got one more",
+                    hint="Compile without xla_dump_to.",
+                )
+            return DumpFiles(_made(parent, number, module_name), budget=self._bytes)
+        except OSError as error:
+            _LOG.warning("a dump cannot be written: %s", error)
+            raise FailedPreconditionError(
+                f"xla_dump_to: the server must be able to write there, got {error.strerror}"
+            ) from error
+
+    def _checked(self, name: str) -> Path:
+        if self._root is None:
+            raise InvalidArgumentError(
+                "xla_dump_to must be empty on a server without a directory for dumps, got "
+                f"{name!r:.200}",
+                hint="The operator names one with xla-server serve --dump-dir.",
+            )
+        path = self._root / name
+        # A name with separators would be a path, and one that is only dots is another directory.
+        if not _NAME.fullmatch(name) or path.is_symlink() or (path.exists() and not path.is_dir()):
+            raise InvalidArgumentError(
+                "xla_dump_to must be the name of a directory inside the server's directory for "
+                "dumps: up to 80 letters, digits and _ . - that do not begin with . or -, no path "
+                f"and no link, got {name!r:.200}"
+            )
+        return path
+
+
+def safe_name(name: str) -> str:
+    """A name, which may be anything, as one of a file."""
+    return _UNSAFE.sub("_", name)[:120] or "_"
+
+
+def _made(parent: Path, number: int, module_name: str) -> Path:
+    """A new directory, with the next number that nobody has taken."""
+    while True:
+        number += 1
+        path = parent / f"module_{number:04}.{safe_name(module_name)[:80]}"
+        try:
+            make_directory(path)
+        except FileExistsError:
+            continue
+        return path

@@ -1,0 +1,119 @@
+"""Faults of the server: their ids, and what is kept of a program that the compiler fails on."""
+
+import logging
+import os
+import secrets
+import traceback
+from pathlib import Path
+
+from xla_contract.errors import InternalError
+from xla_contract.stubs import hlo_pb2
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.diagnostics.dump import constant_bytes
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.backends.diagnostics.private_files import make_directories, make_directory
+from xla_server.ir.exporter import export_module
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ir.text.printer import print_module
+
+_LOG = logging.getLogger(__name__)
+
+MAX_KEPT = 100
+"""Reproducers in a directory: where there are so many, no further one is written."""
+
+_PREFIX = "incident_"
+
+
+def new_incident() -> str:
+    """An id under which a client and the server's log speak of the same fault."""
+    return secrets.token_hex(8)
+
+
+class Incidents:
+    """Makes errors of what the compiler fails on, and keeps what is needed to see it again.
+
+    Each reproducer is a directory in `directory`: the module as it came (text and message), the
+    source of the kernel, the options, the traceback. Without a directory only the log has it.
+    """
+
+    def __init__(self, directory: Path | None = None, *, max_kept: int = MAX_KEPT) -> None:
+        self._directory = directory
+        self._max_kept = max_kept
+
+    def report(
+        self,
+        error: BaseException,
+        module: HloModule,
+        options: CompileOptions,
+        *,
+        instruction: HloInstruction | None = None,
+        kernel: str = "",
+    ) -> InternalError:
+        """The error for the client: the place in the program, an incident id, no cause.
+
+        The log has the cause, and where the reproducer is. `kernel` is the source of the one that
+        could not be compiled.
+        """
+        incident = new_incident()
+        rule = "a program must compile" if not kernel else "a kernel must compile"
+        told = InternalError(
+            f"{rule}, got a failure of the server in module {module.name:.200}, "
+            f"incident {incident}",
+            incident=incident,
+        )
+        if instruction is not None:
+            told = InternalError(
+                f"{instruction.opcode} %{instruction.name:.200}: {told.message}",
+                op=str(instruction.opcode),
+                instruction=instruction.name,
+                incident=incident,
+            )
+        kept = self._keep(incident, error, module, options, told.message, kernel)
+        _LOG.error(
+            "incident %s: reproducer in %s",
+            incident,
+            kept or "no directory",
+            exc_info=error,
+            extra={"reproducer": str(kept or ""), "kernel": kernel},
+        )
+        return told
+
+    def _keep(
+        self,
+        incident: str,
+        error: BaseException,
+        module: HloModule,
+        options: CompileOptions,
+        message: str,
+        kernel: str,
+    ) -> Path | None:
+        """Write the reproducer; its directory, None where it cannot be written or is one too many.
+
+        Nothing that goes wrong here may take the place of the fault itself.
+        """
+        if self._directory is None:
+            return None
+        try:
+            make_directories(self._directory)
+            kept = sum(name.startswith(_PREFIX) for name in os.listdir(self._directory))
+            if kept >= self._max_kept:
+                _LOG.warning("there are %d reproducers in %s already", kept, self._directory)
+                return None
+            directory = self._directory / f"{_PREFIX}{incident}"
+            make_directory(directory)
+            files = DumpFiles(directory)
+            lines = [message, str(options.passes), *traceback.format_exception(error)]
+            files.write("traceback.txt", "\n".join(lines))
+            if kernel:
+                files.write("kernel.py", kernel)
+            # A text of this size takes longer than anybody waits.
+            if constant_bytes(module) * 8 <= files.max_bytes:
+                files.write("module.txt", print_module(module))
+                proto = hlo_pb2.HloProto(hlo_module=export_module(module))
+                files.write("module.pb", proto.SerializeToString(deterministic=True))
+            else:
+                files.leave_out("module.txt", f"{constant_bytes(module)} bytes of constants")
+        except Exception as failure:
+            _LOG.warning("a reproducer cannot be written: %s", failure)
+            return None
+        return directory

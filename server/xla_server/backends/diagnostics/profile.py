@@ -1,0 +1,131 @@
+"""Where the time of one execution went: a table to read, and a trace for Perfetto or Chrome."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from xla_server.backends.diagnostics.dump import Dump
+from xla_server.buffers.code import (
+    Branch,
+    Code,
+    CopyThunk,
+    HostThunk,
+    Jump,
+    KernelThunk,
+    Label,
+    Row,
+    Switch,
+)
+from xla_server.buffers.listing import table
+from xla_server.runtime.row_times import RowTimes
+
+
+@dataclasses.dataclass(slots=True)
+class Timed:
+    """A row of a program, or a step between programs: what it is, and what it took in all."""
+
+    row: str
+    what: str
+    instruction: str
+    category: str
+    time: int = 0
+    count: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """One run of a row or step, from `start` to `stop` in nanoseconds."""
+
+    timed: Timed
+    start: int
+    stop: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Measured:
+    """What an execution did: everything with its times, and the first of its `run_count` runs."""
+
+    timed: Sequence[Timed]
+    events: Sequence[Event]
+    run_count: int
+
+    def table(self) -> str:
+        """Nanoseconds, share of the time and number of runs, those that took most first."""
+        whole = sum(timed.time for timed in self.timed)
+        lines = [("ns", "share", "runs", "ns/run", "row", "what", "instruction")]
+        for timed in sorted(self.timed, key=lambda timed: -timed.time):
+            if timed.count:
+                share = f"{100 * timed.time / max(whole, 1):.1f}%"
+                times = (str(timed.time), share, str(timed.count), str(timed.time // timed.count))
+                lines.append((*times, timed.row, timed.what, timed.instruction))
+        head = f"{whole} ns in {self.run_count} runs of {len(self.timed)} rows\n\n"
+        return head + "\n".join(table(lines)) + "\n"
+
+    def trace(self) -> str:
+        """The trace event format: an event for each of the first runs, in microseconds."""
+        # What is inside of another comes behind it.
+        events = sorted(self.events, key=lambda event: (event.start, -event.stop))
+        begun = events[0].start if events else 0
+        trace = {
+            "displayTimeUnit": "ns",
+            "traceEvents": [
+                {
+                    "name": event.timed.instruction or event.timed.what,
+                    "cat": event.timed.category,
+                    "ph": "X",
+                    "ts": (event.start - begun) / 1000,
+                    "dur": (event.stop - event.start) / 1000,
+                    "pid": 1,
+                    "tid": 1,
+                    "args": {"row": event.timed.row, "what": event.timed.what},
+                }
+                for event in events
+            ],
+            "otherData": {"runs": self.run_count, "runs_left_out": self.run_count - len(events)},
+        }
+        return json.dumps(trace)
+
+
+def measured_rows(code: Code, rows: Sequence[Row], times: RowTimes, program: str = "") -> Measured:
+    """The rows of a program by their numbers, behind its name where it is one of several."""
+    prefix = f"{program}:" if program else ""
+    timed = [
+        Timed(f"{prefix}{number}", _what(row), _origin(code, row), _kind(row), time, count)
+        for number, (row, (time, count)) in enumerate(zip(rows, times.totals, strict=True))
+    ]
+    events = [Event(timed[span.row], span.start, span.stop) for span in times.spans]
+    return Measured(timed, events, times.run_count)
+
+
+def write_profile(dump: Dump, measured: Measured) -> None:
+    """Write the profile of one execution into the dump of its program, in both forms."""
+    name = dump.next_profile()
+    dump.write(f"{name}.txt", measured.table())
+    dump.write(f"{name}.json", measured.trace())
+
+
+def _kind(row: Row) -> str:
+    return type(row).__name__.removesuffix("Thunk").lower()
+
+
+def _what(row: Row) -> str:
+    match row:
+        case KernelThunk():
+            return f"kernel {row.name}"
+        case CopyThunk():
+            return f"copy %{row.target.name}"
+        case HostThunk():
+            return f"host {row.name}"
+        case Jump():
+            return f"jump {row.label.name}"
+        case Branch():
+            return f"branch {row.otherwise.name}"
+        case Switch():
+            return f"switch %{row.index.name}"
+        case Label():
+            return row.name
+
+
+def _origin(code: Code, row: Row) -> str:
+    instruction = code.origins.get(row)
+    return "" if instruction is None else f"{instruction.opcode} %{instruction.name}"

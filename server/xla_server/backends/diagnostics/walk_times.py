@@ -1,0 +1,72 @@
+"""The times of an execution that is walked: of the rows of its programs, and of what is between."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+from xla_server.backends.diagnostics.profile import Event, Measured, Timed, measured_rows
+from xla_server.backends.loaded_program import LoadedProgram
+from xla_server.runtime.row_times import MAX_SPANS, RowTimes
+
+_SPANS = MAX_SPANS // 16
+"""Runs of the rows of one program, and of steps, that are kept one by one."""
+
+
+class WalkTimes:
+    """What is done one after the other, some of it inside of other things.
+
+    The time of what is inside counts for that alone.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[str, str, str], Timed] = {}
+        self._events: list[Event] = []
+        self._programs: dict[str, tuple[LoadedProgram, RowTimes]] = {}
+        # Nanoseconds of what was inside of each thing that is being done.
+        self._inside = [0]
+
+    @contextlib.contextmanager
+    def step(self, what: str, instruction: str, category: str) -> Iterator[None]:
+        """Something that is done here."""
+        key = (what, instruction, category)
+        timed = self._steps.get(key)
+        if timed is None:
+            timed = self._steps[key] = Timed(f"walk:{len(self._steps)}", *key)
+        self._inside.append(0)
+        begun = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            ended = time.monotonic_ns()
+            timed.time += ended - begun - self._inside.pop()
+            timed.count += 1
+            self._inside[-1] += ended - begun
+            if len(self._events) < _SPANS:
+                self._events.append(Event(timed, begun, ended))
+
+    @contextlib.contextmanager
+    def program(self, name: str, program: LoadedProgram) -> Iterator[RowTimes]:
+        """A run of a program: where the times of its rows belong."""
+        if name not in self._programs:
+            self._programs[name] = (program, RowTimes(len(program.rows), _SPANS))
+        _, times = self._programs[name]
+        with self.step(f"run {name}", "", "run"):
+            before = sum(row for row, _ in times.totals)
+            try:
+                yield times
+            finally:
+                times.pause()
+                self._inside[-1] += sum(row for row, _ in times.totals) - before
+
+    def measured(self) -> Measured:
+        """All of it."""
+        parts = [
+            measured_rows(program.code, program.rows, times, name)
+            for name, (program, times) in self._programs.items()
+        ]
+        steps = list(self._steps.values())
+        return Measured(
+            [*steps, *(timed for part in parts for timed in part.timed)],
+            [*self._events, *(event for part in parts for event in part.events)],
+            sum(step.count for step in steps) + sum(part.run_count for part in parts),
+        )

@@ -1,0 +1,181 @@
+"""What a platform offers to the sessions above it."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, Protocol
+
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.diagnostics.dump_directory import DumpFiles
+from xla_server.buffers.assignment import MemoryUse
+from xla_server.buffers.work import ProgramWork
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels
+from xla_server.execution.feed_protocol import Feeds
+from xla_server.ir.module import HloModule
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Device:
+    """One device of a platform."""
+
+    ordinal: int
+    platform: str
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.ordinal}"
+
+
+class Profile(NamedTuple):
+    """The cost of one execution, field by field as in ExecutionProfile.
+
+    The two about compiling are for who compiles to fill in. `compute_cycle_count` is in cycles of
+    the processor's time stamp counter where it has one, else in nanoseconds.
+    """
+
+    compilation_cache_hit: bool = False
+    compile_time_ms: int = 0
+    compute_cycle_count: int = 0
+    compute_time_ns: int = 0
+    compute_and_transfer_time_ns: int = 0
+    executable_size_in_bytes: int = 0
+    profile_cache_hit: bool = False
+    warmup_run_executed: bool = False
+
+
+class Buffer(Protocol):
+    """An immutable value on a device. Its memory goes when the last reference goes."""
+
+    @property
+    def shape(self) -> Shape:
+        """The shape; every array in it says its layout."""
+
+    @property
+    def device(self) -> Device:
+        """Where the value is."""
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes the value stands for, elements of tuples included."""
+
+    @property
+    def elements(self) -> tuple["Buffer", ...]:
+        """The elements of a tuple, always the same objects; empty for anything else.
+
+        An element outlives the tuple, and the tuple the buffer of an element.
+        """
+
+    def to_literal(self, shape: Shape | None = None) -> Literal:
+        """The value for the host, in the layout of `shape` or else its own.
+
+        Raises InvalidArgumentError when `shape` is not compatible.
+        """
+
+
+class Execution(NamedTuple):
+    """What an execution gave."""
+
+    output: Buffer
+    profile: Profile
+
+
+class Executable(Protocol):
+    """A program compiled for a platform; any thread may execute it at any time."""
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+
+    @property
+    def program_shape(self) -> ProgramShape:
+        """The signature; every array in it says its layout."""
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Equal for programs that compute the same from the same layouts, else different."""
+
+    @property
+    def memory(self) -> MemoryUse:
+        """The bytes that an execution takes, as far as they are known before it runs."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes it takes as long as it lives: constants and code."""
+
+    @property
+    def work(self) -> ProgramWork | None:
+        """The static count of its code; None where it has no code of its own."""
+
+    @property
+    def has_state(self) -> bool:
+        """True if executions change the results of later ones, as generators of numbers do."""
+
+    @property
+    def channel_ends(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The channels the program sends on, and those it receives on."""
+
+    def execute(
+        self,
+        arguments: Sequence[Buffer],
+        *,
+        device: Device,
+        feeds: Feeds,
+        channels: Channels,
+        cancellation: Cancellation,
+        donated: Collection[int] = (),
+    ) -> Execution:
+        """Run on `device` and wait for the result, which has the program's result layout.
+
+        `donated` are numbers of arguments that the caller gives up, whatever comes of the run: they
+        must not be used any more, and a platform may write results where they were. The aliases
+        that a module states are no more than the wish for that: handles of the protocol stay valid,
+        so no rpc donates.
+
+        Raises InvalidArgumentError when the arguments do not fit the signature, what
+        `cancellation` was given once it is set, and what the program's instructions raise.
+        """
+
+
+class Backend(Protocol):
+    """A platform with its devices."""
+
+    @property
+    def platform(self) -> str:
+        """The name that operators choose the platform by."""
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices in the order of their ordinals."""
+
+    def compile(
+        self,
+        module: HloModule,
+        entry: ProgramShape,
+        *,
+        seed: int = 0,
+        options: CompileOptions = DEFAULTS,
+        files: DumpFiles | None = None,
+    ) -> Executable:
+        """Verify `module` and make it ready to run with the layouts of `entry`.
+
+        An array of `entry` without layout gets the default one. `seed` starts the random numbers
+        of every execution; with 0 each starts from somewhere else. Of `options` a platform ignores
+        what has no meaning there. A dump goes to `files` if they are given, and else where the
+        options say. Raises InvalidArgumentError for a module that breaks a rule, an
+        `entry` that is not compatible with it, and options that name what there is not;
+        ResourceExhaustedError for values larger than the platform takes, and executions that would
+        not fit into its memory; UnimplementedError for operations it does not have; InternalError
+        with an incident id where compiling fails by a fault of the platform.
+        """
+
+    def prepare(self, is_over: Callable[[], bool] = ...) -> bool:
+        """Load the platform, and make ready what any program may need; other calls come first.
+
+        Returns when that is done, or soon after `is_over` says so: then False. Loading is done in
+        any case, and raises what keeps the platform from being used. The rest only
+        saves time later.
+        """
+
+    def to_device(self, literal: Literal, device: Device) -> Buffer:
+        """Place a value on `device`."""

@@ -1,0 +1,37 @@
+"""Kernels that bring the dimensions of an array into another order."""
+
+import math
+from collections.abc import Sequence
+
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Value
+from xla_server.codegen.lower.im2col import Axis, Matrix, add_matrix
+from xla_server.codegen.lower.lowering import Lowering
+from xla_server.codegen.lower.transpose import add_transposition, transposition
+
+
+def permuted(shape: Shape, order: Sequence[int]) -> Shape:
+    """Return the shape with its dimensions in this order."""
+    return Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
+
+
+def in_order(
+    lowering: Lowering, value: Value, shape: Shape, order: Sequence[int], name: str
+) -> Value:
+    """Return a value of a shape with its dimensions in this order: itself, or a copy."""
+    moved = [d for d in order if shape.dimensions[d] != 1]
+    if moved == sorted(moved):
+        return value
+    result = lowering.new(permuted(shape, order), name)
+    plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
+    if plan is None:
+        add_matrix(lowering, _rows(shape, order), value, result)
+    else:
+        add_transposition(lowering, plan, value, result)
+    return result
+
+
+def _rows(shape: Shape, order: Sequence[int]) -> Matrix:
+    """Return the runs along the last of the dimensions in this order."""
+    axes = [Axis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])) for d in order]
+    return Matrix(tuple(axes[:-1]), tuple(axes[-1:]))

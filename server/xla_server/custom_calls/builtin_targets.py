@@ -1,0 +1,42 @@
+"""The targets every server has."""
+
+from collections.abc import Iterator
+
+from xla_server.custom_calls.linear_algebra import (
+    factorizations,
+    perturbed_tridiagonal,
+    solvers,
+    spectral,
+)
+from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
+from xla_server.custom_calls.target import CustomCallTarget
+from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.targets import (
+    approximate_topk,
+    partitioning_markers,
+    portable,
+    random_state,
+)
+
+
+def builtin_targets() -> Iterator[CustomCallTarget]:
+    """LAPACK under the names JAX's lowering for CPUs calls, portable targets, markers, and ours."""
+    for element in ELEMENTS:
+        for family in (factorizations, solvers, spectral):
+            for name, kernel in family.kernels(element).items():
+                yield kernel.target(f"lapack_{PREFIX[element]}{name}_ffi")
+    yield perturbed_tridiagonal.TARGET
+    yield approximate_topk.TARGET
+    yield from portable.TARGETS
+    yield from partitioning_markers.TARGETS
+    yield random_state.TARGET
+
+
+def builtin_registry() -> Registry:
+    """A new registry of them, to which an operator's may be added."""
+    return Registry(builtin_targets())
+
+
+BUILTIN = builtin_registry()
+"""What evaluations without a server use; nothing is added to it."""

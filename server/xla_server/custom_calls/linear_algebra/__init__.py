@@ -1,0 +1,1 @@
+"""LAPACK's functions as targets, on batches of matrices."""

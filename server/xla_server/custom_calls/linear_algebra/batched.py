@@ -1,0 +1,173 @@
+"""Functions of matrices as custom calls: their shapes checked once, applied to each of a batch."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.custom_calls.attributes import Attribute, parse_attributes
+from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Frame, Value
+
+Matrix: TypeAlias = Any
+"""An array of one element of the batch; scipy's routines are not typed."""
+
+ELEMENTS = (ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128)
+"""What LAPACK computes with."""
+
+STATUS = Shape.scalar(ElementType.S32)
+"""LAPACK's info: 0, or what went wrong."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """One call: the type of the matrices, the operands' and the declared shape without batch."""
+
+    element: ElementType
+    attributes: Mapping[str, Attribute]
+    operands: tuple[Shape, ...]
+    declared: Shape
+
+    @property
+    def rows(self) -> int:
+        """Rows of the first operand."""
+        return self.operands[0].dimensions[0]
+
+    @property
+    def columns(self) -> int:
+        """Columns of the first operand."""
+        return self.operands[0].dimensions[1]
+
+    @property
+    def smaller(self) -> int:
+        """The smaller of rows and columns."""
+        return min(self.rows, self.columns)
+
+    def array(self, *dimensions: int) -> Shape:
+        """Arrays of the matrices' type."""
+        return Shape.array(self.element, dimensions)
+
+    def real(self, *dimensions: int) -> Shape:
+        """Arrays of the real type with the same precision."""
+        return Shape.array(self.element.real_component, dimensions)
+
+    def square(self) -> int:
+        """The size of the first operand; raises ShapeError where it is not square."""
+        self.require(self.rows == self.columns, "the matrices must be square")
+        return self.rows
+
+    def require(self, is_true: bool, rule: str) -> None:
+        """Raise ShapeError with the rule and the operands."""
+        if not is_true:
+            raise ShapeError(f"{rule}, got matrices ({', '.join(map(str, self.operands))})")
+
+    def letter(self, name: str, letters: str) -> str:
+        """An attribute that is the code of one of these letters."""
+        code = self.attributes.get(name)
+        wanted = {ord(letter): letter for letter in letters}
+        if type(code) is not int or code not in wanted:
+            codes = " or ".join(f"{code} ({letter})" for code, letter in wanted.items())
+            raise InvalidArgumentError(f"attribute {name} must be {codes}, got {code!r:.40}")
+        return wanted[code]
+
+    def integer(self, name: str) -> int:
+        """An attribute that is an integer."""
+        number = self.attributes.get(name)
+        if type(number) is not int:
+            raise InvalidArgumentError(f"attribute {name} must be an integer, got {number!r:.40}")
+        return number
+
+    def flag(self, name: str) -> bool:
+        """An attribute that is true or false."""
+        flag = self.attributes.get(name)
+        if type(flag) is not bool:
+            raise InvalidArgumentError(f"attribute {name} must be a boolean, got {flag!r:.40}")
+        return flag
+
+
+Operand: TypeAlias = tuple[int, ElementType | None]
+MATRIX: Operand = (2, None)
+VECTOR: Operand = (1, None)
+PIVOTS: Operand = (1, ElementType.S32)
+"""An operand without batch: its rank, and its type where it is not that of the matrices."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kernel:
+    """A function of matrices.
+
+    `results` gives the shapes without batch, as one array or a tuple of them, and raises what is
+    wrong with the operands; `compute` gives as many arrays. `compute` sees no matrix without
+    elements: `empty` answers for those. `element` is the type of the matrices, or any of ELEMENTS.
+    """
+
+    operands: tuple[Operand, ...]
+    results: Callable[[Call], Shape]
+    compute: Callable[[Call, Sequence[Matrix]], Sequence[Matrix]]
+    element: ElementType | None = None
+    read: Callable[[bytes], Mapping[str, Attribute]] = parse_attributes
+    empty: Callable[[Call, Sequence[Matrix]], Sequence[Matrix]] | None = None
+
+    def target(self, name: str) -> CustomCallTarget:
+        """The kernel under this name, over any number of batch dimensions."""
+        return CustomCallTarget(name, self._evaluate, self._check)
+
+    def _check(self, instruction: HloInstruction) -> None:
+        require_static(instruction)
+        batch, call = self._call(instruction)
+        cores = self.results(call)
+        parts = [
+            Shape.array(part.element_type, (*batch, *part.dimensions)) for part in cores.leaves()
+        ]
+        require_result(instruction, Shape.tuple_of(parts) if cores.is_tuple else parts[0])
+
+    def _evaluate(
+        self, instruction: HloInstruction, operands: Sequence[Value], frame: Frame
+    ) -> Value:
+        batch, call = self._call(instruction)
+        cores = list(self.results(call).leaves())
+        results = [np.empty((*batch, *core.dimensions), core.element_type.dtype) for core in cores]
+        compute = self.compute
+        if not all(operand.element_count for operand in call.operands):
+            compute = self.empty or _empty
+        for position in np.ndindex(batch):
+            frame.check_cancelled()
+            matrices: list[Any] = [operand[position] for operand in operands]  # type: ignore[index,call-overload]
+            for result, value in zip(results, compute(call, matrices), strict=True):
+                result[position] = value
+        return tuple(results) if instruction.shape.is_tuple else results[0]
+
+    def _call(self, instruction: HloInstruction) -> tuple[tuple[int, ...], Call]:
+        shapes = [operand.shape.without_layout() for operand in instruction.operands]
+        inside = f"({', '.join(map(str, shapes))})"
+        if len(shapes) != len(self.operands) or not all(shape.is_array for shape in shapes):
+            raise ShapeError(f"the target takes {len(self.operands)} arrays, got {inside}")
+        element = self.element or shapes[0].element_type
+        if element not in ELEMENTS:
+            raise ShapeError(f"the matrices must be of f32, f64, c64 or c128, got {inside}")
+        batch = shapes[0].dimensions[: max(0, shapes[0].rank - self.operands[0][0])]
+        cores = []
+        for shape, (rank, kind) in zip(shapes, self.operands, strict=True):
+            wanted = kind or element
+            core = shape.dimensions[len(batch) :]
+            if shape.element_type is not wanted or len(core) != rank:
+                raise ShapeError(
+                    f"the target takes {wanted.text} of {rank} dimensions after those of the "
+                    f"batch, got {shape} of {inside}"
+                )
+            if shape.dimensions[: len(batch)] != batch:
+                raise ShapeError(f"the operands must have the same batch, got {inside}")
+            cores.append(Shape.array(wanted, core))
+        attributes = self.read(instruction.attributes.opaque)
+        declared = instruction.shape.without_layout()
+        return batch, Call(element, attributes, tuple(cores), declared)
+
+
+def _empty(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+    """Results of nothing are zeros."""
+    return [0] * len(list(call.declared.leaves()))

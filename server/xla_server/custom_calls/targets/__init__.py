@@ -1,0 +1,1 @@
+"""The other targets that every server has: top-k, markers, random states."""

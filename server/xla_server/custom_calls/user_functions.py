@@ -1,0 +1,153 @@
+"""An operator's functions as targets: Python callables over arrays, and C functions.
+
+Arrays are contiguous, row-major and, where they are operands, read-only; elements narrower than a
+byte take one byte each.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from xla_contract.errors import InternalError, ShapeError, XlaError
+from xla_contract.types.shape import Shape, parse_program_shape
+from xla_server.custom_calls.attributes import parse_attributes
+from xla_server.custom_calls.target import (
+    CustomCallTarget,
+    require_result,
+    require_static,
+)
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Array, Frame, Value
+
+Signature: TypeAlias = str | Callable[[Sequence[Shape]], Shape]
+"""The shapes a function takes and gives: HLO text such as `(f32[2], f32[2]) -> f32[2]`, or the
+rule: the result's shape for operands' shapes, raising ShapeError for those it does not take."""
+
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
+
+
+def function_target(
+    name: str,
+    function: Callable[..., Any],
+    signature: Signature | None,
+    *,
+    with_attributes: bool,
+) -> CustomCallTarget:
+    """A Python callable: arrays in, one array or a tuple of them out.
+
+    With attributes, those of the call's backend_config are its keyword arguments.
+    """
+
+    def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+        given = [_read_only(cast(Array, operand)) for operand in operands]
+        options = parse_attributes(instruction.attributes.opaque) if with_attributes else {}
+        try:
+            result = function(*given, **options)
+        except XlaError:
+            raise
+        except Exception as error:
+            raise InternalError(f'target "{name}" failed with {type(error).__name__}') from error
+        return _as_value(name, result, instruction.shape)
+
+    def check(instruction: HloInstruction) -> None:
+        _check_call(instruction, signature)
+        if with_attributes:
+            parse_attributes(instruction.attributes.opaque)
+
+    return CustomCallTarget(name, evaluate, check)
+
+
+def symbol_target(name: str, symbol: Any, signature: Signature) -> CustomCallTarget:
+    """A C function `void f(void* out, const void** ins)`, XLA's first custom-call interface.
+
+    `symbol` is a ctypes function, a numba cfunc or an address. `ins` points at the operands' data;
+    `out` at the result's, and for a tuple at pointers to its arrays.
+    """
+    entry = _ENTRY(_address(symbol))
+
+    def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+        given = [_read_only(cast(Array, operand)) for operand in operands]
+        # At least one byte each, so that every pointer is good.
+        results = [
+            np.empty(max(1, leaf.element_count), leaf.element_type.dtype)
+            for leaf in instruction.shape.leaves()
+        ]
+        inputs = (ctypes.c_void_p * max(1, len(given)))(*(part.ctypes.data for part in given))
+        outputs = (ctypes.c_void_p * max(1, len(results)))(*(part.ctypes.data for part in results))
+        is_tuple = instruction.shape.is_tuple
+        entry(ctypes.addressof(outputs) if is_tuple else results[0].ctypes.data, inputs)
+        arrays = [
+            result[: leaf.element_count].reshape(leaf.dimensions)
+            for result, leaf in zip(results, instruction.shape.leaves(), strict=True)
+        ]
+        return tuple(arrays) if is_tuple else arrays[0]
+
+    def check(instruction: HloInstruction) -> None:
+        _check_call(instruction, signature)
+
+    return CustomCallTarget(name, evaluate, check)
+
+
+def _address(symbol: Any) -> int:
+    if isinstance(symbol, int):
+        address: int | None = symbol
+    elif isinstance(getattr(symbol, "address", None), int):
+        address = symbol.address
+    else:
+        address = ctypes.cast(symbol, ctypes.c_void_p).value
+    if not address:
+        raise ValueError(f"a symbol must have an address, got {symbol!r}")
+    return address
+
+
+def _check_call(instruction: HloInstruction, signature: Signature | None) -> None:
+    require_static(instruction)
+    shapes = [operand.shape.without_layout() for operand in instruction.operands]
+    declared = instruction.shape
+    leaves = declared.tuple_shapes if declared.is_tuple else (declared,)
+    if not all(shape.is_array for shape in (*shapes, *leaves)):
+        raise ShapeError(
+            "the target takes arrays and gives one or a tuple of them, got "
+            f"({', '.join(map(str, shapes))}) -> {declared.without_layout()}"
+        )
+    if signature is not None:
+        require_result(instruction, _rule(signature)(shapes))
+
+
+def _rule(signature: Signature) -> Callable[[Sequence[Shape]], Shape]:
+    if callable(signature):
+        return signature
+    program = parse_program_shape(signature)
+
+    def exactly(shapes: Sequence[Shape]) -> Shape:
+        wanted = program.parameters
+        if len(wanted) != len(shapes) or not all(map(Shape.compatible, wanted, shapes)):
+            raise ShapeError(
+                f"the target takes ({', '.join(map(str, wanted))}), got "
+                f"({', '.join(map(str, shapes))})"
+            )
+        return program.result
+
+    return exactly
+
+
+def _read_only(array: Array) -> Array:
+    given = np.require(array, requirements=["C", "A"]).view()
+    given.flags.writeable = False
+    return given
+
+
+def _as_value(name: str, result: Any, shape: Shape) -> Value:
+    parts = result if isinstance(result, tuple) else (result,)
+    leaves = shape.tuple_shapes if shape.is_tuple else (shape,)
+    arrays = [np.asarray(part) for part in parts]
+    fits = isinstance(result, tuple) == shape.is_tuple and len(arrays) == len(leaves)
+    if not fits or any(
+        (array.dtype, array.shape) != (leaf.element_type.dtype, leaf.dimensions)
+        for array, leaf in zip(arrays, leaves, strict=True)
+    ):
+        got = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
+        raise InternalError(f'target "{name}" must give {shape.without_layout()}, got ({got})')
+    return tuple(arrays) if shape.is_tuple else arrays[0]

@@ -1,0 +1,174 @@
+"""The run of a program: instruction after instruction, with numpy."""
+
+from collections.abc import Generator, Sequence
+from typing import Unpack
+
+import numpy as np
+
+from xla_contract.errors import (
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    XlaError,
+)
+from xla_contract.types.shape import Shape
+from xla_server.evaluator import vectorized_scalars
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.evaluator.plan import PlannedInstruction, Plans
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
+from xla_server.execution.environment import Environment, Surroundings
+from xla_server.execution.feed_protocol import Feeds, NoFeeds
+from xla_server.execution.memory_check import require_room
+from xla_server.ir.explicit_stack import Deep, result_of
+from xla_server.ir.module import HloComputation, HloModule
+from xla_server.ops.evaluation import Array, Token, Value
+from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.subnormals import subnormals_as_zeros
+
+
+def evaluate(
+    program: HloModule | HloComputation,
+    arguments: Sequence[Value],
+    *,
+    feeds: Feeds | None = None,
+    channels: Channels | None = None,
+    cancellation: Cancellation | None = None,
+    replica_id: int = 0,
+    partition_id: int = 0,
+    plans: Plans | None = None,
+    random_states: RandomStates | None = None,
+    seed: int = 0,
+    check_values: bool = False,
+) -> Value:
+    """The value of a verified program's root for these arguments.
+
+    `plans` keeps what is prepared from one evaluation to the next, and `random_states` where
+    rng-get-and-update-state has got to. `seed` starts the random numbers of rng; with 0 they start
+    from somewhere else each time. With `check_values` every result is held against the
+    instruction's shape and InternalError names the one that is off.
+    Raises InvalidArgumentError for another number of arguments than parameters, what
+    `cancellation` was given once it is set, and what the evaluators raise, each placed at its
+    instruction.
+    """
+    computation = program.entry if isinstance(program, HloModule) else program
+    if len(arguments) != len(computation.parameters):
+        raise InvalidArgumentError(
+            f"the program takes {len(computation.parameters)} arguments, got {len(arguments)}"
+        )
+    run = Run(
+        feeds=NoFeeds() if feeds is None else feeds,
+        channels=OwnChannels(computation, NoChannels() if channels is None else channels),
+        cancellation=Cancellation() if cancellation is None else cancellation,
+        replica_id=replica_id,
+        partition_id=partition_id,
+        plans=Plans(is_dynamic=has_dynamic_shapes(program)) if plans is None else plans,
+        random_states=RandomStates() if random_states is None else random_states,
+        seed=seed,
+        check_values=check_values,
+    )
+    # Division by zero, overflow and invalid operations have defined results in XLA.
+    with np.errstate(all="ignore"), subnormals_as_zeros():
+        return run.call(computation, arguments)
+
+
+class Run(Environment):
+    """One execution on one device; the Frame that evaluators see."""
+
+    __slots__ = ("_check_values", "_plans")
+
+    def __init__(
+        self, *, plans: Plans, check_values: bool = False, **environment: Unpack[Surroundings]
+    ) -> None:
+        super().__init__(**environment)
+        self._plans = plans
+        self._check_values = check_values
+
+    def call(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:
+        """Evaluate a computation on arguments, and give its root's value."""
+        return result_of(self.enter(computation, arguments))
+
+    def enter(self, computation: HloComputation, arguments: Sequence[Value]) -> Deep[Value]:
+        """Return the same as `call`, as a deep function."""
+        plan = self._plans.of(computation)
+        values: list[Value | None] = [None] * plan.slot_count
+        for slot, argument in zip(plan.parameters, arguments, strict=True):
+            values[slot] = argument
+        cancellation = self.cancellation
+        for step in plan.steps:
+            if cancellation.is_called:
+                cancellation.checkpoint()
+            operands = [values[slot] for slot in step.operands]
+            value: Value = yield self._evaluate(step, operands)  # type: ignore[arg-type]
+            values[step.result] = value
+            for slot in step.frees:
+                values[slot] = None
+        root = values[plan.root]
+        if root is None:
+            raise InternalError(f"every root has a value, got none for %{computation.name}")
+        return root
+
+    def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
+        """Evaluate a computation on scalars for whole arrays of scalars at once."""
+        return vectorized_scalars.call(self, computation, arguments)
+
+    def _evaluate(self, step: PlannedInstruction, operands: Sequence[Value]) -> Deep[Value]:
+        instruction = step.instruction
+        try:
+            if step.is_large:
+                require_room(instruction.shape)
+            made = step.evaluate(instruction, operands, self)
+            value: Value = (yield made) if isinstance(made, Generator) else made
+        except XlaError as error:
+            if self.cancellation.is_cancelled:
+                # Where the run was when it was stopped is not what was wrong.
+                raise
+            raise error.at(instruction.opcode, instruction.name) from error.__cause__
+        except MemoryError as error:
+            raise ResourceExhaustedError(
+                f"memory must suffice for every value, got none left for {instruction.shape}"
+            ).at(instruction.opcode, instruction.name) from error
+        except Exception as error:
+            inside = ", ".join(str(operand.shape) for operand in instruction.operands)
+            raise InternalError(
+                f"the evaluator failed, got operands ({inside}) and shape {instruction.shape}"
+            ).at(instruction.opcode, instruction.name) from error
+        if self._check_values and not has_shape(value, instruction.shape):
+            raise InternalError(
+                f"the value must have the instruction's shape, got {describe(value)} for "
+                f"{instruction.shape}"
+            ).at(instruction.opcode, instruction.name)
+        return value
+
+
+def has_shape(value: Value, shape: Shape) -> bool:
+    """Whether `value` is what a value of `shape` has to be: numpy type, dimensions, structure."""
+    if shape.is_tuple:
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(shape.tuple_shapes)
+            and all(map(has_shape, value, shape.tuple_shapes))
+        )
+    if shape.is_array:
+        return (
+            isinstance(value, np.ndarray)
+            and value.dtype == shape.element_type.dtype
+            and (value.shape == shape.dimensions or _is_within(value.shape, shape))
+        )
+    return isinstance(value, Token)
+
+
+def _is_within(sizes: tuple[int, ...], shape: Shape) -> bool:
+    return len(sizes) == shape.rank and all(
+        size <= bound if shape.is_dynamic(number) else size == bound
+        for number, (size, bound) in enumerate(zip(sizes, shape.dimensions, strict=True))
+    )
+
+
+def describe(value: object) -> str:
+    """What a value is in numpy's terms, for messages."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, np.ndarray):
+        return f"ndarray {value.dtype}{list(value.shape)}"
+    return type(value).__name__

@@ -1,0 +1,1 @@
+"""The context of a run: cancellation, feeds, channels, memory checks, random states."""

@@ -1,0 +1,158 @@
+"""Requests that a run stops or pauses, passed between threads."""
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+
+from xla_contract.errors import CancelledError, XlaError
+from xla_server.execution.cancellation_flag import FUTEX, GO, STOP, WAIT, wake
+
+
+class Cancellation:
+    """A request to stop a run, set once from any thread and seen at the run's next instruction.
+
+    A thread that waits registers a callback that wakes it. The first call of `cancel` decides
+    the error. A run calls `checkpoint` between its instructions, where it also waits while it is
+    paused; native code reads the flag at the address `word`.
+    """
+
+    __slots__ = ("_callbacks", "_error", "_gate", "_lock", "_word", "is_called")
+
+    def __init__(self) -> None:
+        self.is_called = False
+        """True if the run must stop or wait, so that `checkpoint` does something."""
+        self._gate: threading.Event | None = None
+        """Open unless the run is paused; there from the first pause on."""
+        self._error: XlaError | None = None
+        self._lock = threading.Lock()
+        self._callbacks: dict[object, Callable[[], None]] = {}
+        self._word: ctypes.c_int64 | None = None
+
+    def cancel(self, error: XlaError | None = None) -> bool:
+        """Ask the run to stop with `error`, by default CancelledError.
+
+        Calls the registered callbacks in this thread. Returns whether this call was the first.
+        """
+        with self._lock:
+            if self._error is not None:
+                return False
+            self._error = CancelledError("the caller gave up") if error is None else error
+            self.is_called = True
+            if self._gate is not None:
+                self._gate.set()
+            self._tell(STOP)
+            callbacks = list(self._callbacks.values())
+            self._callbacks.clear()
+        for callback in callbacks:
+            callback()
+        return True
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True if `cancel` was called."""
+        return self._error is not None
+
+    @property
+    def error(self) -> XlaError | None:
+        """The error given to `cancel`; None before. `check` raises a copy of it."""
+        return self._error
+
+    @property
+    def word(self) -> int:
+        """The address of an int64 with a value of `cancellation_flag`.
+
+        It says whether the run goes on, stops or waits. Native code reads it; it lives as long as
+        this object.
+        """
+        word = self._word
+        if word is None:
+            with self._lock:
+                if self._word is None:
+                    self._word = ctypes.c_int64(GO)
+                    if self._error is not None:
+                        self._tell(STOP)
+                    elif self._gate is not None and not self._gate.is_set():
+                        self._tell(WAIT)
+                word = self._word
+        return ctypes.addressof(word)
+
+    def check(self) -> None:
+        """Raise the error given to `cancel`, if it was called."""
+        error = self._error
+        if error is not None:
+            # A copy: several threads may raise at once and each raise writes a traceback.
+            raise type(error)(
+                error.message, op=error.op, instruction=error.instruction, hint=error.hint
+            )
+
+    def pause(self) -> None:
+        """Let the run wait at its next checkpoint, until `proceed` or `cancel`."""
+        with self._lock:
+            if self._error is None:
+                if self._gate is None:
+                    self._gate = threading.Event()
+                self._gate.clear()
+                self.is_called = True
+                self._tell(WAIT)
+
+    def proceed(self) -> None:
+        """Let the run go on after `pause`."""
+        with self._lock:
+            if self._error is None:
+                self.is_called = False
+                self._tell(GO)
+                if self._gate is not None:
+                    self._gate.set()
+
+    def checkpoint(self) -> None:
+        """Wait while the run is paused; raise the error given to `cancel`, if it was called.
+
+        For the thread of the run alone, which must hold nothing that others wait for.
+        """
+        gate = self._gate
+        if gate is not None and not gate.is_set():
+            gate.wait()
+        self.check()
+
+    def _tell(self, what: int) -> None:
+        """Tell native code. Under the lock."""
+        word = self._word
+        if word is not None and (what != WAIT or FUTEX):
+            word.value = what
+            if what != WAIT:
+                wake(word)
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator["Cancellation"]:
+        """A cancellation of its own for a part of the run, set with this one during the block."""
+        part = Cancellation()
+
+        def stop() -> None:
+            part.cancel(self._error)
+
+        forget = self.add_callback(stop)
+        try:
+            yield part
+        finally:
+            forget()
+
+    def add_callback(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once on cancellation, at once if that has happened.
+
+        Returns a function that takes the callback back; it may be called more than once. The
+        callback must not raise and must not wait.
+        """
+        key = object()
+        with self._lock:
+            pending = self._error is None
+            if pending:
+                self._callbacks[key] = callback
+        if not pending:
+            callback()
+
+        def remove() -> None:
+            with self._lock:
+                self._callbacks.pop(key, None)
+
+        return remove

@@ -1,0 +1,140 @@
+"""Where send goes to and recv comes from.
+
+A channel whose two ends are in one program belongs to each run of it; any other channel connects
+runs, and whoever starts them provides it (`Channels`).
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.evaluation import Value
+
+MAX_ITEMS = 1024
+"""How many values may wait on the channels inside one run; a loop could send without end."""
+
+
+class Channels(Protocol):
+    """The channels between runs, as one run sees them."""
+
+    def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        """Put a value of this shape on a channel, waiting while there is no room.
+
+        Raises what `cancellation` raises, and FailedPreconditionError for a channel that there
+        is not.
+        """
+
+    def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
+        """Wait for the next value on a channel, which must have this shape, and take it.
+
+        Raises as `send`, and InvalidArgumentError for another shape.
+        """
+
+
+class NoChannels:
+    """The channels of a run beside which no other runs, such as the evaluation of a constant."""
+
+    def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        """Raise FailedPreconditionError."""
+        raise _no_other_end("recv", channel_id, shape)
+
+    def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
+        """Raise FailedPreconditionError."""
+        raise _no_other_end("send", channel_id, shape)
+
+
+class OwnChannels:
+    """The channels inside one run, and the way to the others.
+
+    A run is one thread, so nothing here waits: what was not sent before it is received never
+    will be.
+    """
+
+    def __init__(self, computation: HloComputation, others: Channels) -> None:
+        self._computation = computation
+        self._others = others
+        self._own: frozenset[int] | None = None
+        self._values: dict[int, deque[tuple[Shape, Value]]] = {}
+        self._count = 0
+
+    def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        """Put a value on a channel.
+
+        Raises ResourceExhaustedError for too many values that were not received.
+        """
+        if not self._is_own(channel_id):
+            self._others.send(channel_id, value, shape, cancellation)
+            return
+        if self._count >= MAX_ITEMS:
+            raise ResourceExhaustedError(
+                f"{MAX_ITEMS} values may wait on the channels inside a program, got one more of "
+                f"{shape} on channel {channel_id}"
+            )
+        self._values.setdefault(channel_id, deque()).append((shape, value))
+        self._count += 1
+
+    def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
+        """Take the next value of a channel; FailedPreconditionError when there is none."""
+        if not self._is_own(channel_id):
+            return self._others.receive(channel_id, shape, cancellation)
+        waiting = self._values.get(channel_id)
+        if not waiting:
+            raise FailedPreconditionError(
+                "a value must be sent before it is received where both ends of the channel are in "
+                f"one program, got none for {shape} on channel {channel_id}"
+            )
+        require_shape(channel_id, waiting[0][0], shape)
+        self._count -= 1
+        return waiting.popleft()[1]
+
+    def _is_own(self, channel_id: int) -> bool:
+        if self._own is None:
+            sent, received = channel_ends(self._computation)
+            self._own = sent & received
+        return channel_id in self._own
+
+
+def channel_ends(*computations: HloComputation) -> tuple[frozenset[int], frozenset[int]]:
+    """The channels that the computations, with all they call, send on and receive on."""
+    sent: set[int] = set()
+    received: set[int] = set()
+    for instruction in _reached(computations):
+        if instruction.opcode is Opcode.SEND:
+            sent.add(instruction.attributes.channel_id)
+        elif instruction.opcode is Opcode.RECV:
+            received.add(instruction.attributes.channel_id)
+    return frozenset(sent), frozenset(received)
+
+
+def require_shape(channel_id: int, sent: Shape, asked: Shape) -> None:
+    """Raise InvalidArgumentError unless what was sent has the shape that is received."""
+    if not sent.fits(asked):
+        raise InvalidArgumentError(
+            f"both ends of channel {channel_id} must have one shape, got {sent} sent and {asked} "
+            "received"
+        )
+
+
+def _reached(computations: Iterable[HloComputation]) -> Iterable[HloInstruction]:
+    left, seen = list(computations), set(computations)
+    while left:
+        for instruction in left.pop().instructions:
+            yield instruction
+            left += (new := set(instruction.called) - seen)
+            seen |= new
+
+
+def _no_other_end(end: str, channel_id: int, shape: Shape) -> FailedPreconditionError:
+    return FailedPreconditionError(
+        f"the {end} at the other end of a channel must run too, got a run on its own for {shape} "
+        f"on channel {channel_id}"
+    )

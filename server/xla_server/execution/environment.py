@@ -1,0 +1,91 @@
+"""The environment of one execution: queues, channels, cancellation and random numbers."""
+
+from typing import NotRequired, TypedDict
+
+import numpy as np
+
+from xla_contract.types.shape import Shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels
+from xla_server.execution.feed_protocol import Feeds
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.evaluation import Value
+from xla_server.ops.rng_get_and_update_state import RandomStates
+
+
+class Surroundings(TypedDict):
+    """The arguments of Environment."""
+
+    feeds: Feeds
+    channels: Channels
+    cancellation: Cancellation
+    random_states: RandomStates
+    seed: NotRequired[int]
+    replica_id: NotRequired[int]
+    partition_id: NotRequired[int]
+
+
+class Environment:
+    """The part of a Frame that evaluators and the host rows of compiled programs share."""
+
+    __slots__ = (
+        "_channels",
+        "_feeds",
+        "_random",
+        "_random_states",
+        "_seed",
+        "cancellation",
+        "partition_id",
+        "replica_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        feeds: Feeds,
+        channels: Channels,
+        cancellation: Cancellation,
+        random_states: RandomStates,
+        seed: int = 0,
+        replica_id: int = 0,
+        partition_id: int = 0,
+    ) -> None:
+        self._feeds = feeds
+        self._channels = channels
+        self.cancellation = cancellation
+        self._random_states = random_states
+        self._seed = seed
+        self._random: np.random.Generator | None = None
+        self.replica_id = replica_id
+        self.partition_id = partition_id
+
+    @property
+    def random(self) -> np.random.Generator:
+        """The source of the execution's random numbers, made when the first is drawn."""
+        if self._random is None:
+            self._random = np.random.default_rng(self._seed or None)
+        return self._random
+
+    def advance_state(self, instruction: HloInstruction, delta: int) -> int:
+        """The 128-bit state the program keeps for `instruction`, which is moved on by `delta`."""
+        return self._random_states.advance(instruction, delta)
+
+    def infeed(self, shape: Shape, instruction: HloInstruction) -> Value:
+        """Wait for the next item of the device's infeed queue; it must have this shape."""
+        return self._feeds.take_infeed(shape, self.cancellation, instruction.name)
+
+    def outfeed(self, value: Value, shape: Shape, instruction: HloInstruction) -> None:
+        """Put a value into the device's outfeed queue, waiting while it is full."""
+        self._feeds.put_outfeed(value, shape, self.cancellation, instruction.name)
+
+    def send(self, channel_id: int, value: Value, shape: Shape) -> None:
+        """Put a value of this shape on a channel, waiting while the channel is full."""
+        self._channels.send(channel_id, value, shape, self.cancellation)
+
+    def receive(self, channel_id: int, shape: Shape) -> Value:
+        """Wait for the next value on a channel; it must have this shape."""
+        return self._channels.receive(channel_id, shape, self.cancellation)
+
+    def check_cancelled(self) -> None:
+        """Raise CancelledError or DeadlineExceededError when the run is to stop."""
+        self.cancellation.checkpoint()

@@ -1,0 +1,1 @@
+"""Modules drawn as Graphviz text and as pages of HTML."""

@@ -1,0 +1,40 @@
+"""What instructions do besides giving their results."""
+
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+
+SIDE_EFFECTS = frozenset(
+    {
+        Opcode.INFEED,
+        Opcode.OUTFEED,
+        Opcode.SEND,
+        Opcode.SEND_DONE,
+        Opcode.RECV,
+        Opcode.RECV_DONE,
+        Opcode.RNG,
+        Opcode.RNG_GET_AND_UPDATE_STATE,
+    }
+)
+"""Opcodes that are kept though nothing reads their result."""
+
+
+def acts(instruction: HloInstruction) -> bool:
+    """Whether an instruction itself has a side effect, whatever it calls."""
+    if instruction.opcode is Opcode.CUSTOM_CALL:
+        return bool(instruction.attributes.has_side_effect)
+    return instruction.opcode in SIDE_EFFECTS
+
+
+def has_side_effect(instruction: HloInstruction) -> bool:
+    """Whether an instruction does something besides giving its result."""
+    seen: set[HloComputation] = set()
+    waiting = [instruction]
+    while waiting:
+        part = waiting.pop()
+        if acts(part):
+            return True
+        for called in part.called:
+            if called not in seen:
+                seen.add(called)
+                waiting += called.instructions
+    return False

@@ -1,0 +1,1 @@
+"""The text form of each opcode's attributes; `table` maps opcodes to forms."""

@@ -1,0 +1,145 @@
+"""The forms of the operations that make and move arrays, and of those element by element."""
+
+import operator
+
+from xla_contract.ops.bitcast import BitcastAttributes
+from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
+from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.ops.dynamic_reshape import DynamicReshapeAttributes
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
+from xla_contract.ops.infeed import InfeedAttributes
+from xla_contract.ops.iota import IotaAttributes
+from xla_contract.ops.ordering import DomainAttributes
+from xla_contract.ops.outfeed import OutfeedAttributes
+from xla_contract.ops.pad import PadAttributes
+from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
+from xla_contract.ops.reshape import ReshapeAttributes
+from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.ops.slice import SliceAttributes
+from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
+from xla_contract.ops.transpose import TransposeAttributes
+from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.dimension_numbers import PaddingConfig
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.text.attribute_kinds import (
+    BYTES,
+    INTEGER,
+    INTEGERS,
+    PADDING,
+    SHAPE,
+    SINGLE,
+    SLICES,
+    Kind,
+    members,
+)
+from xla_server.ir.text.forms.form import Attribute, Form, element, record_form
+from xla_server.ir.text.scanner import HloReader
+from xla_server.ir.text.shardings import SHARDING
+
+_Shardings = tuple[bytes | None, bytes | None]
+
+
+def _write_domain(shardings: _Shardings) -> str:
+    # In text, what is outside the domain is what messages call its exit.
+    entry, exit_ = (
+        SHARDING.write(xla_data_pb2.OpSharding.FromString(part or b"")) for part in shardings
+    )
+    return f'{{kind="sharding", entry={exit_}, exit={entry}}}'
+
+
+def _read_domain(reader: HloReader) -> _Shardings:
+    reader.expect('{kind="sharding"')
+    parts = []
+    for name in ("entry", "exit"):
+        reader.expect(",")
+        reader.expect(name)
+        reader.expect("=")
+        parts.append(SHARDING.read(reader).SerializeToString(deterministic=True))
+    reader.expect("}")
+    return parts[1], parts[0]
+
+
+_DOMAIN = Kind(_write_domain, _read_domain)
+
+_TYPE = operator.attrgetter("element_type")
+_DIMENSIONS = operator.attrgetter("dimensions")
+_DYNAMIC = operator.attrgetter("dynamic_dimensions")
+
+
+def _make_set_dimension_size(shape: Shape, dimension: int) -> SetDimensionSizeAttributes:
+    inside = 0 <= dimension < shape.rank
+    return SetDimensionSizeAttributes(dimension, not inside or shape.is_dynamic(dimension))
+
+
+ARRAYS: dict[Opcode, Form] = {
+    Opcode.BITCAST: record_form(BitcastAttributes, Shape.without_layout),
+    Opcode.BITCAST_CONVERT: record_form(BitcastConvertAttributes, _TYPE),
+    Opcode.BROADCAST: record_form(
+        BroadcastAttributes, Attribute("dimensions", INTEGERS), _DIMENSIONS
+    ),
+    Opcode.COMPARE: record_form(
+        CompareAttributes,
+        Attribute("direction", members(ComparisonDirection)),
+        Attribute("type", members(ComparisonType), None),
+    ),
+    Opcode.CONCATENATE: record_form(ConcatenateAttributes, Attribute("dimensions", SINGLE)),
+    Opcode.CONVERT: record_form(ConvertAttributes, _TYPE),
+    Opcode.DOMAIN: Form(
+        (Attribute("domain", _DOMAIN, (None, None)),),
+        lambda record: ((record.entry_sharding, record.exit_sharding),),
+        lambda shape, shardings: DomainAttributes(*shardings),
+    ),
+    Opcode.DYNAMIC_SLICE: record_form(
+        DynamicSliceAttributes, Attribute("dynamic_slice_sizes", INTEGERS)
+    ),
+    Opcode.DYNAMIC_RESHAPE: record_form(DynamicReshapeAttributes, _DIMENSIONS, _DYNAMIC),
+    Opcode.SET_DIMENSION_SIZE: Form(
+        (Attribute("dimensions", SINGLE),),
+        lambda record: (record.dimension,),
+        _make_set_dimension_size,
+    ),
+    Opcode.GET_DIMENSION_SIZE: record_form(
+        GetDimensionSizeAttributes, Attribute("dimensions", SINGLE)
+    ),
+    Opcode.GET_TUPLE_ELEMENT: record_form(GetTupleElementAttributes, Attribute("index", INTEGER)),
+    Opcode.INFEED: record_form(
+        InfeedAttributes,
+        lambda shape: element(shape, 0).without_layout(),
+        Attribute("infeed_config", BYTES, b""),
+    ),
+    Opcode.IOTA: record_form(
+        IotaAttributes, Shape.without_layout, Attribute("iota_dimension", INTEGER)
+    ),
+    Opcode.OUTFEED: record_form(
+        OutfeedAttributes,
+        Attribute("outfeed_shape", SHAPE),
+        Attribute("outfeed_config", BYTES, b""),
+    ),
+    Opcode.PAD: record_form(PadAttributes, Attribute("padding", PADDING, PaddingConfig())),
+    Opcode.REDUCE_PRECISION: record_form(
+        ReducePrecisionAttributes,
+        Attribute("exponent_bits", INTEGER),
+        Attribute("mantissa_bits", INTEGER),
+    ),
+    Opcode.RESHAPE: record_form(ReshapeAttributes, _DIMENSIONS, _DYNAMIC),
+    Opcode.REVERSE: record_form(ReverseAttributes, Attribute("dimensions", INTEGERS)),
+    Opcode.SLICE: Form(
+        (Attribute("slice", SLICES),),
+        lambda record: (tuple(zip(record.starts, record.limits, record.strides, strict=True)),),
+        lambda shape, boxes: SliceAttributes(
+            tuple(box[0] for box in boxes),
+            tuple(box[1] for box in boxes),
+            tuple(box[2] for box in boxes),
+        ),
+    ),
+    Opcode.STOCHASTIC_CONVERT: record_form(StochasticConvertAttributes, _TYPE),
+    Opcode.TRANSPOSE: record_form(TransposeAttributes, Attribute("dimensions", INTEGERS)),
+}
+"""Those with attributes; all other opcodes of these kinds have none."""

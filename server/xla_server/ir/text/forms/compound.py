@@ -1,0 +1,191 @@
+"""The forms of the operations that contract, fold, move by index or draw random numbers."""
+
+import operator
+
+from xla_contract.ops.batch_norm import BatchNormAttributes
+from xla_contract.ops.cholesky import CholeskyAttributes
+from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.fft import FftAttributes, FftType
+from xla_contract.ops.gather import GatherAttributes
+from xla_contract.ops.map import MapAttributes
+from xla_contract.ops.ragged_dot import RaggedDotAttributes
+from xla_contract.ops.reduce import ReduceAttributes
+from xla_contract.ops.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.rng import RandomDistribution, RngAttributes
+from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.scan import ScanAttributes
+from xla_contract.ops.scatter import ScatterAttributes
+from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
+from xla_contract.ops.sort import SortAttributes
+from xla_contract.ops.topk import TopKAttributes
+from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.types.dimension_numbers import (
+    DotDimensionNumbers,
+    GatherDimensionNumbers,
+    ScatterDimensionNumbers,
+    Window,
+)
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.text.attribute_kinds import (
+    BOOL,
+    DIM_LABELS,
+    FLOAT,
+    INTEGER,
+    INTEGERS,
+    SINGLE,
+    WINDOW,
+    in_braces,
+    members,
+    words,
+)
+from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
+
+_PRECISIONS = {
+    number: name.lower() for name, number in xla_data_pb2.PrecisionConfig.Precision.items()
+}
+_ALGORITHMS = {
+    number: name.removeprefix("ALG_").lower()
+    for name, number in xla_data_pb2.PrecisionConfig.Algorithm.items()
+}
+_PRECISION = (
+    # What is not said is the default of both operands, in text only.
+    Attribute("operand_precision", in_braces(words(_PRECISIONS)), (0, 0)),
+    Attribute("algorithm", words(_ALGORITHMS), 0),
+)
+_CONTRACTION = Nested(
+    DotDimensionNumbers,
+    (
+        Attribute("lhs_contracting_dims", INTEGERS, ()),
+        Attribute("rhs_contracting_dims", INTEGERS, ()),
+        Attribute("lhs_batch_dims", INTEGERS, ()),
+        Attribute("rhs_batch_dims", INTEGERS, ()),
+    ),
+)
+_TYPE = operator.attrgetter("element_type")
+
+_BATCH_NORM = record_form(
+    BatchNormAttributes, Attribute("epsilon", FLOAT), Attribute("feature_index", INTEGER)
+)
+_DOT = record_form(DotAttributes, _CONTRACTION, _TYPE, *_PRECISION)
+
+
+COMPOUND: dict[Opcode, Form] = {
+    Opcode.BATCH_NORM_GRAD: _BATCH_NORM,
+    Opcode.BATCH_NORM_INFERENCE: _BATCH_NORM,
+    Opcode.BATCH_NORM_TRAINING: _BATCH_NORM,
+    Opcode.CHOLESKY: record_form(CholeskyAttributes, Attribute("lower", BOOL, False)),
+    Opcode.CONVOLUTION: record_form(
+        ConvolutionAttributes,
+        Attribute("window", WINDOW, Window()),
+        Attribute("dim_labels", DIM_LABELS),
+        Attribute("feature_group_count", INTEGER, 1),
+        Attribute("batch_group_count", INTEGER, 1),
+        _TYPE,
+        *_PRECISION,
+    ),
+    Opcode.DOT: _DOT,
+    Opcode.SCALED_DOT: _DOT,
+    Opcode.FFT: record_form(
+        FftAttributes, Attribute("fft_type", members(FftType)), Attribute("fft_length", INTEGERS)
+    ),
+    Opcode.GATHER: record_form(
+        GatherAttributes,
+        Nested(
+            GatherDimensionNumbers,
+            (
+                Attribute("offset_dims", INTEGERS),
+                Attribute("collapsed_slice_dims", INTEGERS),
+                Attribute("start_index_map", INTEGERS),
+                Attribute("index_vector_dim", INTEGER),
+                Attribute("operand_batching_dims", INTEGERS, ()),
+                Attribute("start_indices_batching_dims", INTEGERS, ()),
+            ),
+        ),
+        Attribute("slice_sizes", INTEGERS),
+        Attribute("indices_are_sorted", BOOL, False),
+    ),
+    Opcode.MAP: record_form(
+        MapAttributes, Attribute("dimensions", INTEGERS, ()), calls=("to_apply",)
+    ),
+    Opcode.RAGGED_DOT: record_form(
+        RaggedDotAttributes,
+        _CONTRACTION,
+        Attribute("lhs_ragged_dims", SINGLE),
+        Attribute("rhs_group_dims", SINGLE, None),
+        _TYPE,
+        *_PRECISION,
+    ),
+    Opcode.REDUCE: record_form(
+        ReduceAttributes, Attribute("dimensions", INTEGERS), calls=("to_apply",)
+    ),
+    Opcode.REDUCE_WINDOW: record_form(
+        ReduceWindowAttributes, Attribute("window", WINDOW, Window()), calls=("to_apply",)
+    ),
+    Opcode.RNG: record_form(
+        RngAttributes,
+        Attribute(
+            "distribution", words({kind: f"rng_{kind.name.lower()}" for kind in RandomDistribution})
+        ),
+        Shape.without_layout,
+    ),
+    Opcode.RNG_BIT_GENERATOR: record_form(
+        RngBitGeneratorAttributes,
+        Attribute(
+            "algorithm", words({kind: f"rng_{kind.name.lower()}" for kind in RandomAlgorithm})
+        ),
+        lambda shape: element(shape, 1).without_layout(),
+    ),
+    Opcode.RNG_GET_AND_UPDATE_STATE: record_form(
+        RngGetAndUpdateStateAttributes, Attribute("delta", INTEGER)
+    ),
+    Opcode.SCAN: record_form(
+        ScanAttributes,
+        Attribute("dimensions", SINGLE),
+        Attribute("num_carries", INTEGER),
+        Attribute("is_reverse", BOOL, False),
+        Attribute("is_associative", BOOL, None),
+        calls=("to_apply",),
+    ),
+    Opcode.SCATTER: record_form(
+        ScatterAttributes,
+        Nested(
+            ScatterDimensionNumbers,
+            (
+                Attribute("update_window_dims", INTEGERS),
+                Attribute("inserted_window_dims", INTEGERS),
+                Attribute("scatter_dims_to_operand_dims", INTEGERS),
+                Attribute("index_vector_dim", INTEGER),
+                Attribute("input_batching_dims", INTEGERS, ()),
+                Attribute("scatter_indices_batching_dims", INTEGERS, ()),
+            ),
+        ),
+        Attribute("indices_are_sorted", BOOL, False),
+        Attribute("unique_indices", BOOL, False),
+        calls=("to_apply",),
+    ),
+    Opcode.SELECT_AND_SCATTER: record_form(
+        SelectAndScatterAttributes,
+        Attribute("window", WINDOW, Window()),
+        calls=("select", "scatter"),
+    ),
+    Opcode.SORT: record_form(
+        SortAttributes,
+        Attribute("dimensions", SINGLE),
+        Attribute("is_stable", BOOL, False),
+        calls=("to_apply",),
+    ),
+    Opcode.TOPK: record_form(
+        TopKAttributes, Attribute("k", INTEGER), Attribute("largest", BOOL, True, always=True)
+    ),
+    Opcode.TRIANGULAR_SOLVE: record_form(
+        TriangularSolveAttributes,
+        Attribute("left_side", BOOL, False),
+        Attribute("lower", BOOL, False),
+        Attribute("unit_diagonal", BOOL, False),
+        Attribute("transpose_a", members(Transpose), Transpose.NO_TRANSPOSE, always=True),
+    ),
+}

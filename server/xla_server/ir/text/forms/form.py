@@ -1,0 +1,123 @@
+"""How an opcode's attributes are put in HLO text: the entries of the tables of forms."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.ops.definition import NO_ATTRIBUTES
+from xla_contract.types.shape import Shape
+from xla_server.ir.text.attribute_kinds import Kind
+
+REQUIRED: Any = object()
+"""The default of an attribute that must be said."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attribute:
+    """`name=value`; one that has its default is left out, unless `always` says it.
+
+    `field` is the field of the record, where it is not the one at the attribute's position.
+    """
+
+    name: str
+    kind: Kind
+    default: Any = REQUIRED
+    always: bool = False
+    field: str = ""
+
+
+def _no_values(record: Any) -> Sequence[Any]:
+    return ()
+
+
+def _no_record(shape: Shape) -> Any:
+    return NO_ATTRIBUTES
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """The text of one opcode's attribute record and called computations.
+
+    `take(record)` gives the values of the attributes in order, `make(shape, *values)` the record
+    of an instruction with this declared shape. `calls` are the attributes that name the called
+    computations, in the order of the opcode; `call_list` is one that names all of them in braces,
+    and `call_aliases` are those that may name them one by one instead.
+    """
+
+    attributes: tuple[Attribute, ...] = ()
+    take: Callable[[Any], Sequence[Any]] = _no_values
+    make: Callable[..., Any] = _no_record
+    calls: tuple[str, ...] = ()
+    call_list: str = ""
+    call_aliases: tuple[str, ...] = ()
+
+    @property
+    def call_names(self) -> tuple[str, ...]:
+        """Every attribute that may name called computations, in the order of the opcode."""
+        return (*self.calls, self.call_list, *self.call_aliases)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nested:
+    """A field of a record that is a record itself, with one attribute for each of its fields."""
+
+    record: type[Any]
+    attributes: tuple[Attribute, ...]
+
+
+Field: TypeAlias = Attribute | Nested | Callable[[Shape], Any]
+"""A written field of a record, or a function that takes the field from the declared shape."""
+
+
+def record_form(record: type[Any], *fields: Field, calls: tuple[str, ...] = ()) -> Form:
+    """Return the form of a record whose first fields are these; others keep their defaults."""
+    named = _named(record, fields)
+    attributes: list[Attribute] = []
+    paths: list[tuple[str, ...]] = []
+    for name, field in named.items():
+        if isinstance(field, Attribute):
+            attributes.append(field)
+            paths.append((name,))
+        elif isinstance(field, Nested):
+            attributes += field.attributes
+            paths += [(name, inside) for inside in _named(field.record, field.attributes)]
+
+    def make(shape: Shape, *values: Any) -> Any:
+        left = iter(values)
+        made = {}
+        for name, field in named.items():
+            if isinstance(field, Attribute):
+                made[name] = next(left)
+            elif isinstance(field, Nested):
+                inside = _named(field.record, field.attributes)
+                made[name] = field.record(**dict(zip(inside, left, strict=False)))
+            else:
+                made[name] = field(shape)
+        return record(**made)
+
+    return Form(
+        tuple(attributes),
+        lambda given: [functools.reduce(getattr, path, given) for path in paths],
+        make,
+        calls,
+    )
+
+
+def _named(record: type[Any], fields: Sequence[Field]) -> dict[str, Field]:
+    """The fields by their names in the record."""
+    names = [field.name for field in dataclasses.fields(record)]
+    return {
+        field.field if isinstance(field, Attribute) and field.field else name: field
+        for name, field in zip(names, fields, strict=False)
+    }
+
+
+def element(shape: Shape, position: int) -> Shape:
+    """An element of a declared shape that must be a tuple; raises InvalidArgumentError."""
+    if len(shape.tuple_shapes) <= position:
+        raise InvalidArgumentError(
+            f"the result must be a tuple of more than {position}, got {shape.without_layout()}"
+        )
+    return shape.tuple_shapes[position]

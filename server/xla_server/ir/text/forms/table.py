@@ -1,0 +1,136 @@
+"""The table of forms: every opcode that has a definition, and how its attributes are written."""
+
+import dataclasses
+from typing import Any
+
+from xla_contract.ops.all_gather import AllGatherAttributes
+from xla_contract.ops.all_reduce import AllReduceAttributes
+from xla_contract.ops.all_to_all import AllToAllAttributes
+from xla_contract.ops.asynchronous import AsyncAttributes
+from xla_contract.ops.collective import Participants, declared_sizes
+from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.ops.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.collective_reduce import CollectiveReduceAttributes
+from xla_contract.ops.custom_call import CustomCallAttributes
+from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
+from xla_contract.types.shape import Shape
+from xla_server.ir.text.attribute_kinds import (
+    BOOL,
+    INTEGER,
+    INTEGER_PAIRS,
+    JSON_OR_STRING,
+    SINGLE,
+    STRING,
+    words,
+)
+from xla_server.ir.text.forms.arrays import ARRAYS
+from xla_server.ir.text.forms.channels import CHANNELS
+from xla_server.ir.text.forms.compound import COMPOUND
+from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
+from xla_server.ir.text.replica_groups import GROUPS
+
+_API_VERSIONS = {number: name for name, number in hlo_pb2.CustomCallApiVersion.items()}
+_PARTICIPANTS = Nested(
+    Participants,
+    (
+        Attribute("channel_id", INTEGER, 0, field="channel_id"),
+        Attribute(
+            "replica_groups",
+            GROUPS,
+            ReplicaGroups(form=GroupForm.LIST),
+            always=True,
+            field="groups",
+        ),
+        Attribute("use_global_device_ids", BOOL, False),
+        Attribute("constrain_layout", BOOL, False),
+    ),
+)
+
+
+def _context(shape: Shape) -> tuple[Shape, ...]:
+    element(shape, 1)
+    return tuple(part.without_layout() for part in shape.tuple_shapes[2:])
+
+
+def _of_parts(record: type[Any], position: int | None, *calls: str) -> Form:
+    """The form of a record that has, second, how much of a dimension each operand has.
+
+    `position` is that of the result among what the operation gives; None if it gives nothing else.
+    """
+    alone = record_form(
+        record, Attribute("dimensions", SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
+    )
+
+    def make(shape: Shape, dimension: int, *values: Any) -> Any:
+        made = alone.make(shape, dimension, *values)
+        given = shape if position is None else element(shape, position)
+        return record(dimension, declared_sizes(given, dimension), made.participants)
+
+    return dataclasses.replace(alone, make=make)
+
+
+_ALL_REDUCE = record_form(AllReduceAttributes, _PARTICIPANTS, calls=("to_apply",))
+_PERMUTE = (
+    Attribute("channel_id", INTEGER, 0, field="channel_id"),
+    Attribute("source_target_pairs", INTEGER_PAIRS, field="pairs"),
+)
+_THREAD = Attribute("async_execution_thread", STRING, "")
+
+_COLLECTIVES: dict[Opcode, Form] = {
+    Opcode.ALL_GATHER: _of_parts(AllGatherAttributes, None),
+    Opcode.ALL_GATHER_START: _of_parts(AllGatherAttributes, 1),
+    Opcode.ALL_REDUCE: _ALL_REDUCE,
+    Opcode.ALL_REDUCE_START: _ALL_REDUCE,
+    Opcode.ALL_TO_ALL: record_form(
+        AllToAllAttributes, Attribute("dimensions", SINGLE, None), _PARTICIPANTS
+    ),
+    Opcode.COLLECTIVE_BROADCAST: record_form(CollectiveBroadcastAttributes, _PARTICIPANTS),
+    Opcode.COLLECTIVE_REDUCE: record_form(
+        CollectiveReduceAttributes, _PARTICIPANTS, calls=("to_apply",)
+    ),
+    Opcode.COLLECTIVE_PERMUTE: record_form(CollectivePermuteAttributes, *_PERMUTE),
+    Opcode.COLLECTIVE_PERMUTE_START: record_form(CollectivePermuteAttributes, *_PERMUTE, _context),
+    Opcode.RAGGED_ALL_TO_ALL: record_form(RaggedAllToAllAttributes, _PARTICIPANTS),
+    Opcode.REDUCE_SCATTER: _of_parts(ReduceScatterAttributes, None, "to_apply"),
+}
+
+_CALLS: dict[Opcode, Form] = {
+    Opcode.ASYNC_START: record_form(AsyncAttributes, _THREAD, _context, calls=("calls",)),
+    Opcode.ASYNC_UPDATE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
+    Opcode.ASYNC_DONE: record_form(AsyncAttributes, _THREAD, calls=("calls",)),
+    Opcode.CALL: Form(calls=("to_apply",)),
+    Opcode.CONDITIONAL: Form(
+        call_list="branch_computations",
+        call_aliases=("true_computation", "false_computation"),
+    ),
+    Opcode.CUSTOM_CALL: dataclasses.replace(
+        record_form(
+            CustomCallAttributes,
+            Attribute("custom_call_target", STRING),
+            Shape.without_layout,
+            Attribute("backend_config", JSON_OR_STRING, b""),
+            Attribute("custom_call_has_side_effect", BOOL, False),
+            # What is not said is the original interface, in text only.
+            Attribute("api_version", words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
+        ),
+        call_list="called_computations",
+        call_aliases=("to_apply",),
+    ),
+    Opcode.FUSION: record_form(
+        FusionAttributes,
+        Attribute("kind", words({kind: kind.value for kind in FusionKind})),
+        calls=("calls",),
+    ),
+    Opcode.WHILE: Form(calls=("body", "condition")),
+}
+
+FORMS: dict[Opcode, Form] = ARRAYS | COMPOUND | CHANNELS | _COLLECTIVES | _CALLS
+"""Those with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""
+
+PLAIN = Form()
+"""The form of all others."""

@@ -1,0 +1,250 @@
+"""Convolutions brought into the order batch, spatial dimensions, features.
+
+That is the order of the fastest kernels, which write blocks of whole rows. What follows a
+convolution is brought into it as well, as far as it goes element by element, dimension by
+dimension or into other convolutions, so a network that begins with its features first is
+transposed at its ends.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.reduce import ReduceAttributes
+from xla_contract.ops.reduce_window import ReduceWindowAttributes
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
+from xla_server.target.target import Target
+
+
+class _Moving:
+    """Transposes moved behind what reads them, operands first."""
+
+    def __init__(self, computation: HloComputation, editor: Editor, target: Target) -> None:
+        self._target = target
+        self._editor = editor
+        self._readers = users(computation)
+        self._made: set[HloInstruction] = set()
+
+    def moved(self, i: HloInstruction) -> HloInstruction | None:
+        """An instruction before a transpose instead of behind it; None where it stays."""
+        if i.opcode is Opcode.CONVOLUTION:
+            made, order = self._convolution(i)
+        else:
+            order = self._order_of(i)
+            if order is None:
+                return None
+            made, order = _RULES[i.opcode](i, order, self._editor)
+        if made is None or order is None or list(order) == sorted(order):
+            return made
+        result = self._editor.transpose(made, order)
+        self._readers[result] = self._readers[i]
+        self._made.add(result)
+        return result
+
+    def _order_of(self, i: HloInstruction) -> tuple[int, ...] | None:
+        """How the operands of an instruction are transposed, if all are alike."""
+        orders = {part.attributes.permutation for part in i.operands if part in self._made}
+        if len(orders) != 1 or i.control_predecessors:
+            return None
+        for part in i.operands:
+            if part in self._made:
+                # What reads it as it is would have it transposed in any case.
+                if not all(reader.opcode in _TAKEN for reader in self._readers[part]):
+                    return None
+            elif part.shape.rank and part.opcode is not Opcode.BROADCAST:
+                return None
+        return tuple(*orders)
+
+    def _convolution(
+        self, i: HloInstruction
+    ) -> tuple[HloInstruction | None, tuple[int, ...] | None]:
+        """A convolution that reads what is transposed as it is, and gives features last."""
+        numbers = i.attributes.dimension_numbers
+        operands = list(i.operands)
+        for place, renumbered in ((0, input_numbers), (1, kernel_numbers)):
+            if operands[place] in self._made:
+                order = operands[place].attributes.permutation
+                (operands[place],) = operands[place].operands
+                numbers = renumbered(numbers, order)
+        back = None
+        is_taken = operands[0] is not i.operands[0]
+        if is_worth_it(i, self._target) or (is_taken and has_one_place(i)):
+            into = _last(numbers.input_order)
+            operands[0] = self._editor.transpose(operands[0], into)
+            numbers = input_numbers(numbers, _inverse(into))
+            inputs, outputs, *window = numbers.kernel_order
+            operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
+            numbers = kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
+            order = _last(numbers.output_order)
+            numbers = _output_numbers(numbers, order)
+            back = _inverse(order)
+        if operands == list(i.operands) and numbers == i.attributes.dimension_numbers:
+            return None, None
+        attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
+        made = self._editor.add(Opcode.CONVOLUTION, operands, attributes)
+        made.control_predecessors = i.control_predecessors
+        return made, back
+
+
+def _last(order: Sequence[int]) -> tuple[int, ...]:
+    """Dimensions as batch, spatial ones, feature; `order` has the feature second."""
+    batch, feature, *spatial = order
+    return (batch, *spatial, feature)
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(order.index(d) for d in range(len(order)))
+
+
+def has_one_place(i: HloInstruction) -> bool:
+    """Return whether the windows of a convolution have one element each."""
+    return all(d.size == 1 for d in i.attributes.window.dimensions)
+
+
+def is_worth_it(i: HloInstruction, target: Target) -> bool:
+    """Whether a convolution is computed so much faster that moving arrays is worth it."""
+    capability, tuning = target.capability, target.tuning.convolution_layouts
+    numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
+    kernel, groups = i.operands[1].shape, i.attributes.feature_group_count
+    if i.attributes.batch_group_count > 1 or len(window) not in (1, 2, 3):
+        return False
+    outputs = kernel.dimensions[numbers.kernel_output_feature_dimension]
+    depth = kernel.element_count // max(outputs, 1)
+    if has_one_place(i) or not i.shape.element_count:
+        return False
+    if min(outputs // groups, depth) < tuning.min_group_features <= groups:
+        is_last = _last(numbers.output_order)[-1] == i.shape.rank - 1
+        return bool(groups >= tuning.min_groups) and not is_last
+    if len({part.shape.element_type for part in (i, *i.operands)}) > 1:
+        return False
+    if i.shape.element_type not in capability.TILED_CONVOLUTIONS:
+        return False
+    moved = sum(
+        part.shape.element_count
+        for part, order in ((i.operands[0], numbers.input_order), (i, numbers.output_order))
+        if list(_last(order)) != sorted(order)
+    )
+    row = i.shape.dimensions[numbers.output_spatial_dimensions[-1]]
+    is_wide = capability.is_wide_enough(outputs // groups, groups)
+    is_tiled = is_wide and row >= capability.MIN_TILED_ROW and depth <= capability.MAX_TILED_DEPTH
+    return is_tiled and bool(i.shape.element_count * depth >= moved * capability.MIN_TAPS)
+
+
+def input_numbers(
+    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
+) -> ConvolutionDimensionNumbers:
+    """The numbers where dimension d of the input is `order[d]` now."""
+    return dataclasses.replace(
+        numbers,
+        input_batch_dimension=order[numbers.input_batch_dimension],
+        input_feature_dimension=order[numbers.input_feature_dimension],
+        input_spatial_dimensions=tuple(order[d] for d in numbers.input_spatial_dimensions),
+    )
+
+
+def kernel_numbers(
+    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
+) -> ConvolutionDimensionNumbers:
+    """The same of the kernel."""
+    return dataclasses.replace(
+        numbers,
+        kernel_input_feature_dimension=order[numbers.kernel_input_feature_dimension],
+        kernel_output_feature_dimension=order[numbers.kernel_output_feature_dimension],
+        kernel_spatial_dimensions=tuple(order[d] for d in numbers.kernel_spatial_dimensions),
+    )
+
+
+def _output_numbers(
+    numbers: ConvolutionDimensionNumbers, order: Sequence[int]
+) -> ConvolutionDimensionNumbers:
+    """The numbers where the output's dimension d is what `order[d]` was."""
+    return dataclasses.replace(
+        numbers,
+        output_batch_dimension=order.index(numbers.output_batch_dimension),
+        output_feature_dimension=order.index(numbers.output_feature_dimension),
+        output_spatial_dimensions=tuple(order.index(d) for d in numbers.output_spatial_dimensions),
+    )
+
+
+Moved = tuple[HloInstruction | None, tuple[int, ...] | None]
+"""What stands before a transpose, and the transpose's permutation."""
+
+
+def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
+    """The same of what was transposed, of scalars, and of broadcasts to other places."""
+    operands: list[HloInstruction] = []
+    for part in i.operands:
+        if part.opcode is Opcode.TRANSPOSE:
+            operands += part.operands
+        elif not part.shape.rank:
+            operands.append(part)
+        else:
+            mapped = [order[d] for d in part.attributes.dimensions]
+            dimensions = [part.shape.dimensions[d] for d in _inverse(order)]
+            operands.append(editor.broadcast(part.operands[0], mapped, dimensions))
+    return editor.add(i.opcode, operands, i.attributes), order
+
+
+def _reduce(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
+    """A reduction over the dimensions where they were, whose others may stand in another order."""
+    if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
+        return None, None
+    reduced = tuple(order[d] for d in i.attributes.dimensions)
+    (source,) = i.operands[0].operands
+    made = editor.add(
+        Opcode.REDUCE, (source, i.operands[1]), ReduceAttributes(reduced), called=i.called
+    )
+    kept = [order[d] for d in range(len(order)) if d not in i.attributes.dimensions]
+    return made, tuple(sorted(kept).index(d) for d in kept)
+
+
+def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
+    """A window whose dimensions are in the order before."""
+    if len(i.operands) != 2 or i.operands[0].opcode is not Opcode.TRANSPOSE:
+        return None, None
+    window = i.attributes.window.dimensions
+    attributes = ReduceWindowAttributes(Window(tuple(window[d] for d in _inverse(order))))
+    (source,) = i.operands[0].operands
+    made = editor.add(Opcode.REDUCE_WINDOW, (source, i.operands[1]), attributes, called=i.called)
+    return made, order
+
+
+def _concatenate(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
+    """Of what all was transposed."""
+    if any(part.opcode is not Opcode.TRANSPOSE for part in i.operands):
+        return None, None
+    sources = [part.operands[0] for part in i.operands]
+    attributes = ConcatenateAttributes(order[i.attributes.dimension])
+    return editor.add(Opcode.CONCATENATE, sources, attributes), order
+
+
+_RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Moved]] = (
+    MappingProxyType(
+        {
+            **dict.fromkeys(ELEMENTWISE, _elementwise),
+            Opcode.REDUCE: _reduce,
+            Opcode.REDUCE_WINDOW: _reduce_window,
+            Opcode.CONCATENATE: _concatenate,
+        }
+    )
+)
+_TAKEN = frozenset({*_RULES, Opcode.CONVOLUTION, Opcode.TRANSPOSE})
+"""What may read an array before its transpose."""
+
+
+class ChannelsLast(TargetRewritePass):
+    """Transposes what convolutions read, and their results back, as late as possible."""
+
+    name = "features-last"
+    opcodes = _TAKEN - {Opcode.TRANSPOSE}
+
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule | None:
+        if all(i.opcode is not Opcode.CONVOLUTION for i in computation.instructions):
+            return None
+        return _Moving(computation, editor, self.target).moved

@@ -1,0 +1,129 @@
+"""Dimensions of size 1 taken out of what computes and put back behind it."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from xla_contract.ops.iota import IotaAttributes
+from xla_contract.ops.reduce import ReduceAttributes
+from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.simplify.map_inliner import applied
+
+Squeezed = Callable[[HloInstruction, Editor], HloInstruction]
+
+
+def long(dimensions: tuple[int, ...]) -> list[int]:
+    """The numbers of the dimensions of a size other than 1."""
+    return [number for number, size in enumerate(dimensions) if size != 1]
+
+
+def _sizes(dimensions: tuple[int, ...]) -> list[int]:
+    return [size for size in dimensions if size != 1]
+
+
+def _flat(operand: HloInstruction, editor: Editor) -> HloInstruction:
+    return editor.reshape(operand, _sizes(operand.shape.dimensions))
+
+
+def _same(i: HloInstruction, editor: Editor) -> HloInstruction:
+    operands = [_flat(operand, editor) for operand in i.operands]
+    return editor.add(i.opcode, operands, i.attributes, i.called)
+
+
+def _broadcast(i: HloInstruction, editor: Editor) -> HloInstruction:
+    if not i.operands[0].shape.rank:
+        # A repeated scalar is as good in any shape, and better without a reshape behind it.
+        return i
+    kept = long(i.shape.dimensions)
+    (operand,) = i.operands
+    mapped = [
+        kept.index(target)
+        for source, target in enumerate(i.attributes.dimensions)
+        if operand.shape.dimensions[source] != 1
+    ]
+    return editor.broadcast(_flat(operand, editor), mapped, _sizes(i.shape.dimensions))
+
+
+def _iota(i: HloInstruction, editor: Editor) -> HloInstruction:
+    kept, sizes = long(i.shape.dimensions), _sizes(i.shape.dimensions)
+    along = i.attributes.iota_dimension
+    if along not in kept:
+        return editor.full(0, i.shape.element_type, sizes)
+    attributes = IotaAttributes(i.shape.with_dimensions(sizes), kept.index(along))
+    return editor.add(Opcode.IOTA, (), attributes)
+
+
+def _reduce(i: HloInstruction, editor: Editor) -> HloInstruction:
+    operand, initial = i.operands
+    kept = long(operand.shape.dimensions)
+    dimensions = tuple(kept.index(d) for d in i.attributes.dimensions if d in kept)
+    flat = _flat(operand, editor)
+    if dimensions:
+        return editor.add(Opcode.REDUCE, (flat, initial), ReduceAttributes(dimensions), i.called)
+    return applied(i.called[0], (initial, flat), flat.shape.dimensions, editor)
+
+
+def _transpose(i: HloInstruction, editor: Editor) -> HloInstruction:
+    (operand,) = i.operands
+    kept = long(operand.shape.dimensions)
+    order = [kept.index(d) for d in i.attributes.permutation if d in kept]
+    return editor.transpose(_flat(operand, editor), order)
+
+
+def _reverse(i: HloInstruction, editor: Editor) -> HloInstruction:
+    (operand,) = i.operands
+    kept = long(operand.shape.dimensions)
+    dimensions = tuple(kept.index(d) for d in i.attributes.dimensions if d in kept)
+    flat = _flat(operand, editor)
+    return (
+        editor.add(Opcode.REVERSE, (flat,), ReverseAttributes(dimensions)) if dimensions else flat
+    )
+
+
+def _slice(i: HloInstruction, editor: Editor) -> HloInstruction:
+    (operand,) = i.operands
+    kept = long(operand.shape.dimensions)
+    if len(kept) == operand.shape.rank:
+        return i
+    a = i.attributes
+    boxes = ([part[d] for d in kept] for part in (a.starts, a.limits, a.strides))
+    return editor.sliced(_flat(operand, editor), *boxes)
+
+
+_SQUEEZES: Mapping[Opcode, Squeezed] = MappingProxyType(
+    {
+        **dict.fromkeys(ELEMENTWISE, _same),
+        Opcode.BROADCAST: _broadcast,
+        Opcode.IOTA: _iota,
+        Opcode.REDUCE: _reduce,
+        Opcode.REVERSE: _reverse,
+        Opcode.SLICE: _slice,
+        Opcode.TRANSPOSE: _transpose,
+    }
+)
+
+
+class Squeeze(RewritePass):
+    """Reshapes around operations so that none has dimensions of size 1; reshapes of reshapes merge.
+
+    Programs keep reduced dimensions with size 1 and stretch them again. Without them the broadcast
+    reads the reduction itself, which is how fusion knows that both belong to one row.
+    """
+
+    name = "squeeze"
+    opcodes = _SQUEEZES.keys()
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if not i.shape.is_array:
+            return None
+        sizes = i.shape.dimensions
+        if 1 not in sizes and not any(1 in operand.shape.dimensions for operand in i.operands):
+            return None
+        # Empty dimensions are the business of another pass.
+        if 0 in sizes:
+            return None
+        return editor.reshape(_SQUEEZES[i.opcode](i, editor), i.shape.dimensions)

@@ -1,0 +1,269 @@
+"""Dots brought into the forms that are computed fast."""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+from xla_contract.ops.dot import free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.canonicalize.dot_types import (
+    has_packing_kernel,
+    is_in_order,
+    is_narrow_product,
+)
+from xla_server.passes.canonicalize.thin_dots import thin_dot
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.target.capability import Capability
+from xla_server.target.pass_tuning import ThinDots
+from xla_server.target.target import Target
+
+_STORED = frozenset(
+    {
+        Opcode.PARAMETER,
+        Opcode.CONSTANT,
+        Opcode.GET_TUPLE_ELEMENT,
+        Opcode.DOT,
+        Opcode.CONVOLUTION,
+        Opcode.DYNAMIC_UPDATE_SLICE,
+    }
+)
+
+
+class DotCanonicaliser(TargetRewritePass):
+    """Makes of every dot a product of matrices, or of one leading batch of them.
+
+    BLAS takes either operand transposed, so an operand is transposed in memory only where its
+    free or contracted dimensions do not lie together. Products that are no work for BLAS become
+    multiplications, added up where they are contracted: outer products, products of vectors and of
+    a matrix with a vector.
+    """
+
+    name = "dot-canonicaliser"
+    opcodes = (Opcode.DOT,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        return _canonical(i, editor, self.target)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """One operand: its dimensions by their part in the product."""
+
+    operand: HloInstruction
+    batch: tuple[int, ...]
+    free: tuple[int, ...]
+    contracted: tuple[int, ...]
+
+    def sizes(self, dimensions: Sequence[int]) -> list[int]:
+        return [self.operand.shape.dimensions[d] for d in dimensions]
+
+    @property
+    def arrangements(self) -> list[tuple[int, ...]]:
+        """The orders of dimensions that need no transpose: free ones first, or contracted ones."""
+        return [
+            (*self.batch, *self.free, *self.contracted),
+            (*self.batch, *self.contracted, *self.free),
+        ]
+
+    @property
+    def lies_well(self) -> bool:
+        """Whether one of the arrangements is how the operand lies, dimensions of size 1 aside."""
+        return any(is_in_order(self.operand, order) for order in self.arrangements)
+
+    @property
+    def is_read_in_order(self) -> bool:
+        """Whether sums over the contracted dimensions read rows, or columns of one matrix."""
+        rows, columns = self.arrangements
+        is_batch = any(size != 1 for size in self.sizes(self.batch))
+        return is_in_order(self.operand, rows) or (
+            not is_batch and is_in_order(self.operand, columns)
+        )
+
+    def matrix(self, editor: Editor) -> tuple[HloInstruction, bool]:
+        """The operand as [batch, free, contracted], or with the last two exchanged (True)."""
+        batch, free, contracted = (
+            count(self.sizes(part)) for part in (self.batch, self.free, self.contracted)
+        )
+        first, second = self.arrangements
+        leading = [batch] if batch > 1 else []
+        if not is_in_order(self.operand, first) and is_in_order(self.operand, second):
+            return editor.reshape(self.operand, [*leading, contracted, free]), True
+        moved = (
+            self.operand
+            if is_in_order(self.operand, first)
+            else editor.transpose(self.operand, first)
+        )
+        return editor.reshape(moved, [*leading, free, contracted]), False
+
+
+def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruction | None:
+    if 0 in (*i.shape.dimensions, *i.operands[0].shape.dimensions):
+        return None
+    left, right = _sides(i)
+    rows, columns = count(left.sizes(left.free)), count(right.sizes(right.free))
+    depth = count(left.sizes(left.contracted))
+    types = {operand.shape.element_type for operand in i.operands} | {i.shape.element_type}
+    capability, tuning = target.capability, target.tuning.thin_dots
+    if len(types) == 1 and (depth == 1 or i.shape.element_type in capability.BLAS_TYPES):
+        if depth == 1:
+            return _outer(i, left, right, editor)
+        matrix, vector = (right, left) if rows == 1 else (left, right)
+        if rows == 1 or columns == 1:
+            made = i if _is_canonical(i) else _matrices(i, left, right, editor, capability)
+            is_stored = _is_large_and_stored(matrix.operand, tuning.min_stored_bytes)
+            if is_stored and _has_thin_kernel(made, tuning):
+                return made
+            if matrix.is_read_in_order or not (matrix.lies_well and _has_thin_kernel(made, tuning)):
+                return _vector(i, matrix, vector, editor)
+    if is_narrow_product(i, capability):
+        return _widened(i, editor, target)
+    is_packed = has_packing_kernel(i, capability)
+    if _is_canonical(i) and (is_packed or not _reads_both_with_strides(i)):
+        return None
+    return _matrices(i, left, right, editor, capability)
+
+
+def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
+    """Return whether a matrix is read from memory in any case, more of it than a cache holds.
+
+    A sum can read a smaller one faster, and compute one that is not stored while it adds it up.
+    """
+    while i.opcode is Opcode.RESHAPE:
+        (i,) = i.operands
+    size = i.shape.element_count * i.shape.element_type.byte_width
+    return i.opcode in _STORED and size >= min_bytes
+
+
+def _has_thin_kernel(i: HloInstruction, tuning: ThinDots) -> bool:
+    """Return whether there is a kernel for a canonical dot, or one reshaped, of a single vector."""
+    while i.opcode is Opcode.RESHAPE:
+        (i,) = i.operands
+    return thin_dot(i, tuning) is not None
+
+
+def _reads_both_with_strides(i: HloInstruction) -> bool:
+    """Return whether a canonical dot contracts rows of the left matrix, columns of the right."""
+    numbers = i.attributes.dimension_numbers
+    last = i.operands[0].shape.rank - 1
+    (left,), (right,) = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    return bool(left < last and right == last)
+
+
+def _widened(i: HloInstruction, editor: Editor, target: Target) -> HloInstruction:
+    """Return the product in s32, which wraps to the same narrow integers."""
+    attributes = dataclasses.replace(i.attributes, preferred_element_type=ElementType.S32)
+    wide = editor.add(Opcode.DOT, i.operands, attributes)
+    return editor.convert(_canonical(wide, editor, target) or wide, i.shape.element_type)
+
+
+def _sides(i: HloInstruction) -> tuple[_Side, _Side]:
+    """Both operands, contracted dimensions in the order that needs the fewest transposes."""
+    numbers = i.attributes.dimension_numbers
+    pairs = list(
+        zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True)
+    )
+    lhs, rhs = i.operands
+    left_free = free_dimensions(
+        lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
+    )
+    right_free = free_dimensions(
+        rhs.shape.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
+    )
+
+    def sides(order: Sequence[tuple[int, int]]) -> tuple[_Side, _Side]:
+        left = tuple(pair[0] for pair in order)
+        right = tuple(pair[1] for pair in order)
+        return (
+            _Side(lhs, numbers.lhs_batch_dimensions, left_free, left),
+            _Side(rhs, numbers.rhs_batch_dimensions, right_free, right),
+        )
+
+    def moved(choice: tuple[_Side, _Side]) -> int:
+        return sum(part.operand.shape.element_count for part in choice if not part.lies_well)
+
+    by_lhs, by_rhs = sides(sorted(pairs)), sides(sorted(pairs, key=lambda pair: pair[1]))
+    return min((by_lhs, by_rhs), key=moved)
+
+
+def _is_canonical(i: HloInstruction) -> bool:
+    numbers = i.attributes.dimension_numbers
+    batch = numbers.lhs_batch_dimensions
+    leading = (0,) if batch else ()
+    lhs, rhs = (operand.shape for operand in i.operands)
+    return (
+        batch == leading
+        and numbers.rhs_batch_dimensions == leading
+        and len(numbers.lhs_contracting_dimensions) == 1
+        and lhs.rank == rhs.rank == 2 + len(leading)
+        and (not batch or lhs.dimensions[0] > 1)
+    )
+
+
+def _matrices(
+    i: HloInstruction, left: _Side, right: _Side, editor: Editor, capability: Capability
+) -> HloInstruction:
+    lhs, left_is_transposed = left.matrix(editor)
+    rhs, right_is_transposed = right.matrix(editor)
+    first = lhs.shape.rank - 2
+    if left_is_transposed and not right_is_transposed and not has_packing_kernel(i, capability):
+        # A loop nest would read both with strides.
+        lhs, left_is_transposed = editor.transpose(lhs, [*range(first), first + 1, first]), False
+    batch = (0,) if first else ()
+    numbers = DotDimensionNumbers(
+        (first if left_is_transposed else first + 1,),
+        (first if right_is_transposed else first + 1,),
+        batch,
+        batch,
+    )
+    attributes = dataclasses.replace(i.attributes, dimension_numbers=numbers)
+    return editor.reshape(editor.add(Opcode.DOT, (lhs, rhs), attributes), i.shape.dimensions)
+
+
+def _outer(i: HloInstruction, left: _Side, right: _Side, editor: Editor) -> HloInstruction:
+    """The product of every pair: there is one pair for each element of the result."""
+    batch = tuple(range(len(left.batch)))
+    rows = tuple(range(len(batch), len(batch) + len(left.free)))
+    columns = tuple(range(len(batch) + len(left.free), i.shape.rank))
+    factors = [
+        _spread(left, left.batch + left.free, batch + rows, i.shape.dimensions, editor),
+        _spread(right, right.batch + right.free, batch + columns, i.shape.dimensions, editor),
+    ]
+    return editor.add(Opcode.MULTIPLY, factors)
+
+
+def _spread(
+    side: _Side,
+    kept: Sequence[int],
+    mapped: Sequence[int],
+    dimensions: Sequence[int],
+    editor: Editor,
+) -> HloInstruction:
+    """The operand, of whose other dimensions each has size 1, over these dimensions."""
+    places = sorted(zip(kept, mapped, strict=True))
+    sizes = [side.operand.shape.dimensions[d] for d, _ in places]
+    return editor.broadcast(
+        editor.reshape(side.operand, sizes), [target for _, target in places], dimensions
+    )
+
+
+def _vector(i: HloInstruction, matrix: _Side, vector: _Side, editor: Editor) -> HloInstruction:
+    """A matrix, or another vector, times a vector: read once, in the order it lies in."""
+    element_type = i.shape.element_type
+    adder = editor.binary_computation(Opcode.ADD, element_type)
+    sizes = matrix.operand.shape.dimensions
+    batches = zip(vector.batch, matrix.batch, strict=True)
+    contracted = zip(vector.contracted, matrix.contracted, strict=True)
+    places = dict(itertools.chain(batches, contracted))
+    kept = sorted(places)
+    spread = _spread(vector, kept, [places[d] for d in kept], sizes, editor)
+    product = editor.add(Opcode.MULTIPLY, (matrix.operand, spread))
+    zero = editor.constant(0, element_type)
+    total = editor.reduce(product, zero, sorted(matrix.contracted), adder)
+    remaining = [d for d in range(len(sizes)) if d not in matrix.contracted]
+    order = [remaining.index(d) for d in (*matrix.batch, *matrix.free)]
+    return editor.reshape(editor.transpose(total, order), i.shape.dimensions)

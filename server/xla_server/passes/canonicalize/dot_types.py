@@ -1,0 +1,28 @@
+"""Element types of dots, as capabilities of lowering ask for them, and orders of dimensions."""
+
+from collections.abc import Sequence
+
+from xla_contract.types.element_type import ElementType
+from xla_server.ir.module import HloInstruction
+from xla_server.target.capability import Capability
+
+
+def has_packing_kernel(i: HloInstruction, capability: Capability) -> bool:
+    """Return whether the kernel of a dot packs operands, for which their layout is free."""
+    return capability.packs_operands(operand_types(i), i.shape.element_type)
+
+
+def is_narrow_product(i: HloInstruction, capability: Capability) -> bool:
+    """Return whether a dot is the one in s32, converted to its result type."""
+    return capability.is_narrow_product(operand_types(i), i.shape.element_type)
+
+
+def operand_types(i: HloInstruction) -> frozenset[ElementType]:
+    """Return the element types of an instruction's operands."""
+    return frozenset(operand.shape.element_type for operand in i.operands)
+
+
+def is_in_order(i: HloInstruction, dimensions: Sequence[int]) -> bool:
+    """Return whether these dimensions ascend, those of size 1 aside."""
+    long = [d for d in dimensions if i.shape.dimensions[d] != 1]
+    return long == sorted(long)

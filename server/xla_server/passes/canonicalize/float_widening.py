@@ -1,0 +1,117 @@
+"""Sums and products of narrow floats computed in a wide type and rounded once."""
+
+import dataclasses
+
+from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.wide_reducer import widened
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import combiner
+from xla_server.passes.framework.rewrite_pass import RewritePass
+
+_SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
+_PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
+_REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
+_BY_LAPACK = frozenset({Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE})
+
+
+class FloatWidening(RewritePass):
+    """Puts conversions around what accumulates floats narrower than f32, and around mixed products.
+
+    Reductions by any formula that rounds are done in f32 and rounded once. Minima and maxima round
+    nothing and stay as they are; integer products too.
+    """
+
+    name = "float-widening"
+    opcodes = _PRODUCTS | _REDUCTIONS | _BY_LAPACK
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if i.opcode in _PRODUCTS:
+            return _product(i, editor)
+        if i.opcode in _REDUCTIONS:
+            return _reduction(i, editor)
+        if not _is_narrow(i.shape.element_type):
+            return None
+        operands = [editor.convert(operand, ElementType.F32) for operand in i.operands]
+        return editor.convert(editor.add(i.opcode, operands, i.attributes), i.shape.element_type)
+
+
+def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    reducer = i.called[0]
+    opcode = combiner(reducer)
+    if opcode in _SUMS and len(i.operands) == 2:
+        if not _is_narrow(i.shape.element_type):
+            return None
+        return _by(editor.binary_computation(opcode, ElementType.F32), i, editor)
+    if reducer not in editor.shared:
+        formula = widened(reducer)
+        if formula is None:
+            return None
+        editor.shared[reducer] = _own(formula, editor)
+    return _by(editor.shared[reducer], i, editor)
+
+
+def _by(reducer: HloComputation, i: HloInstruction, editor: Editor) -> HloInstruction:
+    """Return the reduction by a wide reducer, rounded to the types it has."""
+    # The interpreter rounds what it is given to the reducer's type first; so do these.
+    operands = [
+        editor.convert(editor.convert(operand, narrow.shape.element_type), wide.shape.element_type)
+        for operand, narrow, wide in zip(
+            (*i.operands[len(i.operands) // 2 :], *i.operands[: len(i.operands) // 2]),
+            i.called[0].parameters,
+            reducer.parameters,
+            strict=True,
+        )
+    ]
+    count = len(operands) // 2
+    wide = editor.add(i.opcode, (*operands[count:], *operands[:count]), i.attributes, (reducer,))
+    if not i.shape.is_tuple:
+        return editor.convert(wide, i.shape.element_type)
+    parts = [
+        editor.convert(editor.element(wide, number), part.element_type)
+        for number, part in enumerate(i.shape.tuple_shapes)
+    ]
+    return editor.add(Opcode.TUPLE, parts)
+
+
+def _own(computation: HloComputation, editor: Editor) -> HloComputation:
+    """Return a computation with names and numbers that its module does not have yet."""
+    copies: dict[HloInstruction, HloInstruction] = {}
+    for i in computation.instructions:
+        copies[i] = editor.copy(i, [copies[operand] for operand in i.operands])
+    return editor.computation(
+        f"{computation.name}_f32",
+        list(copies.values()),
+        copies[computation.root],
+        [copies[parameter] for parameter in computation.parameters],
+    )
+
+
+def _is_narrow(element_type: ElementType) -> bool:
+    return element_type.is_floating and element_type.bit_width < 32
+
+
+def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:
+    """The type of the sums of a product of (lhs, rhs, result), or None where all are integers."""
+    if any(item.is_complex for item in types):
+        wide = any(item in (ElementType.C128, ElementType.F64) for item in types)
+        return ElementType.C128 if wide else ElementType.C64
+    if any(item.is_floating for item in types):
+        return ElementType.F64 if ElementType.F64 in types else ElementType.F32
+    return None
+
+
+def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    result = i.shape.element_type
+    types = (*(operand.shape.element_type for operand in i.operands), result)
+    wide = accumulation_type(types)
+    if wide is None or set(types) == {wide}:
+        return None
+    operands = [editor.convert(operand, wide) for operand in i.operands]
+    attributes: DotAttributes | ConvolutionAttributes = dataclasses.replace(
+        i.attributes, preferred_element_type=wide
+    )
+    return editor.convert(editor.add(i.opcode, operands, attributes), result)

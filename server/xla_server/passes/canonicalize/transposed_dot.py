@@ -1,0 +1,58 @@
+"""Transposes of products written as products of the operands exchanged."""
+
+import dataclasses
+
+from xla_contract.ops.dot import free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+
+
+class TransposedDot(RewritePass):
+    """Exchanges the operands of a dot whose result is only read with rows and columns exchanged.
+
+    Gradients of weights are written so. The product can be had in either order, and nothing is
+    moved.
+    """
+
+    name = "transposed-dot"
+    opcodes = (Opcode.TRANSPOSE,)
+
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
+
+        def exchanged(i: HloInstruction) -> HloInstruction | None:
+            (dot,) = i.operands
+            if dot.opcode is not Opcode.DOT:
+                return None
+            # An instruction that this pass has made has no readers on record.
+            if readers.get(dot) != [i] or computation.root is dot:
+                return None
+            lhs, rhs = dot.operands
+            numbers = dot.attributes.dimension_numbers
+            batch = len(numbers.lhs_batch_dimensions)
+            free = free_dimensions(
+                lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
+            )
+            middle, rank = batch + len(free), dot.shape.rank
+            if i.attributes.permutation != (
+                *range(batch),
+                *range(middle, rank),
+                *range(batch, middle),
+            ):
+                return None
+            attributes = dataclasses.replace(
+                dot.attributes,
+                dimension_numbers=DotDimensionNumbers(
+                    numbers.rhs_contracting_dimensions,
+                    numbers.lhs_contracting_dimensions,
+                    numbers.rhs_batch_dimensions,
+                    numbers.lhs_batch_dimensions,
+                ),
+                precision=dot.attributes.precision[::-1],
+            )
+            return editor.add(Opcode.DOT, (rhs, lhs), attributes, shape=i.shape)
+
+        return exchanged

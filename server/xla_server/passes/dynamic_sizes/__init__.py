@@ -1,0 +1,1 @@
+"""Programs of dynamic shape, specialised to the sizes of a run."""

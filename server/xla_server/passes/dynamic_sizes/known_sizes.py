@@ -1,0 +1,79 @@
+"""Sizes that a program computes from constants and from small integers among its arguments."""
+
+from typing import TypeAlias
+
+from xla_contract.errors import XlaError
+from xla_contract.types.opcode import Opcode
+from xla_server.evaluator.interpret import evaluate
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.evaluation import Array
+
+LARGEST = 64
+"""Elements of an array that sizes may be computed from."""
+
+_LONGEST = 256
+"""Instructions that may lie between a size and what it is computed from."""
+
+_FOLLOWED = ELEMENTWISE | {
+    Opcode.BROADCAST,
+    Opcode.CONCATENATE,
+    Opcode.CONSTANT,
+    Opcode.RESHAPE,
+    Opcode.SLICE,
+    Opcode.TRANSPOSE,
+}
+
+ArgumentIndex: TypeAlias = tuple[int, int]
+"""An argument: the slot of its value, and its number among the value's arrays."""
+
+
+class KnownSizes:
+    """What is known of the numbers in a program that is being written.
+
+    `asked` are the arguments whose values decided something: the program is right for these alone.
+    """
+
+    def __init__(self) -> None:
+        self.asked: set[ArgumentIndex] = set()
+        self._arguments: dict[HloInstruction, tuple[ArgumentIndex, Array]] = {}
+
+    def bind(self, parameter: HloInstruction, place: ArgumentIndex, array: Array) -> None:
+        """Let a parameter of the program have a value that sizes may be computed from."""
+        if array.size <= LARGEST and parameter.shape.element_type.is_integer:
+            self._arguments[parameter] = place, array
+
+    def of(self, instruction: HloInstruction) -> int | None:
+        """The number that an instruction gives, None where only a run can tell."""
+        needed = self._needed(instruction)
+        if needed is None:
+            return None
+        parameters = [part for part in needed if part in self._arguments]
+        places = [self._arguments[part] for part in parameters]
+        alone = HloComputation("size", 0, needed, instruction, tuple(parameters))
+        try:
+            value = evaluate(alone, [array for _, array in places])
+        except XlaError:
+            return None
+        self.asked.update(place for place, _ in places)
+        return int(value)  # type: ignore[arg-type]
+
+    def _needed(self, instruction: HloInstruction) -> list[HloInstruction] | None:
+        """What an instruction is computed from, operands first."""
+        order: dict[HloInstruction, None] = {}
+        waiting = [(instruction, False)]
+        while waiting:
+            part, is_ready = waiting.pop()
+            if is_ready:
+                order[part] = None
+            elif part not in order:
+                if not self._is_followed(part) or len(order) > _LONGEST:
+                    return None
+                waiting.append((part, True))
+                waiting += [(operand, False) for operand in part.operands]
+        return list(order)
+
+    def _is_followed(self, part: HloInstruction) -> bool:
+        return part in self._arguments or (
+            part.opcode in _FOLLOWED and part.shape.element_count <= LARGEST
+        )

@@ -1,0 +1,367 @@
+"""Part of a computation of dynamic shape, written as a program of static shape.
+
+The sizes of its operands are known, and all others are to follow from them and from a few
+integers. What an operation means at these sizes is what evaluator/dynamic_shapes.py says: operands
+are cut and filled by the same functions, which write slices and pads here.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from xla_contract.errors import XlaError
+from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
+from xla_server.evaluator.dynamic_shapes import (
+    ANY_SIZE,
+    actual_shape,
+    has_dynamic_shapes,
+)
+from xla_server.evaluator.plan import in_order
+from xla_server.ir.explicit_stack import Deep, result_of
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.side_effects import SIDE_EFFECTS
+from xla_server.ops.evaluation import TOKEN, Array, Token
+from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
+from xla_server.passes.dynamic_sizes.sized_operations import (
+    SIZED_OPERATIONS,
+    Operation,
+    UnspecialisedError,
+    updated,
+)
+from xla_server.passes.dynamic_sizes.sized_values import (
+    Known,
+    PaddedArray,
+    PaddedExtents,
+    array_of,
+    extents_of,
+    packed,
+    unpacked,
+    whole_shape,
+)
+from xla_server.passes.framework.editor import Editor, drop_uncalled
+
+_CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
+
+HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
+    *SIDE_EFFECTS,
+    Opcode.ALL_GATHER_DONE,
+    Opcode.ALL_GATHER_START,
+    Opcode.ALL_REDUCE_DONE,
+    Opcode.ALL_REDUCE_START,
+    Opcode.COLLECTIVE_PERMUTE_DONE,
+    Opcode.COLLECTIVE_PERMUTE_START,
+}
+"""Operations that the host does between programs: they wait for others, or keep their order."""
+
+MOST_INSTRUCTIONS = 4096
+MOST_REPETITIONS = 4
+"""Instructions of called computations in one program: so many, or so many times those of the
+module if that is more. Each computation may call the next one twice, and so on. A larger
+program is walked call by call, which can be cancelled."""
+
+
+class SizeSpecialiser:
+    """Writes instructions of `module` at sizes that are known.
+
+    `numbers` says what is known of sizes that programs compute.
+    """
+
+    def __init__(self, module: HloModule, numbers: KnownSizes) -> None:
+        self._module = dataclasses.replace(module, computations=[])
+        self.editor = Editor(self._module)
+        self._numbers = numbers
+        self._computations: list[HloComputation] = []
+        self._copies: dict[HloComputation, HloComputation] = {}
+        self._parameters: list[HloInstruction] = []
+        self._written = 0
+        count = sum(len(computation.instructions) for computation in module.computations)
+        self._most = max(MOST_INSTRUCTIONS, MOST_REPETITIONS * count)
+        self._keeps_hidden = any(map(_may_show_hidden, _all_of(module)))
+
+    def parameter(self, shape: Shape, extents: PaddedExtents) -> Known:
+        """The next parameters of the program: the whole arrays of a value of this shape."""
+        if isinstance(extents, tuple):
+            pairs = zip(shape.tuple_shapes, extents, strict=True)
+            return tuple(self.parameter(part, inside) for part, inside in pairs)
+        if extents is None:
+            return TOKEN
+        made = self._parameter(len(self._parameters), whole_shape(shape, extents))
+        self._parameters.append(made)
+        return PaddedArray(self.editor, made, extents.sizes)
+
+    def value(self, i: HloInstruction, operands: Sequence[Known]) -> Known:
+        """The value of an instruction for these operands.
+
+        Raises UnspecialisedError where it needs what is not known before the program runs or is
+        done by the host, and what the operation raises at these sizes.
+        """
+        made = self.editor.take()
+        self.editor.put_back(made)
+        try:
+            return result_of(self._value(i, operands))
+        except (UnspecialisedError, XlaError):
+            self.editor.take()
+            self.editor.put_back(made)
+            raise
+
+    def module(self, results: Sequence[HloInstruction]) -> HloModule:
+        """The program of what was written, which gives these."""
+        root = self.editor.add(Opcode.TUPLE, results)
+        instructions, parameters = self.editor.take(), tuple(self._parameters)
+        entry = HloComputation(self._module.entry.name, 0, instructions, root, parameters)
+        written = dataclasses.replace(
+            self._module,
+            computations=[*self._computations, entry],
+            entry=entry,
+            entry_program_shape=entry.program_shape,
+        )
+        drop_uncalled(written)
+        for number, computation in enumerate(written.computations):
+            computation.id = number
+        return written
+
+    def _value(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
+        rule = SIZED_OPERATIONS.get(i.opcode)
+        if i.opcode not in _CONTROL and rule is not None:
+            return rule(Operation(i, operands, self.editor, self._numbers))
+        deep = self._control if i.opcode in _CONTROL else self._computed
+        value: Known = yield deep(i, operands)
+        return value
+
+    def _parameter(self, number: int, shape: Shape) -> HloInstruction:
+        attributes = ParameterAttributes(number, shape)
+        return self.editor.add(Opcode.PARAMETER, (), attributes, shape=shape)
+
+    # Control flow.
+
+    def _control(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
+        is_static = not any(map(has_dynamic_shapes, i.called))
+        if is_static and all(map(_is_full, i.operands, operands)):
+            if any(part.opcode is Opcode.RNG_GET_AND_UPDATE_STATE for part in _inside(i)):
+                # The states belong to the instructions of the program itself.
+                raise UnspecialisedError
+            inside = [packed(self.editor, operand) for operand in operands]
+            copied = yield self._copied(i, inside, i.attributes, _static(i.shape))
+            return self._parts(copied)
+        value: Known
+        if i.opcode is Opcode.WHILE:
+            value = yield self._while(i, operands)
+        elif i.opcode is Opcode.CONDITIONAL:
+            value = yield self._conditional(i, operands)
+        else:
+            value = yield self._called(i.called[0], operands)
+        return value
+
+    def _called(self, computation: HloComputation, arguments: Sequence[Known]) -> Deep[Known]:
+        known = dict(zip(computation.parameters, arguments, strict=True))
+        for part in in_order(computation.instructions):
+            if part not in known:
+                self._written += 1
+                if self._written > self._most:
+                    raise UnspecialisedError
+                operands = [known[operand] for operand in part.operands]
+                known[part] = yield self._value(part, operands)
+        return known[computation.root]
+
+    def _while(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
+        """A loop that keeps the sizes of its state."""
+        state = self._bounded(operands[0])
+        extents, shape = extents_of(state), i.operands[0].shape
+        body, after = yield self._computation(i.called[0], extents)
+        condition, _ = yield self._computation(i.called[1], extents)
+        if after != extents:
+            raise UnspecialisedError
+        made = self._made(
+            i, [packed(self.editor, state)], i.attributes, whole_shape(shape, extents)
+        )
+        made.called = (body, condition)
+        return unpacked(self.editor, made, extents)
+
+    def _conditional(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
+        """A choice among branches that give the same sizes."""
+        operands = [operands[0], *map(self._bounded, operands[1:])]
+        branches = []
+        for called, operand in zip(i.called, operands[1:], strict=True):
+            branches.append((yield self._computation(called, extents_of(operand))))
+        extents = branches[0][1]
+        if any(others != extents for _, others in branches):
+            raise UnspecialisedError
+        inside = [packed(self.editor, operand) for operand in operands]
+        made = self._made(i, inside, i.attributes, whole_shape(i.shape, extents))
+        made.called = tuple(branch for branch, _ in branches)
+        return unpacked(self.editor, made, extents)
+
+    def _computation(
+        self, computation: HloComputation, extents: PaddedExtents
+    ) -> Deep[tuple[HloComputation, PaddedExtents]]:
+        """A computation of one parameter at these sizes, and the sizes of its result."""
+        outside = self.editor.take()
+        try:
+            shape = whole_shape(computation.parameters[0].shape, extents)
+            parameter = self._parameter(0, shape)
+            inside = [unpacked(self.editor, parameter, extents)]
+            result = self._bounded((yield self._called(computation, inside)))
+            root = packed(self.editor, result)
+            made = self.editor.computation(computation.name, self.editor.take(), root, (parameter,))
+        except XlaError as error:
+            # It may be that this is never reached.
+            raise UnspecialisedError from error
+        finally:
+            self.editor.take()
+            self.editor.put_back(outside)
+        self._computations.append(made)
+        return made, extents_of(result)
+
+    def _bounded(self, value: Known) -> Known:
+        """The value without hidden elements, which loops and branches hand on in different ways."""
+        if self._keeps_hidden or isinstance(value, Token):
+            return value
+        if isinstance(value, tuple):
+            return tuple(map(self._bounded, value))
+        return value.plain
+
+    # Computing.
+
+    def _computed(self, i: HloInstruction, operands: Sequence[Known]) -> Deep[Known]:
+        if i.opcode in HOST or any(map(has_dynamic_shapes, i.called)):
+            raise UnspecialisedError
+        arrays = [operand.plain for operand in operands if isinstance(operand, PaddedArray)]
+        if len(arrays) < len(operands):
+            raise UnspecialisedError
+        attributes, shape = i.attributes, i.shape
+        if not all(map(_is_full, i.operands, arrays)):
+            if i.opcode in UPDATED_IN_PLACE:
+                return updated(i, arrays)
+            # What stands for arrays has the functions of bounds.py that this asks for.
+            fitting, attributes = fit_operands(i, cast(list[Array], arrays))
+            shape = actual_shape(i, fitting, attributes)
+            arrays = cast(list[PaddedArray], fitting)
+        inside = [array.whole for array in arrays]
+        if i.opcode is Opcode.BITCAST:
+            # The only operation to which it matters how its operand lies.
+            inside = [
+                self.editor.add(Opcode.COPY, [array], shape=_static(operand.shape))
+                for array, operand in zip(inside, i.operands, strict=True)
+            ]
+        copied = yield self._copied(i, inside, _static_sizes(attributes), _static(shape))
+        return self._parts(copied)
+
+    def _copied(
+        self, i: HloInstruction, operands: Sequence[HloInstruction], attributes: Any, shape: Shape
+    ) -> Deep[HloInstruction]:
+        made = self._made(i, operands, attributes, shape)
+        made.called = yield self._copies_of(i.called)
+        return made
+
+    def _made(
+        self, i: HloInstruction, operands: Sequence[HloInstruction], attributes: Any, shape: Shape
+    ) -> HloInstruction:
+        made = self.editor.copy(i, operands)
+        made.attributes, made.shape, made.control_predecessors = attributes, shape, ()
+        return made
+
+    def _copies_of(
+        self, computations: Sequence[HloComputation]
+    ) -> Deep[tuple[HloComputation, ...]]:
+        copies: tuple[HloComputation, ...] = ()
+        for computation in computations:
+            copies += ((yield self._copy(computation)),)
+        return copies
+
+    def _copy(self, computation: HloComputation) -> Deep[HloComputation]:
+        """A computation of static shape with all that it calls, in the program once."""
+        found = self._copies.get(computation)
+        if found is not None:
+            return found
+        copies: dict[HloInstruction, HloInstruction] = {}
+        for part in computation.instructions:
+            called = yield self._copies_of(part.called)
+            copies[part] = dataclasses.replace(
+                part,
+                operands=tuple(copies[operand] for operand in part.operands),
+                control_predecessors=tuple(copies[before] for before in part.control_predecessors),
+                called=called,
+            )
+        made = dataclasses.replace(
+            computation,
+            instructions=list(copies.values()),
+            root=copies[computation.root],
+            parameters=tuple(copies[parameter] for parameter in computation.parameters),
+        )
+        self._copies[computation] = made
+        self._computations.append(made)
+        return made
+
+    def _parts(self, made: HloInstruction) -> Known:
+        """The value of an instruction of static shape."""
+        if made.shape.is_tuple:
+            return tuple(
+                self._parts(self.editor.element(made, number))
+                for number in range(len(made.shape.tuple_shapes))
+            )
+        return array_of(self.editor, made) if made.shape.is_array else TOKEN
+
+
+def has_effect(i: HloInstruction) -> bool:
+    """Whether an instruction's place among others is seen from outside."""
+    return _is_seen(i) or any(map(_is_seen, _inside(i)))
+
+
+def _all_of(module: HloModule) -> Iterator[HloInstruction]:
+    for computation in module.computations:
+        yield from computation.instructions
+
+
+def _may_show_hidden(i: HloInstruction) -> bool:
+    """Return whether elements of an operand beyond its sizes may be elements of the result."""
+    return i.opcode in (Opcode.SET_DIMENSION_SIZE, Opcode.CUSTOM_CALL) and not all(
+        operand.shape.is_static for operand in i.operands
+    )
+
+
+def _is_seen(i: HloInstruction) -> bool:
+    return i.opcode in HOST or (
+        i.opcode is Opcode.CUSTOM_CALL and bool(i.attributes.has_side_effect)
+    )
+
+
+def _inside(i: HloInstruction) -> Iterator[HloInstruction]:
+    """The instructions of all that an instruction calls."""
+    for called in i.called:
+        for computation in called.reachable():
+            yield from computation.instructions
+
+
+def _is_full(i: HloInstruction, operand: Known) -> bool:
+    """Whether the operand that `i` gives has the sizes of its shape."""
+    return _fills(operand, i.shape)
+
+
+def _fills(value: Known, shape: Shape) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_fills, value, shape.tuple_shapes))
+    return isinstance(value, Token) or value.shape == shape.dimensions
+
+
+def _static(shape: Shape) -> Shape:
+    """The shape at its bounds."""
+    if shape.is_tuple:
+        return Shape.tuple_of([_static(part) for part in shape.tuple_shapes])
+    return shape if shape.is_static else dataclasses.replace(shape, dynamic_dimensions=())
+
+
+def _static_sizes(attributes: Any) -> Any:
+    """Attributes without what they say of dynamic dimensions."""
+    if not dataclasses.is_dataclass(attributes) or isinstance(attributes, type):
+        return attributes
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(attributes):
+        value = getattr(attributes, field.name)
+        if isinstance(value, Shape) and not value.is_static:
+            changed[field.name] = _static(value)
+        elif field.name == "dynamic_dimensions" and value:
+            changed[field.name] = ()
+    return dataclasses.replace(attributes, **changed) if changed else attributes

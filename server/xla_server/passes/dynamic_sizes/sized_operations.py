@@ -1,0 +1,158 @@
+"""Operations on sizes, and on what has one, in a program of static shape that is being written."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.bounds import cut, filled, replaced_sizes, with_size
+from xla_server.ops.evaluation import TOKEN
+from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
+from xla_server.passes.dynamic_sizes.sized_values import Known, PaddedArray, array_of
+from xla_server.passes.framework.editor import Editor
+
+
+class UnspecialisedError(Exception):
+    """An instruction has no place in a program of static shape at these sizes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Operation:
+    """An instruction to be written for operands, with what is known of sizes."""
+
+    i: HloInstruction
+    operands: Sequence[Known]
+    editor: Editor
+    numbers: KnownSizes
+
+
+_Rule: TypeAlias = Callable[[Operation], Known]
+"""Gives the value of an instruction for operands, as its evaluator does; raises
+UnspecialisedError where that depends on what is not known, or where the evaluator refuses."""
+
+
+def _passed_on(o: Operation) -> Known:
+    return o.operands[0]
+
+
+def _token(o: Operation) -> Known:
+    return TOKEN
+
+
+def _tuple(o: Operation) -> Known:
+    return tuple(o.operands)
+
+
+def _element(o: Operation) -> Known:
+    index: int = o.i.attributes.index
+    return cast(tuple[Known, ...], o.operands[0])[index]
+
+
+def _constant(o: Operation) -> Known:
+    return _literal(o.i.attributes.literal, o.editor)
+
+
+def _literal(literal: Literal, editor: Editor) -> Known:
+    if literal.shape.is_tuple:
+        return tuple(_literal(part, editor) for part in literal.elements)
+    if literal.shape.is_token:
+        return TOKEN
+    return array_of(editor, editor.constant(literal.actual, literal.shape.element_type))
+
+
+def _dimension_size(o: Operation) -> Known:
+    size = cast(PaddedArray, o.operands[0]).shape[o.i.attributes.dimension]
+    return array_of(o.editor, o.editor.constant(size, o.i.shape.element_type))
+
+
+def _set_dimension_size(o: Operation) -> Known:
+    attributes: SetDimensionSizeAttributes = o.i.attributes
+    operand, dimension = cast(PaddedArray, o.operands[0]), attributes.dimension
+    bound = o.i.shape.dimensions[dimension]
+    size = _number(o.operands[1], o.numbers)
+    if not 0 <= size <= bound:
+        raise UnspecialisedError
+    whole: Any = array_of(o.editor, operand.whole)
+    if size > whole.shape[dimension]:
+        whole = filled(whole, with_size(whole.shape, dimension, bound))
+    return PaddedArray(o.editor, whole.whole, with_size(operand.shape, dimension, size))
+
+
+def _dynamic_reshape(o: Operation) -> Known:
+    operand, shape = cast(PaddedArray, o.operands[0]).plain.whole, o.i.shape
+    sizes = [
+        _number(part, o.numbers) if shape.is_dynamic(number) else shape.dimensions[number]
+        for number, part in enumerate(o.operands[1:])
+    ]
+    count, taken = operand.shape.element_count, math.prod(sizes)
+    is_within = all(0 <= n <= bound for n, bound in zip(sizes, shape.dimensions, strict=True))
+    if not is_within or taken > count:
+        raise UnspecialisedError
+    flat = o.editor.sliced(o.editor.reshape(operand, [count]), [0], [taken])
+    return array_of(o.editor, o.editor.reshape(flat, sizes))
+
+
+def _number(size: Known, numbers: KnownSizes) -> int:
+    found = numbers.of(cast(PaddedArray, size).plain.whole)
+    if found is None:
+        raise UnspecialisedError
+    return found
+
+
+SIZED_OPERATIONS: Mapping[Opcode, _Rule] = MappingProxyType(
+    {
+        Opcode.ADD_DEPENDENCY: _passed_on,
+        Opcode.AFTER_ALL: _token,
+        Opcode.CONSTANT: _constant,
+        Opcode.COPY: _passed_on,
+        Opcode.DOMAIN: _passed_on,
+        Opcode.DYNAMIC_RESHAPE: _dynamic_reshape,
+        Opcode.GET_DIMENSION_SIZE: _dimension_size,
+        Opcode.GET_TUPLE_ELEMENT: _element,
+        Opcode.OPT_BARRIER: _passed_on,
+        Opcode.SET_DIMENSION_SIZE: _set_dimension_size,
+        Opcode.TUPLE: _tuple,
+    }
+)
+"""What is done to sizes and to values of any size while the program is written."""
+
+
+def updated(i: HloInstruction, arrays: Sequence[PaddedArray]) -> PaddedArray:
+    """dynamic-update-slice of arrays that may be smaller than their bounds.
+
+    As in evaluator/dynamic_shapes.py: what counts of the update, where its bounds fit.
+    """
+    operand, update = arrays[:2]
+    editor = operand.editor
+    bounds, box = (part.shape.dimensions for part in i.operands[:2])
+    starts = [part for array in arrays[2:] for part in _scalars(array)]
+    moved = [
+        _between(editor, start, bound - size)
+        for start, bound, size in zip(starts, bounds, box, strict=True)
+    ]
+    full: Any = filled(operand, bounds)
+    whole = editor.add(i.opcode, [full.whole, update.whole, *moved], i.attributes)
+    operands = (part.shape for part in i.operands[:2])
+    sizes = replaced_sizes(operand.shape, update.shape, *operands)
+    return cast(PaddedArray, cut(array_of(editor, whole), sizes))
+
+
+def _scalars(array: PaddedArray) -> list[HloInstruction]:
+    if not array.ndim:
+        return [array.whole]
+    editor, (count,) = array.editor, array.shape
+    return [editor.reshape(editor.sliced(array.whole, [n], [n + 1]), ()) for n in range(count)]
+
+
+def _between(editor: Editor, start: HloInstruction, last: int) -> HloInstruction:
+    """A start that is at least 0 and at most `last`."""
+    is_unsigned = start.shape.element_type.is_unsigned_integer
+    wide = ElementType.U64 if is_unsigned else ElementType.S64
+    low, high = (editor.constant(number, wide) for number in (0, last))
+    return editor.add(Opcode.CLAMP, (low, editor.convert(start, wide), high))

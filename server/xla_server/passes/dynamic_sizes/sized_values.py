@@ -1,0 +1,158 @@
+"""What stands for a value of dynamic shape while a program of static shape is written.
+
+An array is an instruction of static shape, of which the first elements in each dimension count:
+the counterpart of xla_server.ops.bounds.Part, whose operations on arrays it takes too.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from xla_contract.ops.pad import PadAttributes
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.bounds import cut, filled, part_of, stretched, whole_of
+from xla_server.ops.evaluation import TOKEN, Array, Token, Value
+from xla_server.passes.framework.editor import Editor
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PaddedExtent:
+    """How large an array is in memory, and how much of it counts."""
+
+    whole: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+PaddedExtents: TypeAlias = "PaddedExtent | tuple[PaddedExtents, ...] | None"
+"""The extents of a value: one for an array, None for a token, a tuple for a tuple."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PaddedArray:
+    """An array: the elements of `whole` within `shape`."""
+
+    editor: Editor
+    whole: HloInstruction
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def extent(self) -> PaddedExtent:
+        """The sizes of the whole and of the part."""
+        return PaddedExtent(self.whole.shape.dimensions, self.shape)
+
+    @property
+    def plain(self) -> "PaddedArray":
+        """The part that counts as an array of its own."""
+        if self.whole.shape.dimensions == self.shape:
+            return self
+        starts = [0] * self.ndim
+        return array_of(self.editor, self.editor.sliced(self.whole, starts, self.shape))
+
+
+Known: TypeAlias = "PaddedArray | Token | tuple[Known, ...]"
+"""A value of a program that is being written."""
+
+
+def array_of(editor: Editor, instruction: HloInstruction) -> PaddedArray:
+    """The array that an instruction gives, all of it."""
+    return PaddedArray(editor, instruction, instruction.shape.dimensions)
+
+
+@cut.register
+def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
+    sizes = tuple(map(min, sizes, array.shape))
+    return PaddedArray(array.editor, array.plain.whole, sizes).plain
+
+
+@filled.register
+def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
+    if array.shape == tuple(sizes):
+        return array
+    editor, operand = array.editor, array.plain.whole
+    missing = zip(array.shape, sizes, strict=True)
+    config = PaddingConfig(tuple(PaddingDimension(0, size - old, 0) for old, size in missing))
+    zero = editor.constant(0, operand.shape.element_type)
+    return array_of(editor, editor.add(Opcode.PAD, (operand, zero), PadAttributes(config)))
+
+
+@stretched.register
+def _(array: PaddedArray, sizes: Sequence[int]) -> Any:
+    editor, operand = array.editor, array.plain.whole
+    kept = [n for n, (old, new) in enumerate(zip(array.shape, sizes, strict=True)) if old == new]
+    narrow = editor.reshape(operand, [array.shape[n] for n in kept])
+    return array_of(editor, editor.broadcast(narrow, kept, sizes))
+
+
+def extents_of(value: "Value | Known") -> PaddedExtents:
+    """The extents of a value of a run, or of a program that is being written."""
+    if isinstance(value, tuple):
+        return tuple(map(extents_of, value))
+    if isinstance(value, Token):
+        return None
+    if isinstance(value, PaddedArray):
+        return value.extent
+    return PaddedExtent(whole_of(value).shape, value.shape)
+
+
+def arrays_of(value: Value) -> Iterator[Array]:
+    """The whole arrays of a value of a run, in order, row-major in memory."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from arrays_of(part)
+    elif not isinstance(value, Token):
+        whole = whole_of(value)
+        # numpy makes an array of rank 0 one of rank 1 on the way.
+        yield np.ascontiguousarray(whole).reshape(whole.shape)
+
+
+def value_of(extents: PaddedExtents, arrays: Iterator[Array]) -> Value:
+    """The value of these extents whose whole arrays come next."""
+    if extents is None:
+        return TOKEN
+    if isinstance(extents, tuple):
+        return tuple(value_of(part, arrays) for part in extents)
+    return part_of(next(arrays), extents.sizes)
+
+
+def whole_shape(shape: Shape, extents: PaddedExtents) -> Shape:
+    """The static shape of the whole arrays of a value of this shape."""
+    if isinstance(extents, tuple):
+        pairs = zip(shape.tuple_shapes, extents, strict=True)
+        return Shape.tuple_of([whole_shape(part, inside) for part, inside in pairs])
+    return Shape.token() if extents is None else shape.with_dimensions(extents.whole)
+
+
+def unpacked(editor: Editor, packed: HloInstruction, extents: PaddedExtents) -> Known:
+    """The value whose whole arrays an instruction gives."""
+    if extents is None:
+        return TOKEN
+    if isinstance(extents, tuple):
+        return tuple(
+            unpacked(editor, editor.element(packed, number), part)
+            for number, part in enumerate(extents)
+        )
+    return PaddedArray(editor, packed, extents.sizes)
+
+
+def packed(editor: Editor, value: Known) -> HloInstruction:
+    """One instruction that gives the whole arrays of a value."""
+    if isinstance(value, tuple):
+        return editor.add(Opcode.TUPLE, [packed(editor, part) for part in value])
+    return editor.add(Opcode.AFTER_ALL, ()) if isinstance(value, Token) else value.whole
+
+
+def wholes(value: Known) -> list[HloInstruction]:
+    """The whole arrays of a value, in order."""
+    if isinstance(value, tuple):
+        return [instruction for part in value for instruction in wholes(part)]
+    return [value.whole] if isinstance(value, PaddedArray) else []

@@ -1,0 +1,105 @@
+"""The steps of a computation that can run as one program once the sizes of their operands are
+known."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from xla_contract.errors import XlaError
+from xla_server.evaluator.plan import PlannedInstruction
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.ops.evaluation import Value
+from xla_server.passes.dynamic_sizes.known_sizes import ArgumentIndex, KnownSizes
+from xla_server.passes.dynamic_sizes.size_specialisation import SizeSpecialiser, has_effect
+from xla_server.passes.dynamic_sizes.sized_operations import UnspecialisedError
+from xla_server.passes.dynamic_sizes.sized_values import (
+    Known,
+    PaddedExtents,
+    arrays_of,
+    extents_of,
+    wholes,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """Steps written as a program of static shape.
+
+    `module` is None where no step could be taken. Its parameters are the whole arrays of the
+    values in the slots `inputs`, its result has those of the `outputs`, slots with the extents of
+    what comes into them. It is right where the sizes of all values are the same, and the numbers
+    at the places `asked`. `left` are the steps that remain to be done, in their order.
+    """
+
+    module: HloModule | None
+    inputs: tuple[int, ...]
+    outputs: tuple[tuple[int, PaddedExtents], ...]
+    asked: frozenset[ArgumentIndex]
+    left: tuple[PlannedInstruction, ...]
+
+
+def first_segment(
+    module: HloModule,
+    steps: Sequence[PlannedInstruction],
+    values: Mapping[int, Value],
+    constants: Mapping[int, HloInstruction],
+    wanted: Collection[int],
+) -> Segment:
+    """As many of the steps as can be one program, for the values that are there.
+
+    `values` are those that steps read from other slots than each other's, `constants` the slots
+    of instructions that may be written into the program; the values in `wanted` are needed after
+    the last step. Steps without effects may be taken before others.
+    """
+    numbers = KnownSizes()
+    specialiser = SizeSpecialiser(module, numbers)
+    known: dict[int, Known] = {}
+    inputs: list[int] = []
+
+    def operand(slot: int, instruction: HloInstruction) -> Known:
+        if slot in known:
+            return known[slot]
+        if slot in constants:
+            found = specialiser.value(constants[slot], ())
+        else:
+            value = values[slot]
+            found = specialiser.parameter(instruction.shape, extents_of(value))
+            for number, (made, array) in enumerate(
+                zip(wholes(found), arrays_of(value), strict=True)
+            ):
+                numbers.bind(made, (slot, number), array)
+            inputs.append(slot)
+        known[slot] = found
+        return found
+
+    left: list[PlannedInstruction] = []
+    taken: list[PlannedInstruction] = []
+    for step in steps:
+        i = step.instruction
+        is_there = all(
+            slot in known or slot in constants or slot in values for slot in step.operands
+        )
+        if not is_there or (left and has_effect(i)):
+            left.append(step)
+            continue
+        operands = [
+            operand(slot, part) for slot, part in zip(step.operands, i.operands, strict=True)
+        ]
+        try:
+            known[step.result] = specialiser.value(i, operands)
+        except (UnspecialisedError, XlaError):
+            # What is wrong at these sizes is said when the step is reached.
+            left.append(step)
+        else:
+            taken.append(step)
+    if not taken:
+        return Segment(None, (), (), frozenset(numbers.asked), tuple(left))
+    read = {slot for step in left for slot in step.operands} | set(wanted)
+    results = [step.result for step in taken if step.result in read]
+    written = specialiser.module([whole for slot in results for whole in wholes(known[slot])])
+    return Segment(
+        written,
+        tuple(inputs),
+        tuple((slot, extents_of(known[slot])) for slot in results),
+        frozenset(numbers.asked),
+        tuple(left),
+    )

@@ -1,0 +1,1 @@
+"""Passes that write an operation in terms of simpler ones."""

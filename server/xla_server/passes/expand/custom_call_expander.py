@@ -1,0 +1,48 @@
+"""Custom calls that say what operations say: TopK, ApproxTopK, and markers of placement."""
+
+from xla_contract.errors import XlaError
+from xla_contract.ops.sort import SortAttributes
+from xla_contract.ops.topk import TopKAttributes
+from xla_contract.types.opcode import Opcode
+from xla_server.custom_calls.builtin_targets import BUILTIN
+from xla_server.custom_calls.targets import approximate_topk, partitioning_markers
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+
+_EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *partitioning_markers.NAMES})
+
+
+class CustomCallExpander(RewritePass):
+    """Writes them as topk, as a stable sort that is cut, and as the value they mark.
+
+    What their targets refuse stays, for lowering to refuse it.
+    """
+
+    name = "custom-call-expander"
+    opcodes = (Opcode.CUSTOM_CALL,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if i.attributes.target not in _EXPANDED:
+            return None
+        try:
+            BUILTIN.resolve(i)
+        except XlaError:
+            return None
+        if i.attributes.target in partitioning_markers.NAMES:
+            return i.operands[0]
+        if i.attributes.target == "TopK":
+            count = i.shape.tuple_shapes[0].dimensions[-1]
+            return editor.add(Opcode.TOPK, i.operands, TopKAttributes(count))
+        return _first(i, editor)
+
+
+def _first(i: HloInstruction, editor: Editor) -> HloInstruction:
+    """The first of the arrays, which are the first half of the operands, by the comparator."""
+    count = len(i.operands) // 2
+    attributes = SortAttributes(approximate_topk.reduction_dimension(i), is_stable=True)
+    ordered = editor.add(Opcode.SORT, i.operands[:count], attributes, i.called)
+    arrays = [ordered] if count == 1 else [editor.element(ordered, n) for n in range(count)]
+    limits = i.shape.tuple_shapes[0].dimensions
+    parts = [editor.sliced(array, (0,) * len(limits), limits) for array in arrays]
+    return editor.add(Opcode.TUPLE, parts)

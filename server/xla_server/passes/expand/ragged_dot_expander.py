@@ -1,0 +1,147 @@
+"""ragged-dot in terms of one dot for each group, of which the group's part is kept."""
+
+import numpy as np
+
+from xla_contract.ops.compare import ComparisonDirection
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.ops.iota import IotaAttributes
+from xla_contract.ops.ragged_dot import RaggedMode
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+
+
+class RaggedDotExpander(RewritePass):
+    """Writes ragged dots as dense ones, with zeros outside the groups."""
+
+    name = "ragged-dot-expander"
+    opcodes = (Opcode.RAGGED_DOT,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        lhs, rhs, _ = i.operands
+        if i.attributes.mode is RaggedMode.BATCH:
+            return _dot(i, lhs, rhs, i.attributes.dimension_numbers, editor)
+        if not i.shape.element_count:
+            return editor.zeros(i.shape)
+        work = _Ragged(i, editor)
+        return work.stacked() if i.attributes.mode is RaggedMode.CONTRACTING else work.selected()
+
+
+def _dot(
+    i: HloInstruction,
+    lhs: HloInstruction,
+    rhs: HloInstruction,
+    numbers: DotDimensionNumbers,
+    editor: Editor,
+) -> HloInstruction:
+    a = i.attributes
+    attributes = DotAttributes(numbers, i.shape.element_type, a.precision, a.algorithm)
+    return editor.add(Opcode.DOT, (lhs, rhs), attributes)
+
+
+class _Ragged:
+    """One ragged dot being written out."""
+
+    def __init__(self, i: HloInstruction, editor: Editor) -> None:
+        self._i, self._editor = i, editor
+        self._lhs, self._rhs, sizes = i.operands
+        self._sizes = editor.convert(sizes, ElementType.S64)
+        self._groups = sizes.shape.dimensions[-1]
+        self._numbers = i.attributes.dimension_numbers
+        self._cut = [*i.attributes.prefix(self._lhs.shape.rank), i.attributes.lhs_ragged_dimension]
+
+    def selected(self) -> HloInstruction:
+        """Groups of rows, each times its own matrix."""
+        batch, contracted = (
+            self._numbers.lhs_batch_dimensions,
+            self._numbers.lhs_contracting_dimensions,
+        )
+        order = (*batch, *free_dimensions(self._lhs.shape.rank, contracted, batch))
+        places = [order.index(d) for d in self._cut]
+        result = self._editor.zeros(self._i.shape)
+        numbers = self._numbers_of_one()
+        for group, members in enumerate(self._members()):
+            own = self._matrix(group)
+            found = _dot(self._i, self._lhs, own, numbers, self._editor)
+            mask = self._editor.broadcast(members, places, self._i.shape.dimensions)
+            result = self._editor.add(Opcode.SELECT, (mask, found, result))
+        return result
+
+    def stacked(self) -> HloInstruction:
+        """A product for each group's part of what is contracted."""
+        numbers = self._numbers
+        left = (*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions)
+        right = (*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions)
+        there = [right[left.index(d)] for d in self._cut]
+        parts = []
+        for members in self._members():
+            lhs = self._masked(self._lhs, members, self._cut)
+            rhs = self._masked(self._rhs, members, there)
+            product = _dot(self._i, lhs, rhs, numbers, self._editor)
+            parts.append(self._editor.reshape(product, (1, *product.shape.dimensions)))
+        return self._editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
+
+    def _members(self) -> list[HloInstruction]:
+        """Per group, whether it has each place of the cut dimensions."""
+        editor, sizes = self._editor, [self._lhs.shape.dimensions[d] for d in self._cut]
+        shape = Shape.array(ElementType.S64, sizes)
+        places = editor.add(Opcode.IOTA, (), IotaAttributes(shape, len(sizes) - 1))
+        prefix = self._sizes.shape.dimensions[:-1]
+        stop = editor.full(0, ElementType.S64, prefix)
+        found = []
+        for group in range(self._groups):
+            starts = [*(0 for _ in prefix), group]
+            limits = [*prefix, group + 1]
+            own = editor.reshape(editor.sliced(self._sizes, starts, limits), prefix)
+            start, stop = stop, editor.add(Opcode.ADD, (stop, own))
+            inside = [
+                self._compared(places, bound, direction)
+                for bound, direction in (
+                    (start, ComparisonDirection.GE),
+                    (stop, ComparisonDirection.LT),
+                )
+            ]
+            found.append(editor.add(Opcode.AND, inside))
+        return found
+
+    def _compared(
+        self, places: HloInstruction, bound: HloInstruction, direction: ComparisonDirection
+    ) -> HloInstruction:
+        wide = self._editor.broadcast(
+            bound, tuple(range(bound.shape.rank)), places.shape.dimensions
+        )
+        return self._editor.compare(places, wide, direction)
+
+    def _masked(
+        self, operand: HloInstruction, members: HloInstruction, dimensions: list[int]
+    ) -> HloInstruction:
+        mask = self._editor.broadcast(members, dimensions, operand.shape.dimensions)
+        nothing = self._editor.full(0, operand.shape.element_type, operand.shape.dimensions)
+        return self._editor.add(Opcode.SELECT, (mask, operand, nothing))
+
+    def _matrix(self, group: int) -> HloInstruction:
+        dimension = self._i.attributes.rhs_group_dimension
+        sizes = list(self._rhs.shape.dimensions)
+        starts, limits = [0] * len(sizes), list(sizes)
+        starts[dimension], limits[dimension] = group, group + 1
+        own = self._editor.sliced(self._rhs, starts, limits)
+        return self._editor.reshape(own, [int(n) for n in np.delete(sizes, dimension)])
+
+    def _numbers_of_one(self) -> DotDimensionNumbers:
+        """The dimension numbers for rhs without the dimension that numbers the groups."""
+        group = self._i.attributes.rhs_group_dimension
+
+        def moved(dimensions: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(number - (number > group) for number in dimensions)
+
+        return DotDimensionNumbers(
+            self._numbers.lhs_contracting_dimensions,
+            moved(self._numbers.rhs_contracting_dimensions),
+            self._numbers.lhs_batch_dimensions,
+            moved(self._numbers.rhs_batch_dimensions),
+        )

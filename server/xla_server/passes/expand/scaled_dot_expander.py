@@ -1,0 +1,42 @@
+"""scaled-dot in terms of multiplications by the scales and a dot."""
+
+import dataclasses
+
+from xla_contract.ops.dot import DotAttributes
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.scaled_dot import wider_type
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+
+
+class ScaledDotExpander(RewritePass):
+    """Writes scaled dots as dots of operands that are multiplied by their scales."""
+
+    name = "scaled-dot-expander"
+    opcodes = (Opcode.SCALED_DOT,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        lhs = _dequantized(i.operands[0], i.operands[2], editor)
+        rhs = _dequantized(i.operands[1], i.operands[3], editor)
+        common = wider_type(lhs.shape.element_type, rhs.shape.element_type)
+        result = i.shape.element_type
+        attributes: DotAttributes = dataclasses.replace(
+            i.attributes, preferred_element_type=wider_type(common, result)
+        )
+        factors = [editor.convert(factor, common) for factor in (lhs, rhs)]
+        return editor.convert(editor.add(Opcode.DOT, factors, attributes), result)
+
+
+def _dequantized(operand: HloInstruction, scale: HloInstruction, editor: Editor) -> HloInstruction:
+    """The operand times its scales, in the wider of their types; a scalar stands for none."""
+    if not scale.shape.rank:
+        return operand
+    common = wider_type(operand.shape.element_type, scale.shape.element_type)
+    sizes, mapped = list[int](), list[int]()
+    for size, blocks in zip(operand.shape.dimensions, scale.shape.dimensions, strict=True):
+        mapped.append(len(sizes))
+        sizes += [size] if size == blocks else [blocks, size // blocks]
+    repeated = editor.broadcast(editor.convert(scale, common), mapped, sizes)
+    factors = editor.reshape(repeated, operand.shape.dimensions)
+    return editor.add(Opcode.MULTIPLY, (editor.convert(operand, common), factors))

@@ -1,0 +1,42 @@
+"""scan as a while loop that reads and writes one slice each time."""
+
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
+
+
+class ScanExpander(RewritePass):
+    """Writes scans out as loops, whose steps are then inlined and simplified as any loop's."""
+
+    name = "scan-expander"
+    opcodes = (Opcode.SCAN,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction:
+        attributes = i.attributes
+        (step,) = i.called
+        count = len(i.operands) - attributes.carries
+        arrays, carried = i.operands[:count], i.operands[count:]
+        shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        outputs = len(shapes) - attributes.carries
+        size = int(arrays[0].shape.dimensions[attributes.dimension])
+
+        def turn(number: HloInstruction, given: Values, results: Values) -> Values:
+            place = number
+            if attributes.is_reverse:
+                last = editor.constant(size - 1, ElementType.S64)
+                place = editor.add(Opcode.SUBTRACT, (last, number))
+            slices = [read_slice(editor, array, place, attributes.dimension) for array in given]
+            taken = editor.add(Opcode.CALL, (*slices, *results[outputs:]), called=(step,))
+            new = [taken]
+            if step.root.shape.is_tuple:
+                new = [editor.element(taken, n) for n in range(len(results))]
+            for n, output in enumerate(results[:outputs]):
+                new[n] = write_slice(editor, output, new[n], place, attributes.dimension)
+            return new
+
+        initial = [*(editor.zeros(shape) for shape in shapes[:outputs]), *carried]
+        found = counted_loop(editor, i.name, size, arrays, initial, turn)
+        return editor.results_as(i, found)

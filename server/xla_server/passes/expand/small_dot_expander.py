@@ -1,0 +1,155 @@
+"""Dots of many small matrices or short rows written as sums, which one loop nest computes."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.ops.dot import free_dimensions
+from xla_contract.types.dimension_numbers import DotDimensionNumbers
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.target.target import Target
+
+
+class SmallDotExpander(TargetRewritePass):
+    """Writes a dot of many small matrices, or of many short rows, as reduce(multiply(lhs, rhs)).
+
+    One loop nest computes them, together with the transposes, operands and users that fuse with
+    it. Sums of types narrower than 32 bits are computed in f32, s32 or u32, as routines do.
+    """
+
+    name = "small-dot-expander"
+    opcodes = (Opcode.DOT,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        kind = i.shape.element_type
+        if not i.shape.element_count or kind is ElementType.PRED:
+            return None
+        dot = _Dot.of(i, self.target)
+        if dot.is_small_batch:
+            is_inner = dot.last_of_rhs not in dot.columns
+        elif dot.has_short_rows:
+            is_inner = True
+        else:
+            return None
+        wide = _accumulator(kind)
+        total = dot.expanded(is_inner, wide, editor)
+        return editor.convert(total, kind)
+
+
+def _accumulator(kind: ElementType) -> ElementType:
+    if kind.bit_width >= 32:
+        return kind
+    if kind.is_floating:
+        return ElementType.F32
+    return ElementType.S32 if kind.is_signed_integer else ElementType.U32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Dot:
+    """A dot by the parts that dimensions of its operands have: batch, rows, columns, contracted."""
+
+    i: HloInstruction
+    target: Target
+    numbers: DotDimensionNumbers
+    rows: Sequence[int]
+    columns: Sequence[int]
+
+    @classmethod
+    def of(cls, i: HloInstruction, target: Target) -> "_Dot":
+        lhs, rhs = i.operands
+        numbers = i.attributes.dimension_numbers
+        rows = free_dimensions(
+            lhs.shape.rank, numbers.lhs_contracting_dimensions, numbers.lhs_batch_dimensions
+        )
+        columns = free_dimensions(
+            rhs.shape.rank, numbers.rhs_contracting_dimensions, numbers.rhs_batch_dimensions
+        )
+        return cls(i, target, numbers, rows, columns)
+
+    @property
+    def _depths(self) -> list[int]:
+        sizes = self.i.operands[0].shape.dimensions
+        return [sizes[d] for d in self.numbers.lhs_contracting_dimensions]
+
+    @property
+    def _split(self) -> tuple[int, int, int]:
+        """The numbers of matrices, rows and columns."""
+        sizes, batch = self.i.shape.dimensions, len(self.numbers.lhs_batch_dimensions)
+        middle = batch + len(self.rows)
+        return count(sizes[:batch]), count(sizes[batch:middle]), count(sizes[middle:])
+
+    @property
+    def last_of_rhs(self) -> int:
+        """The dimension of the right operand whose elements are neighbours."""
+        sizes = self.i.operands[1].shape.dimensions
+        return max((d for d, size in enumerate(sizes) if size > 1), default=-1)
+
+    @property
+    def is_small_batch(self) -> bool:
+        """Return whether the dot has several products of small matrices."""
+        (batch, rows, columns), depth = self._split, count(self._depths)
+        most = self.target.tuning.small_dots.max_products
+        return batch > 1 and depth > 1 and rows * columns * depth <= most
+
+    @property
+    def has_short_rows(self) -> bool:
+        """Return whether the dot is one product with many rows and a short sum and few columns.
+
+        Many columns and few rows count as well if the elements of each column are neighbours.
+        """
+        (batch, rows, columns), depth = self._split, count(self._depths)
+        many, few = rows, columns
+        if columns > rows:
+            if self.last_of_rhs in self.columns:
+                return False
+            many, few = columns, rows
+        tuning = self.target.tuning.small_dots
+        is_unrolled = 1 < depth <= self.target.capability.MAX_UNROLLED_ITERATIONS
+        is_short = is_unrolled and few * depth <= tuning.max_row_products
+        return batch == 1 and few > 1 and many >= tuning.min_rows and is_short
+
+    def expanded(self, is_inner: bool, kind: ElementType, editor: Editor) -> HloInstruction:
+        """The sum of products of this type, contracted dimensions last or before the columns."""
+        batch, depths, result = len(self.numbers.lhs_batch_dimensions), self._depths, self.i.shape
+        middle = batch + len(self.rows)
+        first = result.rank if is_inner else middle
+        sizes = [*result.dimensions[:first], *depths, *result.dimensions[first:]]
+        added = range(first, first + len(depths))
+        left, right = range(middle), [d for d in range(len(sizes)) if d not in added]
+        numbers, (lhs, rhs) = self.numbers, self.i.operands
+        factors = [
+            _spread(
+                editor.convert(lhs, kind),
+                (*numbers.lhs_batch_dimensions, *self.rows, *numbers.lhs_contracting_dimensions),
+                (*left, *added),
+                sizes,
+                editor,
+            ),
+            _spread(
+                editor.convert(rhs, kind),
+                (*numbers.rhs_batch_dimensions, *self.columns, *numbers.rhs_contracting_dimensions),
+                (*right[:batch], *right[middle:], *added),
+                sizes,
+                editor,
+            ),
+        ]
+        product = editor.add(Opcode.MULTIPLY, factors)
+        adder = editor.binary_computation(Opcode.ADD, kind)
+        return editor.reduce(product, editor.constant(0, kind), list(added), adder)
+
+
+def _spread(
+    side: HloInstruction,
+    dimensions: Sequence[int],
+    places: Sequence[int],
+    sizes: Sequence[int],
+    editor: Editor,
+) -> HloInstruction:
+    """Return an operand broadcast to `sizes`, with each of its dimensions at one of these."""
+    order = sorted(zip(places, dimensions, strict=True))
+    moved = editor.transpose(side, [d for _, d in order])
+    return editor.broadcast(moved, [place for place, _ in order], sizes)

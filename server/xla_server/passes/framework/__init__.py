@@ -1,0 +1,1 @@
+"""Editing of computations, the form of rewrite passes, repetition and selection of passes."""

@@ -1,0 +1,395 @@
+"""Changing computations: every pass is written with these few operations."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.ops.definition import NO_ATTRIBUTES
+from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.ops.reduce import ReduceAttributes
+from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.reshape import ReshapeAttributes
+from xla_contract.ops.slice import SliceAttributes
+from xla_contract.ops.transpose import TransposeAttributes
+from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.custom_calls.targets import random_state
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.side_effects import has_side_effect
+
+
+class Editor:
+    """Makes instructions for one computation, with names that its module does not have yet.
+
+    New instructions may call new computations. `RewritePass` puts the `shared` ones before all
+    others of the module, and the `inner` ones before the computation that it rewrites. The keys
+    of the shared ones say what they are made for.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        taken = {instruction.name for instruction in module.instructions()}
+        highest = max((instruction.id for instruction in module.instructions()), default=0)
+        self._taken = taken
+        self._numbers: dict[str, int] = {}
+        self._ids = itertools.count(highest + 1)
+        self._computation_ids = itertools.count(
+            1 + max((part.id for part in module.computations), default=0)
+        )
+        self._made: dict[HloInstruction, None] = {}
+        self.shared: dict[object, HloComputation] = {}
+        self.inner: list[HloComputation] = []
+
+    def take(self) -> list[HloInstruction]:
+        """The instructions made since the last call."""
+        made, self._made = self._made, {}
+        return list(made)
+
+    def put_back(self, instructions: Iterable[HloInstruction]) -> None:
+        """Let the next `take` give these again, before what is made from now on."""
+        self._made.update(dict.fromkeys(instructions))
+
+    def computation(
+        self,
+        name: str,
+        instructions: Sequence[HloInstruction],
+        root: HloInstruction,
+        parameters: Sequence[HloInstruction],
+    ) -> HloComputation:
+        """A computation of instructions that this editor made, which are not taken any more."""
+        for part in instructions:
+            self._made.pop(part, None)
+        number = next(self._computation_ids)
+        return HloComputation(
+            f"{name}.{number}", number, list(instructions), root, tuple(parameters)
+        )
+
+    def add(
+        self,
+        opcode: Opcode,
+        operands: Sequence[HloInstruction],
+        attributes: Any = NO_ATTRIBUTES,
+        called: Sequence[HloComputation] = (),
+        *,
+        shape: Shape | None = None,
+    ) -> HloInstruction:
+        """A new instruction of the shape its rule gives, or of `shape`."""
+        if shape is None:
+            shape = infer_shape(
+                opcode,
+                [operand.shape for operand in operands],
+                attributes,
+                [computation.program_shape for computation in called],
+            )
+        made = HloInstruction(
+            self.name(str(opcode)),
+            next(self._ids),
+            opcode,
+            shape,
+            tuple(operands),
+            attributes,
+            tuple(called),
+        )
+        self._made[made] = None
+        return made
+
+    def copy(
+        self, instruction: HloInstruction, operands: Sequence[HloInstruction]
+    ) -> HloInstruction:
+        """The same operation on other operands."""
+        made = dataclasses.replace(
+            instruction,
+            name=self.name(instruction.name),
+            id=next(self._ids),
+            operands=tuple(operands),
+        )
+        self._made[made] = None
+        return made
+
+    def name(self, wish: str) -> str:
+        """A name that no instruction has: the wish, or the wish with a number behind."""
+        name = wish
+        while name in self._taken:
+            self._numbers[wish] = number = self._numbers.get(wish, 0) + 1
+            name = f"{wish}.{number}"
+        self._taken.add(name)
+        return name
+
+    def constant(self, value: Any, element_type: ElementType) -> HloInstruction:
+        """A constant array of this type; Python numbers are converted to it."""
+        array = np.asarray(value)
+        if array.dtype != element_type.dtype:
+            array = array.astype(element_type.dtype)
+        literal = Literal.from_numpy(array, Shape.array(element_type, array.shape))
+        return self.add(Opcode.CONSTANT, (), ConstantAttributes(literal))
+
+    def full(
+        self, value: Any, element_type: ElementType, dimensions: Sequence[int]
+    ) -> HloInstruction:
+        """A scalar constant broadcast to these dimensions."""
+        return self.broadcast(self.constant(value, element_type), (), dimensions)
+
+    def broadcast(
+        self, operand: HloInstruction, mapped: Sequence[int], dimensions: Sequence[int]
+    ) -> HloInstruction:
+        """The operand with its dimensions at the `mapped` ones; itself where nothing changes."""
+        if operand.shape.dimensions == tuple(dimensions) and list(mapped) == list(
+            range(len(mapped))
+        ):
+            return operand
+        attributes = BroadcastAttributes(tuple(mapped), tuple(dimensions))
+        return self.add(Opcode.BROADCAST, (operand,), attributes)
+
+    def reshape(self, operand: HloInstruction, dimensions: Sequence[int]) -> HloInstruction:
+        """The operand under other dimensions; itself where they are its own."""
+        while operand.opcode is Opcode.RESHAPE:
+            (operand,) = operand.operands
+        if operand.shape.dimensions == tuple(dimensions):
+            return operand
+        return self.add(Opcode.RESHAPE, (operand,), ReshapeAttributes(tuple(dimensions)))
+
+    def transpose(self, operand: HloInstruction, permutation: Sequence[int]) -> HloInstruction:
+        """The operand with its dimensions permuted; itself where they stay."""
+        if list(permutation) == list(range(len(permutation))):
+            return operand
+        return self.add(Opcode.TRANSPOSE, (operand,), TransposeAttributes(tuple(permutation)))
+
+    def convert(self, operand: HloInstruction, target: ElementType) -> HloInstruction:
+        """The operand in this type; itself where it has it."""
+        if operand.shape.element_type is target:
+            return operand
+        return self.add(Opcode.CONVERT, (operand,), ConvertAttributes(target))
+
+    def sliced(
+        self,
+        operand: HloInstruction,
+        starts: Sequence[int],
+        limits: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> HloInstruction:
+        """A box of the operand."""
+        steps = (1,) * len(starts) if strides is None else tuple(strides)
+        attributes = SliceAttributes(tuple(starts), tuple(limits), steps)
+        return self.add(Opcode.SLICE, (operand,), attributes)
+
+    def index_elements(
+        self, indices: HloInstruction, mapped: Sequence[int], rank: int
+    ) -> list[HloInstruction]:
+        """The elements of the only index vector, each at the dimension it maps to; else zeros."""
+        flat = self.reshape(indices, (len(mapped),))
+        zero = self.constant(0, indices.shape.element_type)
+        starts = [zero] * rank
+        for number, d in enumerate(mapped):
+            starts[d] = self.reshape(self.sliced(flat, (number,), (number + 1,)), ())
+        return starts
+
+    def reduce(
+        self,
+        operand: HloInstruction,
+        initial: HloInstruction,
+        dimensions: Sequence[int],
+        reducer: HloComputation,
+    ) -> HloInstruction:
+        """A reduction of one array."""
+        attributes = ReduceAttributes(tuple(dimensions))
+        return self.add(Opcode.REDUCE, (operand, initial), attributes, (reducer,))
+
+    def element(self, operand: HloInstruction, index: int) -> HloInstruction:
+        """One element of a tuple."""
+        if operand.opcode is Opcode.TUPLE:
+            return operand.operands[index]
+        return self.add(Opcode.GET_TUPLE_ELEMENT, (operand,), GetTupleElementAttributes(index))
+
+    def zeros(self, shape: Shape) -> HloInstruction:
+        """Zeros of any shape; a token where the shape has one."""
+        if shape.is_tuple:
+            return self.add(Opcode.TUPLE, [self.zeros(part) for part in shape.tuple_shapes])
+        if shape.is_token:
+            return self.add(Opcode.AFTER_ALL, ())
+        if not shape.element_count:
+            return self.empty(shape)
+        return self.full(0, shape.element_type, shape.dimensions)
+
+    def empty(self, shape: Shape) -> HloInstruction:
+        """The constant of an array shape without elements."""
+        kind = shape.element_type
+        return self.constant(np.empty(shape.dimensions, kind.dtype), kind)
+
+    def parameter(self, number: int, shape: Shape) -> HloInstruction:
+        """A parameter of a computation that is being made."""
+        return self.add(Opcode.PARAMETER, (), ParameterAttributes(number, shape))
+
+    def compare(
+        self, lhs: HloInstruction, rhs: HloInstruction, direction: ComparisonDirection
+    ) -> HloInstruction:
+        """A comparison by the order of the operands' type."""
+        return self.add(Opcode.COMPARE, (lhs, rhs), CompareAttributes(direction))
+
+    def results_as(self, i: HloInstruction, results: Sequence[HloInstruction]) -> HloInstruction:
+        """These results in the form of the result of `i`: a tuple, or the only one itself."""
+        return self.add(Opcode.TUPLE, results) if i.shape.is_tuple else results[0]
+
+    def binary_computation(self, opcode: Opcode, element_type: ElementType) -> HloComputation:
+        """The computation of two scalars that is one operation, made once and then `shared`."""
+        key = opcode, element_type
+        if key not in self.shared:
+            shape = Shape.scalar(element_type)
+            parameters = [self.parameter(n, shape) for n in range(2)]
+            root = self.add(opcode, parameters)
+            name = f"{opcode}_{element_type.text}"
+            self.shared[key] = self.computation(name, [*parameters, root], root, parameters)
+        return self.shared[key]
+
+
+def users(computation: HloComputation) -> dict[HloInstruction, list[HloInstruction]]:
+    """The instructions that read each instruction, each once."""
+    found: dict[HloInstruction, list[HloInstruction]] = {
+        instruction: [] for instruction in computation.instructions
+    }
+    for instruction in computation.instructions:
+        for operand in dict.fromkeys(instruction.operands):
+            found[operand].append(instruction)
+    return found
+
+
+def rewrite(
+    computation: HloComputation,
+    rule: Callable[[HloInstruction], HloInstruction | None],
+    editor: Editor,
+) -> bool:
+    """Replace each instruction for which `rule` gives another; whether it gave any.
+
+    The rule sees instructions after their operands were replaced, and makes new ones with
+    `editor`, which come to stand where the old one stood. What nothing reads any more is dropped.
+    """
+    replaced: dict[HloInstruction, HloInstruction] = {}
+    instructions: list[HloInstruction] = []
+    for instruction in computation.instructions:
+        if replaced:
+            renew_operands(instruction, replaced)
+        new = rule(instruction)
+        instructions += editor.take()
+        if new is None or new is instruction:
+            instructions.append(instruction)
+        else:
+            replaced[instruction] = new
+    if not replaced:
+        return False
+    for old, new in list(replaced.items()):
+        while new in replaced:
+            new = replaced[new]
+        replaced[old] = new
+    computation.root = replaced.get(computation.root, computation.root)
+    computation.instructions = instructions
+    for instruction in instructions:
+        renew_operands(instruction, replaced)
+    rearrange(computation)
+    return True
+
+
+def renew_operands(
+    instruction: HloInstruction, replaced: Mapping[HloInstruction, HloInstruction]
+) -> None:
+    """Let an instruction read the replacements of what it reads."""
+    if any(operand in replaced for operand in instruction.operands):
+        instruction.operands = tuple(
+            replaced.get(operand, operand) for operand in instruction.operands
+        )
+    if any(before in replaced for before in instruction.control_predecessors):
+        instruction.control_predecessors = tuple(
+            replaced.get(before, before) for before in instruction.control_predecessors
+        )
+
+
+def rearrange(computation: HloComputation) -> None:
+    """Bring instructions into an order of operands first, without what nothing needs.
+
+    Parameters and what has side effects stay, and these keep their order. They come as early as
+    that allows, but for states of random numbers, which come where they are needed: thousands of
+    results that wait for their readers would take memory, and time to assign it. Raises ValueError
+    for an instruction that needs its own result.
+    """
+    root = computation.root
+    effects = [i for i in computation.instructions if has_side_effect(i)]
+    numbers = {i: number for number, i in enumerate(effects)}
+    late = {i for i in effects if _is_late(i)}
+    following = 0
+    order: dict[HloInstruction, None] = {}
+    begun: set[HloInstruction] = set()
+    for start in (*computation.parameters, *(i for i in effects if i not in late), root):
+        waiting = [(start, False)]
+        while waiting:
+            instruction, is_ready = waiting.pop()
+            before = (*instruction.operands, *instruction.control_predecessors)
+            if is_ready:
+                needed = (numbers.get(part, -1) for part in (instruction, *before))
+                last = len(effects) - 1 if instruction is root else max(needed)
+                for effect in effects[following : last + 1]:
+                    if effect in late:
+                        order[effect] = None
+                following = max(following, last + 1)
+                order[instruction] = None
+            elif instruction in order:
+                continue
+            elif instruction in begun:
+                # A mistake of a pass; without an end to this it would take all memory there is.
+                raise ValueError(f"%{instruction.name} must not need its own result")
+            else:
+                begun.add(instruction)
+                waiting.append((instruction, True))
+                waiting += [
+                    (part, False)
+                    for part in reversed(before)
+                    if part not in order and part not in late
+                ]
+    computation.instructions = list(order)
+
+
+def drop_uncalled(module: HloModule) -> None:
+    """Drop computations that the entry does not lead to."""
+    needed = set(module.entry.reachable())
+    module.computations = [part for part in module.computations if part in needed]
+
+
+def _is_late(i: HloInstruction) -> bool:
+    """Return whether an instruction with a side effect only draws a random state."""
+    if i.operands or i.control_predecessors:
+        return False
+    is_drawn = i.opcode is Opcode.CUSTOM_CALL and i.attributes.target == random_state.TARGET.name
+    return is_drawn or i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE
+
+
+def copy_module(module: HloModule) -> HloModule:
+    """A module of its own instructions, for passes to change; literals are shared."""
+    computations: dict[HloComputation, HloComputation] = {}
+    for computation in module.computations:
+        copies: dict[HloInstruction, HloInstruction] = {}
+        for instruction in computation.instructions:
+            copies[instruction] = dataclasses.replace(
+                instruction,
+                operands=tuple(copies[operand] for operand in instruction.operands),
+                called=tuple(computations[called] for called in instruction.called),
+                control_predecessors=tuple(
+                    copies[before] for before in instruction.control_predecessors
+                ),
+            )
+        computations[computation] = dataclasses.replace(
+            computation,
+            instructions=list(copies.values()),
+            root=copies[computation.root],
+            parameters=tuple(copies[parameter] for parameter in computation.parameters),
+        )
+    return dataclasses.replace(
+        module,
+        computations=list(computations.values()),
+        entry=computations[module.entry],
+    )

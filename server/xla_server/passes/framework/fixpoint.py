@@ -1,0 +1,80 @@
+"""Passes repeated until nothing changes."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from xla_server.ir.module import HloModule
+
+
+class Pass(Protocol):
+    """One transformation of a module that keeps what it computes."""
+
+    @property
+    def name(self) -> str:
+        """The name in dumps and in xla_disable_hlo_passes."""
+
+    def apply(self, module: HloModule) -> bool:
+        """Transform in place; whether anything changed."""
+
+
+class PassObserver(Protocol):
+    """Whoever looks on while passes run."""
+
+    def before_pass(self, name: str, module: HloModule) -> None:
+        """A pass is about to run."""
+
+    def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
+        """It has run."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fixpoint:
+    """Runs passes one after the other, round after round, while a round changes anything.
+
+    At most `rounds` times, so that passes that undo each other cost time and not the compiler.
+    """
+
+    name: str
+    passes: tuple[Pass, ...]
+    rounds: int = 8
+
+    def apply(self, module: HloModule) -> bool:
+        """Run to the fixed point; whether anything was changed."""
+        return self.repeat(lambda step: step.apply(module))
+
+    def repeat(self, run: Callable[[Pass], bool]) -> bool:
+        """What `apply` does, with `run` to run a pass and say whether it changed anything."""
+        changed = False
+        # As many passes in a row as there are have found nothing to do: none of them will.
+        idle = 0
+        for step in self.passes * self.rounds:
+            if run(step):
+                changed, idle = True, 0
+            else:
+                idle += 1
+            if idle == len(self.passes):
+                break
+        return changed
+
+
+def run_once(
+    passes: Sequence[Pass], module: HloModule, observer: PassObserver | None = None
+) -> bool:
+    """Every pass once, in order; whether any of them changed anything.
+
+    An observer is told of the passes inside of fixpoints, and of each time they run.
+    """
+
+    def run(step: Pass) -> bool:
+        if isinstance(step, Fixpoint):
+            return step.repeat(run)
+        if observer is None:
+            return step.apply(module)
+        observer.before_pass(step.name, module)
+        changed = step.apply(module)
+        observer.after_pass(step.name, module, changed)
+        return changed
+
+    results = [run(step) for step in passes]
+    return any(results)

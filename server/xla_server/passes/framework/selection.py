@@ -1,0 +1,79 @@
+"""Which passes run: what the options of a program leave out."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from xla_contract.errors import InvalidArgumentError
+from xla_server.passes.framework.fixpoint import Fixpoint, Pass
+
+HIGHEST_LEVEL = 3
+
+FUSION = "fusion"
+"""Stands for all passes that fuse, as in XLA."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PassOptions:
+    """What a program may say about passes.
+
+    `disabled` are names of passes not to run; `only`, unless it is empty, those of the only
+    optional ones to run. `level` 0 leaves out all optional ones, 1 fusion, 2 and 3 none.
+    """
+
+    disabled: frozenset[str] = frozenset()
+    only: frozenset[str] = frozenset()
+    level: int = HIGHEST_LEVEL
+
+
+def selected(
+    steps: Sequence[Pass], options: PassOptions, needed: frozenset[str], fusions: frozenset[str]
+) -> tuple[Pass, ...]:
+    """The steps that run, a fixpoint with what is left of its passes.
+
+    Those in `needed` always do; `fusions` are what level 1 leaves out. Raises
+    InvalidArgumentError for a level that there is not, and for names of no pass that can be left
+    out, in `only` for names of no pass.
+    """
+    if not 0 <= options.level <= HIGHEST_LEVEL:
+        raise InvalidArgumentError(
+            f"xla_backend_optimization_level must be from 0 to {HIGHEST_LEVEL}, got {options.level}"
+        )
+    names = {*_names(steps), FUSION}
+    _check("xla_disable_hlo_passes", options.disabled, names - needed)
+    _check("xla_enable_hlo_passes_only", options.only - needed, names - needed)
+    left_out = options.disabled | (fusions if FUSION in options.disabled else frozenset())
+    only = options.only | (fusions if FUSION in options.only else frozenset())
+    if options.level == 0:
+        left_out |= names
+    elif options.level == 1:
+        left_out |= fusions
+
+    def chosen(step: Pass, inside: bool) -> Iterator[Pass]:
+        if step.name in needed:
+            yield step
+        elif step.name not in left_out:
+            inside = inside or not only or step.name in only
+            if isinstance(step, Fixpoint):
+                kept = tuple(part for each in step.passes for part in chosen(each, inside))
+                if kept:
+                    yield dataclasses.replace(step, passes=kept)
+            elif inside:
+                yield step
+
+    return tuple(part for step in steps for part in chosen(step, False))
+
+
+def _names(steps: Sequence[Pass]) -> Iterator[str]:
+    for step in steps:
+        yield step.name
+        if isinstance(step, Fixpoint):
+            yield from _names(step.passes)
+
+
+def _check(option: str, given: frozenset[str], known: set[str]) -> None:
+    wrong = sorted(given - known)
+    if wrong:
+        raise InvalidArgumentError(
+            f"{option} must name passes that can be left out, got {', '.join(wrong)!r:.300}",
+            hint=f"These can be: {', '.join(sorted(known))}.",
+        )

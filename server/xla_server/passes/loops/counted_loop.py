@@ -1,0 +1,84 @@
+"""Loops of a known number of turns, and the pieces of arrays that their turns read and write."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xla_contract.ops.compare import ComparisonDirection
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+
+Values: TypeAlias = Sequence[HloInstruction]
+LoopBody: TypeAlias = Callable[[HloInstruction, Values, Values], Values]
+"""From the number of the turn, what stays the same and what changes to what it has changed to."""
+
+
+def counted_loop(
+    editor: Editor,
+    name: str,
+    count: int,
+    given: Values,
+    initial: Values,
+    turn: LoopBody,
+) -> list[HloInstruction]:
+    """What `initial` has become after `count` turns, numbered from 0 in s64.
+
+    A turn reads nothing from outside but what is `given`. The loop's computations are added to
+    the editor's `inner` ones, those of loops inside before them.
+    """
+    if not count:
+        return list(initial)
+    zero = editor.constant(0, ElementType.S64)
+    start = editor.add(Opcode.TUPLE, (zero, *given, *initial))
+    outside = editor.take()
+    state = editor.parameter(0, start.shape)
+    limit = editor.constant(count, ElementType.S64)
+    goes_on = editor.compare(editor.element(state, 0), limit, ComparisonDirection.LT)
+    condition = editor.computation(f"{name}.condition", editor.take(), goes_on, [state])
+    state = editor.parameter(0, start.shape)
+    number, *parts = (editor.element(state, n) for n in range(len(start.operands)))
+    kept = parts[: len(given)]
+    changed = turn(number, kept, parts[len(given) :])
+    after = editor.add(Opcode.ADD, (number, editor.constant(1, ElementType.S64)))
+    root = editor.add(Opcode.TUPLE, (after, *kept, *changed))
+    body = editor.computation(f"{name}.body", editor.take(), root, [state])
+    editor.put_back(outside)
+    editor.inner += [body, condition]
+    loop = editor.add(Opcode.WHILE, (start,), called=(body, condition))
+    return [editor.element(loop, 1 + len(given) + n) for n in range(len(initial))]
+
+
+def read_slice(
+    editor: Editor, array: HloInstruction, place: HloInstruction, dimension: int = 0
+) -> HloInstruction:
+    """What an array has at one place of a dimension, which is dropped."""
+    sizes = list(array.shape.dimensions)
+    sizes[dimension] = 1
+    box = DynamicSliceAttributes(tuple(sizes))
+    starts = _starts(editor, place, dimension, len(sizes))
+    part = editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box)
+    return editor.reshape(part, sizes[:dimension] + sizes[dimension + 1 :])
+
+
+def write_slice(
+    editor: Editor,
+    array: HloInstruction,
+    part: HloInstruction,
+    place: HloInstruction,
+    dimension: int = 0,
+) -> HloInstruction:
+    """The array with a part at one place of a dimension that the part does not have."""
+    sizes = list(array.shape.dimensions)
+    sizes[dimension] = 1
+    starts = _starts(editor, place, dimension, len(sizes))
+    update = editor.reshape(part, sizes)
+    return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (array, update, *starts))
+
+
+def _starts(
+    editor: Editor, place: HloInstruction, dimension: int, rank: int
+) -> Sequence[HloInstruction]:
+    zero = editor.constant(0, place.shape.element_type)
+    return [place if n == dimension else zero for n in range(rank)]

@@ -1,0 +1,196 @@
+"""What is known of a while loop: its state, what stays the same in it, and how often it turns."""
+
+import dataclasses
+
+from xla_contract.ops.compare import ComparisonDirection
+from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.passes.framework.editor import Editor, rearrange, renew_operands
+from xla_server.passes.framework.queries import splat
+
+_D = ComparisonDirection
+_SWAPPED = {_D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE, _D.EQ: _D.EQ, _D.NE: _D.NE}
+
+
+def callers(module: HloModule) -> dict[HloComputation, int]:
+    """How many instructions call each computation, calling twice counted twice."""
+    counts = dict.fromkeys(module.computations, 0)
+    for instruction in module.instructions():
+        for called in instruction.called:
+            counts[called] += 1
+    return counts
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """A while whose state is a tuple that body and condition only take apart.
+
+    `reads` and `tests` are the get-tuple-elements of the state in body and condition.
+    """
+
+    instruction: HloInstruction
+    body: HloComputation
+    condition: HloComputation
+    reads: tuple[HloInstruction, ...]
+    tests: tuple[HloInstruction, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the state."""
+        return len(self.instruction.shape.tuple_shapes)
+
+    def initial(self, index: int) -> HloInstruction | None:
+        """What an element starts as, where the operand says so."""
+        (start,) = self.instruction.operands
+        return start.operands[index] if start.opcode is Opcode.TUPLE else None
+
+    def invariants(self) -> set[int]:
+        """The elements that the body hands on as they are."""
+        parameter = self.body.parameters[0]
+        return {
+            index
+            for index, part in enumerate(self.body.root.operands)
+            if is_element(part, parameter) and part.attributes.index == index
+        }
+
+
+def loop_of(i: HloInstruction) -> Loop | None:
+    """The loop of a while instruction, where it has the usual form."""
+    if i.opcode is not Opcode.WHILE or not i.shape.is_tuple:
+        return None
+    body, condition = i.called
+    if body.root.opcode is not Opcode.TUPLE:
+        return None
+    found = []
+    for computation in (body, condition):
+        (parameter,) = computation.parameters
+        if computation.root is parameter:
+            return None
+        readers = [part for part in computation.instructions if parameter in part.operands]
+        if any(part.opcode is not Opcode.GET_TUPLE_ELEMENT for part in readers):
+            return None
+        found.append(tuple(readers))
+    return Loop(i, body, condition, *found)
+
+
+def is_element(part: HloInstruction, parameter: HloInstruction) -> bool:
+    """Whether an instruction is an element of this tuple."""
+    return part.opcode is Opcode.GET_TUPLE_ELEMENT and part.operands[0] is parameter
+
+
+def resize(
+    computation: HloComputation,
+    state: Shape,
+    places: dict[int, int],
+    root: HloInstruction,
+    editor: Editor,
+) -> None:
+    """Let a computation take another state: element `old` is found at `places[old]` now.
+
+    `root` becomes the root; what is read of elements without a place must have no readers left.
+    """
+    (parameter,) = computation.parameters
+    new = editor.parameter(0, state)
+    elements: dict[HloInstruction, HloInstruction] = {parameter: new}
+    for part in computation.instructions:
+        if is_element(part, parameter) and part.attributes.index in places:
+            attributes = GetTupleElementAttributes(places[part.attributes.index])
+            elements[part] = editor.add(Opcode.GET_TUPLE_ELEMENT, (new,), attributes)
+    kept = [part for part in computation.instructions if part is not parameter]
+    for part in (*kept, root):
+        if part not in elements:
+            renew_operands(part, elements)
+    computation.parameters = (new,)
+    computation.instructions = [new, *kept]
+    computation.root = elements.get(root, root)
+    rearrange(computation)
+
+
+def trip_count(loop: Loop) -> int | None:
+    """How often the body runs, where a counter with a known start, step and end decides."""
+    test = loop.condition.root
+    always = splat(test)
+    if always is not None:
+        return None if always else 0
+    if test.opcode is not Opcode.COMPARE or test.shape.rank:
+        return None
+    direction = test.attributes.direction
+    lhs, rhs = test.operands
+    for counter, limit, relation in (
+        (lhs, rhs, direction),
+        (rhs, lhs, _SWAPPED[direction]),
+    ):
+        trips = _counted(loop, counter, limit, relation)
+        if trips is not None:
+            return trips
+    return None
+
+
+def _counted(
+    loop: Loop, counter: HloInstruction, limit: HloInstruction, relation: ComparisonDirection
+) -> int | None:
+    if not is_element(counter, loop.condition.parameters[0]):
+        return None
+    index = counter.attributes.index
+    kind = counter.shape.element_type
+    step = _step(loop, index)
+    end = _value(loop, limit)
+    initial = loop.initial(index)
+    start = None if initial is None else splat(initial)
+    if not kind.is_integer or kind.bit_width < 8:
+        return None
+    if step is None or end is None or start is None:
+        return None
+    trips = _distance(int(start), step, end, relation)
+    if trips is None:
+        return None
+    low = -(1 << (kind.bit_width - 1)) if kind.is_signed_integer else 0
+    last = int(start) + trips * step
+    return trips if low <= last < low + (1 << kind.bit_width) else None
+
+
+def _step(loop: Loop, index: int) -> int | None:
+    """What the body adds to an element."""
+    new = loop.body.root.operands[index]
+    parameter = loop.body.parameters[0]
+    if new.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
+        return None
+    lhs, rhs = new.operands
+    if new.opcode is Opcode.ADD and not is_element(lhs, parameter):
+        lhs, rhs = rhs, lhs
+    amount = splat(rhs)
+    if amount is None or not is_element(lhs, parameter) or lhs.attributes.index != index:
+        return None
+    return int(amount) if new.opcode is Opcode.ADD else -int(amount)
+
+
+def _value(loop: Loop, limit: HloInstruction) -> int | None:
+    """A number that the condition compares with: a constant, or an element that stays one."""
+    if is_element(limit, loop.condition.parameters[0]):
+        index = limit.attributes.index
+        initial = loop.initial(index)
+        if initial is None or index not in loop.invariants():
+            return None
+        limit = initial
+    value = splat(limit)
+    return None if value is None or limit.shape.element_type.is_floating else int(value)
+
+
+def _distance(start: int, step: int, end: int, relation: ComparisonDirection) -> int | None:
+    """How many steps lead from the start to the first number the relation fails for."""
+    if relation is _D.NE:
+        if start == end:
+            return 0
+        is_met = step and (end - start) % step == 0 and (end - start) // step > 0
+        return (end - start) // step if is_met else None
+    if relation is _D.EQ:
+        return 0 if start != end else None
+    if relation in (_D.GT, _D.GE):
+        start, step, end = -start, -step, -end
+    if relation in (_D.LE, _D.GE):
+        end += 1
+    if start >= end:
+        return 0
+    return -((start - end) // step) if step > 0 else None

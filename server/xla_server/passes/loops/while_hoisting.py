@@ -1,0 +1,164 @@
+"""What gives the same in every trip, computed once before the loop."""
+
+import dataclasses
+
+from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.passes.loops.while_analysis import Loop, callers, is_element, loop_of, resize
+
+_FREE = frozenset({Opcode.BROADCAST, Opcode.IOTA, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE})
+"""Moved along with what reads them, but not worth memory of their own."""
+
+_EXPENSIVE = frozenset(
+    {
+        Opcode.CHOLESKY,
+        Opcode.CONVOLUTION,
+        Opcode.DOT,
+        Opcode.FFT,
+        Opcode.GATHER,
+        Opcode.REDUCE,
+        Opcode.REDUCE_WINDOW,
+        Opcode.SORT,
+        Opcode.TRIANGULAR_SOLVE,
+    }
+)
+
+_MOVED = (
+    ELEMENTWISE
+    | _FREE
+    | _EXPENSIVE
+    | {
+        Opcode.BITCAST_CONVERT,
+        Opcode.CONCATENATE,
+        Opcode.DYNAMIC_SLICE,
+        Opcode.PAD,
+        Opcode.TRANSPOSE,
+    }
+)
+
+
+class WhileHoisting(TargetRewritePass):
+    """Moves invariant computations out of loops, whose state hands their results in."""
+
+    name = "while-hoisting"
+    opcodes = (Opcode.WHILE,)
+
+    def apply(self, module: HloModule) -> bool:
+        """Hoist out of all loops; whether anything was."""
+        free, counts = self.target.tuning.control_flow.free_hoisted_bytes, callers(module)
+        return self._rewrite(module, lambda _, e: lambda i: _hoisted(i, counts, e, free))
+
+
+def _hoisted(
+    i: HloInstruction, counts: dict[HloComputation, int], editor: Editor, free_bytes: int
+) -> HloInstruction | None:
+    loop = loop_of(i)
+    if loop is None or not counts[loop.body] == counts[loop.condition] == 1:
+        return None
+    handed_in = _frontier(loop, _invariant(loop), free_bytes)
+    if not handed_in:
+        return None
+    results = _outside(loop, handed_in, editor)
+    state = Shape.tuple_of(
+        [part.without_layout() for part in (*i.shape.tuple_shapes, *(h.shape for h in handed_in))]
+    )
+    _hand_in(loop, handed_in, state, editor)
+    # What is made is arranged by what reads it, in the computation that it is read in.
+    editor.take()
+    (start,) = i.operands
+    given = [editor.element(start, k) for k in range(loop.size)]
+    first = editor.add(Opcode.TUPLE, [*given, *(results[part] for part in handed_in)])
+    new = editor.add(Opcode.WHILE, (first,), called=i.called)
+    return editor.add(Opcode.TUPLE, [editor.element(new, k) for k in range(loop.size)])
+
+
+def _invariant(loop: Loop) -> set[HloInstruction]:
+    """Instructions of the body that depend on nothing but invariant elements."""
+    parameter = loop.body.parameters[0]
+    same = loop.invariants()
+    known: set[HloInstruction] = set()
+    moved: set[HloInstruction] = set()
+    for part in loop.body.instructions:
+        if part.opcode is Opcode.CONSTANT:
+            known.add(part)
+        elif is_element(part, parameter):
+            if part.attributes.index in same:
+                known.add(part)
+        elif (
+            part.opcode in _MOVED
+            and part.operands
+            and not part.control_predecessors
+            and all(operand in known for operand in part.operands)
+        ):
+            known.add(part)
+            moved.add(part)
+    return moved
+
+
+def _frontier(loop: Loop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
+    """Those that what stays in the loop reads; what is not worth its memory stays too."""
+    readers = users(loop.body)
+    leaving = set(moved)
+    found = []
+    for part in reversed(loop.body.instructions):
+        if part not in moved or all(reader in leaving for reader in readers[part]):
+            continue
+        if _is_worth_memory(part, free_bytes):
+            found.append(part)
+        else:
+            leaving.discard(part)
+    return found[::-1]
+
+
+def _is_worth_memory(part: HloInstruction, free_bytes: int) -> bool:
+    if part.opcode in _FREE or not part.shape.is_array:
+        return False
+    given = sum(operand.shape.byte_size for operand in part.operands)
+    return part.opcode in _EXPENSIVE or part.shape.byte_size <= max(free_bytes, given)
+
+
+def _outside(
+    loop: Loop, handed_in: list[HloInstruction], editor: Editor
+) -> dict[HloInstruction, HloInstruction]:
+    """Copies of instructions, and of all they depend on, that read what the loop starts from."""
+    (start,) = loop.instruction.operands
+    parameter = loop.body.parameters[0]
+    needed = set(handed_in)
+    for part in reversed(loop.body.instructions):
+        if part in needed and part.opcode is not Opcode.GET_TUPLE_ELEMENT:
+            needed.update(part.operands)
+    copies: dict[HloInstruction, HloInstruction] = {}
+    for part in loop.body.instructions:
+        if part in needed and is_element(part, parameter):
+            copies[part] = editor.element(start, part.attributes.index)
+        elif part in needed:
+            copies[part] = editor.copy(part, [copies[operand] for operand in part.operands])
+    return copies
+
+
+def _hand_in(loop: Loop, handed_in: list[HloInstruction], state: Shape, editor: Editor) -> None:
+    """Let body and condition take the larger state, and the body read results from it."""
+    places = {k: k for k in range(loop.size)}
+    parameter = loop.body.parameters[0]
+    # They get the larger state with everything else that reads elements.
+    wide = dataclasses.replace(parameter, shape=state)
+    elements = {
+        part: editor.add(
+            Opcode.GET_TUPLE_ELEMENT, (wide,), GetTupleElementAttributes(loop.size + number)
+        )
+        for number, part in enumerate(handed_in)
+    }
+    for part in loop.body.instructions:
+        part.operands = tuple(elements.get(operand, operand) for operand in part.operands)
+    for added in elements.values():
+        added.operands = (parameter,)
+    loop.body.instructions.extend(elements.values())
+    places |= {loop.size + number: loop.size + number for number in range(len(handed_in))}
+    root = editor.add(Opcode.TUPLE, [*loop.body.root.operands, *elements.values()])
+    resize(loop.body, state, places, root, editor)
+    resize(loop.condition, state, places, loop.condition.root, editor)

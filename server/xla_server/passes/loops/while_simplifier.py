@@ -1,0 +1,43 @@
+"""Loops that never turn, turn once or a few times, written without a loop."""
+
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ir.side_effects import has_side_effect
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.passes.loops.while_analysis import Loop, loop_of, trip_count
+from xla_server.passes.simplify.call_inliner import copied
+from xla_server.target.pass_tuning import ControlFlow
+
+
+class WhileSimplifier(TargetRewritePass):
+    """Replaces loops of known few trips by the trips themselves."""
+
+    name = "while-simplifier"
+    opcodes = (Opcode.WHILE,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        loop = loop_of(i)
+        if loop is None or has_side_effect(i):
+            return None
+        trips = trip_count(loop)
+        if trips is None or (
+            trips > 1 and not _is_small(loop, trips, self.target.tuning.control_flow)
+        ):
+            return None
+        (state,) = i.operands
+        for _ in range(trips):
+            state = copied(loop.body, (state,), editor)
+        return state
+
+
+def _is_small(loop: Loop, trips: int, tuning: ControlFlow) -> bool:
+    return (
+        trips <= tuning.max_unrolled_iterations
+        and trips * len(loop.body.instructions) <= tuning.max_unrolled_instructions
+        # A computation that is called twice is not simplified any more.
+        and not any(part.called and part.opcode in _CONTROL for part in loop.body.instructions)
+    )
+
+
+_CONTROL = frozenset({Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL})

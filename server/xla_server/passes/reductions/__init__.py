@@ -1,0 +1,1 @@
+"""Passes that split, merge or replace reductions."""

@@ -1,0 +1,144 @@
+"""The place of the largest or smallest element of rows: the extremum first, then where it is.
+
+Frameworks state it as one reduction of pairs, each step of which depends on the one before. Two
+reductions, one of values and one of indices, can be done many elements at a time.
+"""
+
+import ml_dtypes
+
+from xla_contract.ops.compare import ComparisonDirection, ComparisonType
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.queries import count, splat
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+from xla_server.passes.reductions.tree_reduction import neutral_of
+
+_EXTREMUM = {ComparisonDirection.GT: Opcode.MAXIMUM, ComparisonDirection.LT: Opcode.MINIMUM}
+
+
+class ArgumentOfExtremum(RewritePass):
+    """Splits reductions of (value, index) along rows, of which only the index is read.
+
+    The index of the first of several equal extrema is wanted, or of the first NaN. Indices must
+    count the elements of the row, and the initial pair must lose against them.
+    """
+
+    name = "argument-of-extremum"
+    opcodes = (Opcode.GET_TUPLE_ELEMENT,)
+
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers = users(computation)
+
+        def split(i: HloInstruction) -> HloInstruction | None:
+            if i.attributes.index != 1 or readers.get(i.operands[0]) != [i]:
+                return None
+            return _split(i.operands[0], editor)
+
+        return split
+
+
+def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """The index alone, or None where the reduction is another one."""
+    if i.opcode is not Opcode.REDUCE or len(i.operands) != 4 or len(i.attributes.dimensions) != 1:
+        return None
+    values, indices, first_value, first_index = i.operands
+    (d,) = i.attributes.dimensions
+    sizes, kind, counted = values.shape.dimensions, values.shape.element_type, indices.shape
+    opcode = _extremum(i.called[0], kind)
+    # Columns are combined side by side as they are.
+    if opcode is None or not sizes[d] or count(sizes[d + 1 :]) != 1:
+        return None
+    neutral, initial = neutral_of(opcode, kind), splat(first_value)
+    if neutral is None or initial is None or initial != neutral or splat(first_index) != 0:
+        return None
+    if not counted.element_type.is_integer or not _counts(indices, d):
+        return None
+    last = ml_dtypes.iinfo(counted.element_type.dtype).max  # type: ignore[no-untyped-call]
+    if sizes[d] - 1 > last:
+        return None
+
+    def folded(operand: HloInstruction, start: HloInstruction, how: Opcode) -> HloInstruction:
+        reducer = editor.binary_computation(how, operand.shape.element_type)
+        return editor.reduce(operand, start, (d,), reducer)
+
+    extremum = folded(values, first_value, opcode)
+    kept = [n for n in range(len(sizes)) if n != d]
+    found = editor.compare(values, editor.broadcast(extremum, kept, sizes), ComparisonDirection.EQ)
+    if kind.is_floating:
+        # An extremum that is NaN equals nothing, and is where there is one.
+        found = editor.add(
+            Opcode.OR, (found, editor.compare(values, values, ComparisonDirection.NE))
+        )
+    nowhere = editor.full(last, counted.element_type, sizes)
+    places = editor.add(Opcode.SELECT, (found, indices, nowhere))
+    return folded(places, editor.constant(last, counted.element_type), Opcode.MINIMUM)
+
+
+def _counts(indices: HloInstruction, dimension: int) -> bool:
+    """Whether an array holds each element's index in a dimension."""
+    while indices.opcode is Opcode.BROADCAST:
+        if dimension not in indices.attributes.dimensions:
+            return False
+        dimension = indices.attributes.dimensions.index(dimension)
+        (indices,) = indices.operands
+    return indices.opcode is Opcode.IOTA and indices.attributes.iota_dimension == dimension
+
+
+def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
+    """What a reducer of pairs keeps: of equal values the one of lower index, else the extremum."""
+    if len(reducer.parameters) != 4 or reducer.root.opcode is not Opcode.TUPLE:
+        return None
+    one, index, other, other_index = reducer.parameters
+    value, place = reducer.root.operands
+    if value.opcode is not Opcode.SELECT or place.opcode is not Opcode.SELECT:
+        return None
+    wins, *values = value.operands
+    stays, *places = place.operands
+    if values != [one, other] or places != [index, other_index]:
+        return None
+    ties = [part for part in _alternatives(stays) if part not in _alternatives(wins)]
+    if len(ties) != 1 or set(_alternatives(stays)) != {*_alternatives(wins), *ties}:
+        return None
+    if ties[0].opcode is not Opcode.AND or {_test(part) for part in ties[0].operands} != {
+        (ComparisonDirection.EQ, one, other),
+        (ComparisonDirection.LT, index, other_index),
+    }:
+        return None
+    tests = {_test(part) for part in _alternatives(wins)}
+    if kind.is_floating:
+        is_no_number = (ComparisonDirection.NE, one, one)
+        if is_no_number not in tests:
+            return None
+        tests.remove(is_no_number)
+    for direction, opcode in _EXTREMUM.items():
+        if tests == {(direction, one, other)}:
+            return opcode
+    return None
+
+
+def _alternatives(condition: HloInstruction) -> list[HloInstruction]:
+    """What must hold one of, for a condition to hold."""
+    found: dict[HloInstruction, None] = {}
+    waiting = [condition]
+    while waiting:
+        part = waiting.pop()
+        if part not in found:
+            found[part] = None
+            if part.opcode is Opcode.OR:
+                waiting += reversed(part.operands)
+    return [part for part in found if part.opcode is not Opcode.OR]
+
+
+def _test(
+    i: HloInstruction,
+) -> tuple[ComparisonDirection, HloInstruction, HloInstruction] | None:
+    """The direction and the operands of a comparison by the order of the type."""
+    if i.opcode is not Opcode.COMPARE:
+        return None
+    left, right = i.operands
+    usual = ComparisonType.default(left.shape.element_type)
+    if i.attributes.type not in (None, usual):
+        return None
+    return i.attributes.direction, left, right

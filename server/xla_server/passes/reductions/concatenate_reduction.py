@@ -1,0 +1,83 @@
+"""Reductions of a concatenation along its dimension: the operands combined, without the whole."""
+
+from collections.abc import Sequence
+
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.framework.editor import Editor, users
+from xla_server.passes.framework.queries import combiner
+from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
+from xla_server.passes.reductions.tree_reduction import neutral_of
+from xla_server.passes.simplify.map_inliner import applied
+
+
+class ConcatenateReduction(TargetRewritePass):
+    """Reduces the operands of a concatenation instead of the concatenation.
+
+    Operands of equal shape are combined element by element, as a balanced tree, before what is
+    left of them is reduced. The operation must allow any order, and the reduction must be the only
+    user of the concatenation, which then need not exist; conversions between both move to the
+    operands. A loop over the concatenation would test for each element whose it is. Each shape
+    makes a reduction of its own, so there may be few of them.
+    """
+
+    name = "concatenate-reduction"
+    opcodes = (Opcode.REDUCE,)
+
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule:
+        readers, tuning = users(computation), self.target.tuning.reductions
+
+        def read_by(i: HloInstruction) -> HloInstruction | None:
+            """The first operand of an instruction, or None if others need it, too."""
+            source = i.operands[0]
+            # An instruction that this pass has made has no users on record.
+            is_single = readers.get(source) == [i] and source is not computation.root
+            return source if is_single else None
+
+        def combined(i: HloInstruction) -> HloInstruction | None:
+            whole = read_by(i) if len(i.operands) == 2 else None
+            if whole is not None and whole.opcode is Opcode.CONVERT:
+                whole = read_by(whole)
+            if whole is None or whole.opcode is not Opcode.CONCATENATE:
+                return None
+            shapes = {part.shape.dimensions for part in whole.operands}
+            if len(whole.operands) > tuning.max_concatenated_operands:
+                return None
+            is_split = len(shapes) <= tuning.max_split_reductions
+            return _combined(i, whole, editor) if is_split else None
+
+        return combined
+
+
+def _combined(i: HloInstruction, whole: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """The reduction `i` of a concatenation `whole`, or of what it is converted to."""
+    along, reduced = whole.attributes.dimension, sorted(i.attributes.dimensions)
+    (computation,), (operand, initial) = i.called, i.operands
+    kind, opcode = i.shape.element_type, combiner(computation)
+    types = {operand.shape.element_type, initial.shape.element_type}
+    neutral = neutral_of(opcode, kind)
+    if opcode is None or neutral is None or along not in reduced or types != {kind}:
+        return None
+    results = []
+    alike: dict[tuple[int, ...], list[HloInstruction]] = {}
+    for part in whole.operands:
+        alike.setdefault(part.shape.dimensions, []).append(part)
+    for group in alike.values():
+        parts = [each if operand is whole else editor.convert(each, kind) for each in group]
+        joined = _tree(parts, opcode, editor)
+        sizes = [size for d, size in enumerate(joined.shape.dimensions) if d not in reduced]
+        if reduced == [along] and joined.shape.dimensions[along] == 1:
+            results.append(editor.reshape(joined, sizes))
+        else:
+            start = editor.constant(neutral, kind)
+            results.append(editor.reduce(joined, start, reduced, computation))
+    total = _tree(results, opcode, editor)
+    return applied(computation, (initial, total), i.shape.dimensions, editor)
+
+
+def _tree(parts: Sequence[HloInstruction], opcode: Opcode, editor: Editor) -> HloInstruction:
+    """All parts, of one shape, combined in pairs, then pairs of pairs."""
+    while len(parts) > 1:
+        pairs = [editor.add(opcode, parts[n : n + 2]) for n in range(0, len(parts) - 1, 2)]
+        parts = [*pairs, *parts[2 * len(pairs) :]]
+    return parts[0]

@@ -1,0 +1,54 @@
+"""Reductions of several arrays at once that have nothing to do with each other, taken apart."""
+
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.reductions.tree_reduction import FREE_ORDER
+
+_ROUNDING = frozenset({Opcode.ADD, Opcode.MULTIPLY})
+
+
+class VariadicReduction(RewritePass):
+    """Makes a reduction for each result, where each is combined by an operation of free order.
+
+    Sums, which are then cut so that errors stay small, must be among them: what rounds nothing is
+    as good in one loop.
+    """
+
+    name = "variadic-reduction"
+    opcodes = (Opcode.REDUCE, Opcode.REDUCE_WINDOW)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if len(i.operands) == 2:
+            return None
+        operations = _operations(i.called[0])
+        kinds = [shape.element_type for shape in i.shape.tuple_shapes]
+        if operations is None or not any(
+            operation in _ROUNDING and (kind.is_floating or kind.is_complex)
+            for operation, kind in zip(operations, kinds, strict=True)
+        ):
+            return None
+        parts = []
+        for n, key in enumerate(zip(operations, kinds, strict=True)):
+            operands = (i.operands[n], i.operands[len(kinds) + n])
+            if any(operand.shape.element_type is not kinds[n] for operand in operands):
+                return None
+            parts.append(
+                editor.add(i.opcode, operands, i.attributes, (editor.binary_computation(*key),))
+            )
+        return editor.add(Opcode.TUPLE, parts)
+
+
+def _operations(reducer: HloComputation) -> list[Opcode] | None:
+    """The operation that makes each result of its own two parameters alone, or None."""
+    root, parameters = reducer.root, reducer.parameters
+    count = len(parameters) // 2
+    if root.opcode is not Opcode.TUPLE or len(root.operands) != count:
+        return None
+    for n, part in enumerate(root.operands):
+        own = (parameters[n], parameters[count + n])
+        types = {each.shape.element_type for each in (part, *own)}
+        if part.opcode not in FREE_ORDER or set(part.operands) != set(own) or len(types) > 1:
+            return None
+    return [part.opcode for part in root.operands]

@@ -1,0 +1,1 @@
+"""Loops for operations whose scalar computation no kernel can hold."""

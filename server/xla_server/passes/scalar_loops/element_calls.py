@@ -1,0 +1,155 @@
+"""Computations on scalars that no kernel can hold, called for one element after the other."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.evaluator.vectorized_scalars import can_lift
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
+from xla_server.passes.simplify.call_inliner import copied
+
+TRACED = ELEMENTWISE | {
+    Opcode.BITCAST_CONVERT,
+    Opcode.BROADCAST,
+    Opcode.CONCATENATE,
+    Opcode.CONSTANT,
+    Opcode.CONVOLUTION,
+    Opcode.COPY,
+    Opcode.DOT,
+    Opcode.DYNAMIC_SLICE,
+    Opcode.DYNAMIC_UPDATE_SLICE,
+    Opcode.GATHER,
+    Opcode.GET_TUPLE_ELEMENT,
+    Opcode.IOTA,
+    Opcode.MAP,
+    Opcode.PAD,
+    Opcode.PARAMETER,
+    Opcode.REDUCE,
+    Opcode.REDUCE_WINDOW,
+    Opcode.RESHAPE,
+    Opcode.REVERSE,
+    Opcode.SLICE,
+    Opcode.STOCHASTIC_CONVERT,
+    Opcode.TRANSPOSE,
+}
+"""Operations each element of whose results a loop nest computes from elements of operands."""
+
+
+class ScalarComputations:
+    """Which computations are formulas that kernels can hold.
+
+    What is known of a computation is kept: each may call the next one twice.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[HloComputation, bool] = {}
+        self._lifted: dict[HloComputation, bool] = {}
+
+    def fits_loops(self, computation: HloComputation) -> bool:
+        """Whether loop nests can hold a computation, with what it calls."""
+        if computation not in self._known:
+            self._known[computation] = all(
+                self._is_traced(i) or (i.opcode is Opcode.TUPLE and i is computation.root)
+                for i in computation.instructions
+            )
+        return self._known[computation]
+
+    def fits_text(self, computation: HloComputation) -> bool:
+        """Whether kernels written by hand can hold it: it is a formula of scalars only."""
+        return can_lift(computation, self._lifted) and self.fits_loops(computation)
+
+    def _is_traced(self, i: HloInstruction) -> bool:
+        return i.opcode in TRACED and all(map(self.fits_loops, i.called))
+
+
+@dataclasses.dataclass(frozen=True)
+class ScalarCallEmitter:
+    """Writes calls of a computation into what `editor` makes."""
+
+    editor: Editor
+    computation: HloComputation
+
+    def one(self, arguments: Values) -> list[HloInstruction]:
+        """The results for scalars, which are converted to the parameters' types."""
+        given = tuple(
+            self.editor.convert(argument, parameter.shape.element_type)
+            for argument, parameter in zip(arguments, self.computation.parameters, strict=True)
+        )
+        result = copied(self.computation, given, self.editor)
+        if not result.shape.is_tuple:
+            return [result]
+        return [self.editor.element(result, n) for n in range(len(result.shape.tuple_shapes))]
+
+    def one_where(
+        self, condition: HloInstruction, arguments: Values, otherwise: Values
+    ) -> list[HloInstruction]:
+        """The results where a scalar condition holds, else others; it is not called then."""
+        editor = self.editor
+        given = editor.add(Opcode.TUPLE, (*arguments, *otherwise))
+        outside = editor.take()
+        branches = []
+        for is_called in (True, False):
+            parameter = editor.parameter(0, given.shape)
+            parts = [editor.element(parameter, n) for n in range(len(given.operands))]
+            others = parts[len(arguments) :]
+            results = others
+            if is_called:
+                results = [
+                    editor.convert(result, other.shape.element_type)
+                    for result, other in zip(self.one(parts[: len(arguments)]), others, strict=True)
+                ]
+            root = editor.add(Opcode.TUPLE, results)
+            name = f"{self.computation.name}.{'called' if is_called else 'not_called'}"
+            branches.append(editor.computation(name, editor.take(), root, [parameter]))
+        editor.put_back(outside)
+        editor.inner += branches
+        chosen = editor.add(Opcode.CONDITIONAL, (condition, given, given), called=branches)
+        return [editor.element(chosen, n) for n in range(len(otherwise))]
+
+    def each(
+        self, arrays: Values, condition: HloInstruction | None = None, otherwise: Values = ()
+    ) -> list[HloInstruction]:
+        """The results for each element of arrays of equal dimensions, in row-major order.
+
+        With a condition, an array too, it is called where that holds; elsewhere the results are
+        those of `otherwise`.
+        """
+        editor = self.editor
+        dimensions = arrays[0].shape.dimensions
+        size = count(dimensions)
+        root = self.computation.root.shape
+        shapes: Sequence[Shape] = root.tuple_shapes if root.is_tuple else (root,)
+        if condition is not None:
+            shapes = [part.shape for part in otherwise]
+        results = [Shape.array(shape.element_type, (size,)) for shape in shapes]
+        if not size:
+            return [editor.reshape(editor.empty(shape), dimensions) for shape in results]
+        given = [*arrays, *otherwise, *([] if condition is None else [condition])]
+
+        def called(scalars: Values) -> list[HloInstruction]:
+            arguments = scalars[: len(arrays)]
+            if condition is None:
+                return self.one(arguments)
+            return self.one_where(scalars[-1], arguments, scalars[len(arrays) : -1])
+
+        if size == 1:
+            found = called([editor.reshape(array, ()) for array in given])
+            return [editor.reshape(part, dimensions) for part in found]
+
+        def turn(number: HloInstruction, given: Values, results: Values) -> Values:
+            found = called([read_slice(editor, array, number) for array in given])
+            return [
+                write_slice(editor, result, part, number)
+                for result, part in zip(results, found, strict=True)
+            ]
+
+        flat = [editor.reshape(array, (size,)) for array in given]
+        initial = [editor.zeros(shape) for shape in results]
+        name = self.computation.name
+        found = counted_loop(editor, name, size, flat, initial, turn)
+        return [editor.reshape(part, dimensions) for part in found]

@@ -1,0 +1,146 @@
+"""Operations with computations on scalars that no kernel can hold, as loops that call them."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.passes.framework.editor import Editor, rewrite
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice
+from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter, ScalarComputations
+from xla_server.passes.scalar_loops.scatter_loop import scattered
+from xla_server.passes.scalar_loops.sort_loop import sorted_by_insertion
+from xla_server.passes.scalar_loops.window_loops import folded_under_windows, selected_and_scattered
+
+
+def _without_wrappings(module: HloModule) -> bool:
+    """Let values through what means nothing for scalars; whether there was any."""
+    editor, changed = Editor(module), False
+    calling = (i for i in module.instructions() if i.opcode in _WRITTEN)
+    for computation in {called for i in calling for called in i.called}:
+        changed |= rewrite(computation, _unwrapped, editor)
+    return changed
+
+
+def _unwrapped(i: HloInstruction) -> HloInstruction | None:
+    if i.opcode in (Opcode.ADD_DEPENDENCY, Opcode.DOMAIN, Opcode.OPT_BARRIER):
+        return i.operands[0]
+    if i.opcode is Opcode.GET_TUPLE_ELEMENT and i.operands[0].opcode is Opcode.TUPLE:
+        index: int = i.attributes.index
+        return i.operands[0].operands[index]
+    return None
+
+
+def _written_out(
+    i: HloInstruction, editor: Editor, scalars: ScalarComputations
+) -> HloInstruction | None:
+    if any(shape.dynamic_dimensions for shape in _arrays(i)):
+        return None
+    fits = scalars.fits_loops if i.opcode in _TRACED else scalars.fits_text
+    if all(map(fits, i.called)):
+        return None
+    results = _WRITTEN[i.opcode](i, [ScalarCallEmitter(editor, called) for called in i.called])
+    shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+    found = [
+        editor.convert(result, shape.element_type)
+        for result, shape in zip(results, shapes, strict=True)
+    ]
+    return editor.results_as(i, found)
+
+
+def _arrays(i: HloInstruction) -> list[Shape]:
+    return [leaf for part in (i, *i.operands) for leaf in part.shape.leaves()]
+
+
+def _map(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
+    return callers[0].each(i.operands)
+
+
+def _reduce(i: HloInstruction, callers: list[ScalarCallEmitter]) -> Values:
+    """Neighbours are combined, then pairs of pairs, and the initial value last from the left."""
+    (caller,) = callers
+    editor = caller.editor
+    arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]
+    folded = i.attributes.dimensions
+    sizes = arrays[0].shape.dimensions
+    kept = tuple(d for d in range(len(sizes)) if d not in folded)
+    rest = tuple(sizes[d] for d in kept)
+    depth = count([sizes[d] for d in folded])
+    types = [parameter.shape.element_type for parameter in caller.computation.parameters]
+    start = [
+        editor.broadcast(editor.convert(value, kind), (), rest)
+        for value, kind in zip(initial, types, strict=False)
+    ]
+    rows = [
+        editor.convert(
+            editor.reshape(editor.transpose(array, (*folded, *kept)), (depth, *rest)), kind
+        )
+        for array, kind in zip(arrays, types[len(arrays) :], strict=True)
+    ]
+    if not depth:
+        return start
+    if types[: len(arrays)] != types[len(arrays) :]:
+        # Accumulators of another type than the elements cannot be combined with each other.
+        def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
+            return caller.each([*totals, *(read_slice(editor, array, number) for array in given)])
+
+        return counted_loop(editor, i.name, depth, rows, start, turn)
+    while depth > 1:
+        pairs = caller.each(
+            [_rows(editor, array, first, depth // 2 * 2, 2) for first in (0, 1) for array in rows]
+        )
+        if depth % 2:
+            joined = ConcatenateAttributes(0)
+            last = [_rows(editor, array, depth - 1, depth, 1) for array in rows]
+            pairs = [
+                editor.add(Opcode.CONCATENATE, parts, joined)
+                for parts in zip(pairs, last, strict=True)
+            ]
+        rows, depth = pairs, depth // 2 + depth % 2
+    return caller.each([*start, *(editor.reshape(array, rest) for array in rows)])
+
+
+def _rows(
+    editor: Editor, array: HloInstruction, first: int, limit: int, step: int
+) -> HloInstruction:
+    sizes = array.shape.dimensions
+    starts = (first, *(0 for _ in sizes[1:]))
+    return editor.sliced(array, starts, (limit, *sizes[1:]), (step, *(1 for _ in sizes[1:])))
+
+
+_WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ScalarCallEmitter]], Values]] = (
+    MappingProxyType(
+        {
+            Opcode.MAP: _map,
+            Opcode.REDUCE: _reduce,
+            Opcode.REDUCE_WINDOW: folded_under_windows,
+            Opcode.SCATTER: scattered,
+            Opcode.SELECT_AND_SCATTER: selected_and_scattered,
+            Opcode.SORT: sorted_by_insertion,
+        }
+    )
+)
+_TRACED = (Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_WINDOW)
+"""Those that are made into loop nests; the others have kernels written by hand."""
+
+
+class ElementLoops(RewritePass):
+    """Writes map, reduce, sort and the like as loops if they call more than a formula.
+
+    No kernel can hold a computation on scalars with loops, branches, sorts or random numbers.
+    Results are those of the evaluators: elements are combined in the same order.
+    """
+
+    name = "element-loops"
+    opcodes = _WRITTEN.keys()
+
+    def apply(self, module: HloModule) -> bool:
+        """Write out everywhere; whether anything was."""
+        scalars = ScalarComputations()
+        unwrapped = _without_wrappings(module)
+        written = self._rewrite(module, lambda _, e: lambda i: _written_out(i, e, scalars))
+        return unwrapped or written

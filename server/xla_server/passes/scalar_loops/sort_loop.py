@@ -1,0 +1,112 @@
+"""sort as a loop that inserts one element after the other where a binary search says."""
+
+from collections.abc import Sequence
+
+from xla_contract.ops.compare import ComparisonDirection
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.iota import IotaAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
+from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
+
+
+def sorted_by_insertion(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
+    """Line after line; each element comes behind those it does not come before."""
+    (caller,) = callers
+    editor = caller.editor
+    sizes, dimension = i.operands[0].shape.dimensions, i.attributes.dimension
+    length = sizes[dimension]
+    if not count(sizes):
+        return i.operands
+    order = [*(d for d in range(len(sizes)) if d != dimension), dimension]
+    lines = count(sizes) // length
+    moved = [editor.transpose(operand, order) for operand in i.operands]
+    arrays = [editor.reshape(array, (lines, length)) for array in moved]
+
+    def turn(number: HloInstruction, given: Values, results: Values) -> Values:
+        line = [read_slice(editor, array, number) for array in given]
+        found = _sorted_line(caller, i.name, line, length)
+        return [
+            write_slice(editor, result, part, number)
+            for result, part in zip(results, found, strict=True)
+        ]
+
+    found = counted_loop(editor, i.name, lines, arrays, arrays, turn)
+    back = [order.index(d) for d in range(len(sizes))]
+    return [
+        editor.transpose(editor.reshape(part, array.shape.dimensions), back)
+        for part, array in zip(found, moved, strict=True)
+    ]
+
+
+def _sorted_line(caller: ScalarCallEmitter, name: str, line: Values, length: int) -> Values:
+    editor = caller.editor
+
+    def turn(number: HloInstruction, given: Values, found: Values) -> Values:
+        new = [read_slice(editor, array, number) for array in given]
+        place = _place(caller, name, new, found, number, length)
+        return [_inserted(editor, a, part, place) for a, part in zip(found, new, strict=True)]
+
+    return counted_loop(editor, name, length, line, line, turn)
+
+
+def _place(
+    caller: ScalarCallEmitter,
+    name: str,
+    new: Values,
+    found: Values,
+    many: HloInstruction,
+    length: int,
+) -> HloInstruction:
+    """How many of the first `many`, which are sorted, a new element does not come before."""
+    editor = caller.editor
+    at_new = len(new)
+
+    def turn(number: HloInstruction, given: Values, bounds: Values) -> Values:
+        low, high = bounds
+        goes_on = editor.compare(low, high, ComparisonDirection.LT)
+        one, two = (editor.constant(part, ElementType.S64) for part in (1, 2))
+        middle = editor.add(Opcode.DIVIDE, (editor.add(Opcode.ADD, (low, high)), two))
+        pairs = [
+            part
+            for value, array in zip(given[:at_new], given[at_new:], strict=True)
+            for part in (value, read_slice(editor, array, middle))
+        ]
+        no = editor.constant(False, ElementType.PRED)
+        (comes_before,) = caller.one_where(goes_on, pairs, (no,))
+        is_behind = editor.add(Opcode.NOT, (comes_before,))
+        rises = editor.add(Opcode.AND, (goes_on, is_behind))
+        next_low = editor.add(Opcode.SELECT, (rises, editor.add(Opcode.ADD, (middle, one)), low))
+        return [next_low, editor.add(Opcode.SELECT, (comes_before, middle, high))]
+
+    zero = editor.constant(0, ElementType.S64)
+    # A search among n elements, which are all but the last at most, has log2(n + 1) turns.
+    turns = (length - 1).bit_length()
+    return counted_loop(editor, name, turns, [*new, *found], (zero, many), turn)[0]
+
+
+def _inserted(
+    editor: Editor, array: HloInstruction, value: HloInstruction, place: HloInstruction
+) -> HloInstruction:
+    """The array with a value at a place, what was there and behind it moved up by one."""
+    (length,) = array.shape.dimensions
+    moved = array
+    if length > 1:
+        parts = (
+            editor.sliced(array, (0,), (1,)),
+            editor.sliced(array, (0,), (length - 1,)),
+        )
+        moved = editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
+    counting = IotaAttributes(Shape.array(ElementType.S64, (length,)), 0)
+    index = editor.add(Opcode.IOTA, (), counting)
+    wide = editor.broadcast(place, (), (length,))
+    is_here = editor.compare(index, wide, ComparisonDirection.EQ)
+    is_before = editor.compare(index, wide, ComparisonDirection.LT)
+    new = editor.broadcast(value, (), (length,))
+    behind = editor.add(Opcode.SELECT, (is_here, new, moved))
+    return editor.add(Opcode.SELECT, (is_before, array, behind))

@@ -1,0 +1,160 @@
+"""reduce-window and select-and-scatter as loops over the elements of a window.
+
+Each turn takes what lies under one element of the window, at all positions at once.
+"""
+
+from collections.abc import Sequence
+
+from xla_contract.ops.compare import ComparisonDirection
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.iota import IotaAttributes
+from xla_contract.ops.pad import PadAttributes
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension, Window
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice
+from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
+
+NOWHERE = -1
+"""The place of padding."""
+
+
+def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
+    """A reduce-window. Padding is no element: the reducer is not called with it."""
+    (caller,) = callers
+    editor = caller.editor
+    arrays, initial = i.operands[: len(i.operands) // 2], i.operands[len(i.operands) // 2 :]
+    window: Window = i.attributes.window
+    base = arrays[0].shape.dimensions
+    positions = window.output_sizes(base)
+    kinds = [parameter.shape.element_type for parameter in caller.computation.parameters]
+    totals = [
+        editor.broadcast(editor.convert(value, kind), (), positions)
+        for value, kind in zip(initial, kinds, strict=False)
+    ]
+    if not count(positions) or not count(base):
+        return totals
+    nothing = [editor.constant(0, array.shape.element_type) for array in arrays]
+    is_element = editor.full(True, ElementType.PRED, base)
+    padded = [
+        _padded(editor, array, value, window)
+        for array, value in zip(
+            (*arrays, is_element),
+            (*nothing, editor.constant(False, ElementType.PRED)),
+            strict=True,
+        )
+    ]
+
+    def turn(number: HloInstruction, given: Values, totals: Values) -> Values:
+        *parts, holds = (_under(editor, array, window, positions, number) for array in given)
+        return caller.each([*totals, *parts], holds, totals)
+
+    size = count([d.size for d in window.dimensions])
+    return counted_loop(editor, i.name, size, padded, totals, turn)
+
+
+def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
+    """A select-and-scatter: the place that each window keeps, then the source values there."""
+    select, scatter = callers
+    editor = select.editor
+    operand, source, initial = i.operands
+    sizes, positions = operand.shape.dimensions, source.shape.dimensions
+    size = count(sizes)
+    target = editor.broadcast(initial, (), (size,))
+    if not size or not count(positions):
+        return [editor.reshape(target, sizes)]
+    kept_at = _kept_places(i, select)
+    flat = [editor.reshape(part, (count(positions),)) for part in (kept_at, source)]
+
+    def turn(number: HloInstruction, given: Values, results: Values) -> Values:
+        place, value = (read_slice(editor, array, number) for array in given)
+        (result,) = results
+        old = read_slice(editor, result, place)
+        (new,) = scatter.one_where(_is_somewhere(editor, place), (old, value), (old,))
+        return [write_slice(editor, result, new, place)]
+
+    (result,) = counted_loop(editor, i.name, count(positions), flat, (target,), turn)
+    return [editor.reshape(result, sizes)]
+
+
+def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction:
+    """The flat place of the element that each window keeps; NOWHERE of windows of padding.
+
+    A window keeps its first element, until select(kept, later) is false for a later one.
+    """
+    editor = select.editor
+    operand, source, _ = i.operands
+    window: Window = i.attributes.window
+    sizes, positions = operand.shape.dimensions, source.shape.dimensions
+    counting = IotaAttributes(Shape.array(ElementType.S64, (count(sizes),)), 0)
+    places = editor.reshape(editor.add(Opcode.IOTA, (), counting), sizes)
+    nothing = editor.constant(0, operand.shape.element_type)
+    nowhere = editor.constant(NOWHERE, ElementType.S64)
+    padded = [
+        _padded(editor, operand, nothing, window),
+        _padded(editor, places, nowhere, window),
+    ]
+    initial = [
+        editor.broadcast(nothing, (), positions),
+        editor.broadcast(nowhere, (), positions),
+    ]
+
+    def turn(number: HloInstruction, given: Values, kept: Values) -> Values:
+        later = [_under(editor, array, window, positions, number) for array in given]
+        is_element = _is_somewhere(editor, later[1])
+        has_kept = editor.add(Opcode.AND, (is_element, _is_somewhere(editor, kept[1])))
+        no = editor.full(False, ElementType.PRED, positions)
+        (stays,) = select.each([kept[0], later[0]], has_kept, (no,))
+        goes = editor.add(Opcode.NOT, (stays,))
+        replaces = editor.add(Opcode.AND, (is_element, goes))
+        return [
+            editor.add(Opcode.SELECT, (replaces, new, old))
+            for new, old in zip(later, kept, strict=True)
+        ]
+
+    turns = count([d.size for d in window.dimensions])
+    return counted_loop(editor, i.name, turns, padded, initial, turn)[1]
+
+
+def _is_somewhere(editor: Editor, place: HloInstruction) -> HloInstruction:
+    zero = editor.full(0, ElementType.S64, place.shape.dimensions)
+    return editor.compare(place, zero, ComparisonDirection.GE)
+
+
+def _padded(
+    editor: Editor, array: HloInstruction, value: HloInstruction, window: Window
+) -> HloInstruction:
+    config = PaddingConfig(
+        tuple(
+            PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
+            for d in window.dimensions
+        )
+    )
+    return editor.add(Opcode.PAD, (array, value), PadAttributes(config))
+
+
+def _under(
+    editor: Editor,
+    padded: HloInstruction,
+    window: Window,
+    positions: Sequence[int],
+    number: HloInstruction,
+) -> HloInstruction:
+    """What lies under the window's element of a row-major number, at each position."""
+    starts = []
+    for d in reversed(window.dimensions):
+        size, step = (
+            editor.constant(part, ElementType.S64) for part in (d.size, d.window_dilation)
+        )
+        index = editor.add(Opcode.REMAINDER, (number, size))
+        starts.append(editor.add(Opcode.MULTIPLY, (index, step)))
+        number = editor.add(Opcode.DIVIDE, (number, size))
+    strides = [d.stride for d in window.dimensions]
+    spans = [(size - 1) * stride + 1 for size, stride in zip(positions, strides, strict=True)]
+    box = DynamicSliceAttributes(tuple(spans))
+    part = editor.add(Opcode.DYNAMIC_SLICE, (padded, *reversed(starts)), box)
+    return editor.sliced(part, (0,) * len(spans), spans, strides)

@@ -1,0 +1,1 @@
+"""Scheduling of instructions so that updates of arrays need no copies."""

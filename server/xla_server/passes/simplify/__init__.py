@@ -1,0 +1,1 @@
+"""Passes that keep results to the bit: identities, constants, inlining, dead code."""

@@ -1,0 +1,47 @@
+"""Instructions replaced by simpler ones that give the same bits: THE table of rules."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
+from xla_server.passes.simplify.rules.arithmetic import ARITHMETIC_RULES, hoist_broadcast
+from xla_server.passes.simplify.rules.shapes import SHAPE_RULES
+from xla_server.passes.simplify.rules.slices import SLICE_RULES
+
+_OF_ELEMENTWISE = {
+    opcode: (*ARITHMETIC_RULES.get(opcode, ()), hoist_broadcast) for opcode in ELEMENTWISE
+}
+
+RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
+    {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}
+)
+"""What is tried for each opcode, in order."""
+
+_MOST_STEPS = 8
+
+
+class AlgebraicSimplifier(RewritePass):
+    """Applies the rules of the table to every instruction until none of them fires on it."""
+
+    name = "algsimp"
+    opcodes = RULES.keys()
+
+    def _rule(self, instruction: HloInstruction, editor: Editor) -> HloInstruction | None:
+        for _ in range(_MOST_STEPS):
+            new = _step(instruction, editor)
+            if new is None or new is instruction:
+                break
+            instruction = new
+        return instruction
+
+
+def _step(instruction: HloInstruction, editor: Editor) -> HloInstruction | None:
+    for rule in RULES.get(instruction.opcode, ()):
+        new = rule(instruction, editor)
+        if new is not None and new is not instruction:
+            return new
+    return None

@@ -1,0 +1,66 @@
+"""Operations on constants done once, by the evaluators, when the program is compiled."""
+
+from xla_contract.errors import XlaError
+from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_server.evaluator.interpret import evaluate
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import RewritePass
+
+LARGEST_RESULT = 1 << 16
+"""Bytes of a result that may be larger than what it is made of."""
+
+LONGEST_WORK = 1 << 20
+"""Elements that folding one instruction may touch."""
+
+_FOLDED = ELEMENTWISE | {
+    Opcode.BITCAST_CONVERT,
+    Opcode.CONCATENATE,
+    Opcode.DOT,
+    Opcode.DYNAMIC_SLICE,
+    Opcode.DYNAMIC_UPDATE_SLICE,
+    Opcode.GATHER,
+    Opcode.PAD,
+    Opcode.REDUCE,
+    Opcode.RESHAPE,
+    Opcode.REVERSE,
+    Opcode.SLICE,
+    Opcode.SORT,
+    Opcode.TRANSPOSE,
+}
+"""Broadcast and iota are smaller as they are than as constants."""
+
+
+class ConstantFolding(RewritePass):
+    """Replaces small operations all of whose operands are constants by their results."""
+
+    name = "constant-folding"
+    opcodes = _FOLDED
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        if not i.operands or not i.shape.is_array:
+            return None
+        if any(operand.opcode is not Opcode.CONSTANT for operand in i.operands):
+            return None
+        given = sum(operand.shape.byte_size for operand in i.operands)
+        if i.shape.byte_size > max(LARGEST_RESULT, given) or _work(i) > LONGEST_WORK:
+            return None
+        alone = HloComputation("folded", 0, [*dict.fromkeys(i.operands), i], i, ())
+        try:
+            value = evaluate(alone, [])
+        except XlaError:
+            return None
+        literal = Literal.from_numpy(value, i.shape.without_layout())
+        return editor.add(Opcode.CONSTANT, (), ConstantAttributes(literal))
+
+
+def _work(i: HloInstruction) -> int:
+    largest = max(part.shape.element_count for part in (i, *i.operands))
+    if i.opcode is Opcode.DOT:
+        contracted = i.attributes.dimension_numbers.lhs_contracting_dimensions
+        return largest * count([i.operands[0].shape.dimensions[d] for d in contracted])
+    return largest * sum(len(called.instructions) for called in i.called) if i.called else largest

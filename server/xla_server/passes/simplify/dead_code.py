@@ -1,0 +1,24 @@
+"""What nothing reads is dropped."""
+
+import dataclasses
+
+from xla_server.ir.module import HloModule
+from xla_server.passes.framework.editor import drop_uncalled, rearrange
+
+
+@dataclasses.dataclass(frozen=True)
+class DeadCode:
+    """Drops instructions without users or side effects, and computations nobody calls."""
+
+    name: str = "dce"
+
+    def apply(self, module: HloModule) -> bool:
+        """Drop everywhere; whether anything was."""
+        before = sum(len(computation.instructions) for computation in module.computations)
+        count = len(module.computations)
+        for computation in module.computations:
+            rearrange(computation)
+        # Last, as what was dropped may have been the only caller.
+        drop_uncalled(module)
+        after = sum(len(computation.instructions) for computation in module.computations)
+        return (before, count) != (after, len(module.computations))

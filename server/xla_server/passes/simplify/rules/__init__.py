@@ -1,0 +1,1 @@
+"""The rules of the algebraic simplifier, one file for each kind of operation."""

@@ -1,0 +1,374 @@
+"""Identities of elementwise operations that hold to the bit, for every NaN, infinity and zero."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xla_contract.ops.compare import ComparisonDirection
+from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import splat
+from xla_server.passes.framework.rewrite_pass import EditorRule
+
+
+def _is_whole(i: HloInstruction) -> bool:
+    """Whether elements are integers or predicates, which have one zero and no NaN."""
+    kind = i.shape.element_type
+    return kind.is_integer or kind is ElementType.PRED
+
+
+def _is_real_float(i: HloInstruction) -> bool:
+    return i.shape.element_type.is_floating
+
+
+def _filled(i: HloInstruction, value: Any, editor: Editor) -> HloInstruction:
+    return editor.full(value, i.shape.element_type, i.shape.dimensions)
+
+
+def _same_shape(i: HloInstruction, other: HloInstruction) -> HloInstruction | None:
+    """The other instruction where it can stand for this one."""
+    return other if other.shape.compatible(i.shape) else None
+
+
+def _is_zero(value: Any, *, negative: bool) -> bool:
+    number = float(value)
+    return number == 0 and bool(np.signbit(number)) is negative
+
+
+def _with_constants(
+    i: HloInstruction,
+) -> Iterator[tuple[HloInstruction, HloInstruction, Any]]:
+    """Each operand of a commutative operation, the other one, and the constant that that is."""
+    for this, other in (i.operands, i.operands[::-1]):
+        value = splat(other)
+        if value is not None:
+            yield this, other, value
+
+
+def simplify_add(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """x + 0 of integers and x + -0 of floats are x; constants go to the right."""
+    if i.shape.element_type.is_complex:
+        return None
+    for this, _, value in _with_constants(i):
+        if _is_whole(i) and i.shape.element_type is not ElementType.PRED and int(value) == 0:
+            return _same_shape(i, this)
+        if _is_real_float(i) and _is_zero(value, negative=True):
+            return _same_shape(i, this)
+    return None
+
+
+def simplify_subtract(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """x - 0 is x; x - x of integers is 0."""
+    lhs, rhs = i.operands
+    value = splat(rhs)
+    if i.shape.element_type.is_integer:
+        if lhs is rhs:
+            return _filled(i, 0, editor)
+        return _same_shape(i, lhs) if value is not None and int(value) == 0 else None
+    if _is_real_float(i) and value is not None and _is_zero(value, negative=False):
+        return _same_shape(i, lhs)
+    return None
+
+
+def simplify_multiply(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """x * 1 is x; x * 0 of integers is 0."""
+    if i.shape.element_type.is_complex:
+        return None
+    for this, _, value in _with_constants(i):
+        if float(value) == 1:
+            return _same_shape(i, this)
+        if i.shape.element_type.is_integer and int(value) == 0:
+            return _filled(i, 0, editor)
+    return None
+
+
+def simplify_divide(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """x / 1 is x; division by a power of two is multiplication by its exact reciprocal."""
+    lhs, rhs = i.operands
+    value = splat(rhs)
+    kind = i.shape.element_type
+    if value is None or kind.is_complex:
+        return None
+    if float(value) == 1:
+        return _same_shape(i, lhs)
+    if kind not in (ElementType.F32, ElementType.F64) or not np.isfinite(value) or value == 0:
+        return None
+    mantissa, exponent = np.frexp(value)
+    if abs(mantissa) != 0.5 or abs(int(exponent)) > 120:
+        return None
+    reciprocal = _filled(i, 1 / value, editor)
+    return editor.add(Opcode.MULTIPLY, (lhs, reciprocal))
+
+
+def simplify_remainder(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """x % 1 of integers is 0."""
+    value = splat(i.operands[1])
+    if i.shape.element_type.is_integer and value is not None and int(value) == 1:
+        return _filled(i, 0, editor)
+    return None
+
+
+def cancel_twice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """neg(neg(x)) and not(not(x)) are x."""
+    (operand,) = i.operands
+    return operand.operands[0] if operand.opcode is i.opcode else None
+
+
+def apply_once(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """abs, floor and their like change nothing the second time."""
+    (operand,) = i.operands
+    if operand.opcode is i.opcode and operand.attributes == i.attributes:
+        return _same_shape(i, operand)
+    return None
+
+
+def simplify_log(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """log(exp(x - x)) is x - x, which is 0 or NaN: a log-softmax along one element makes it.
+
+    The exponential may be added to 0, as the sum of one element is.
+    """
+    if not _is_real_float(i):
+        return None
+    (power,) = i.operands
+    if power.opcode is Opcode.ADD:
+        power = next(
+            (this for this, _, value in _with_constants(power) if float(value) == 0), power
+        )
+    if power.opcode is not Opcode.EXPONENTIAL:
+        return None
+    (exponent,) = power.operands
+    if exponent.opcode is not Opcode.SUBTRACT or exponent.operands[0] is not exponent.operands[1]:
+        return None
+    return _same_shape(i, exponent)
+
+
+def simplify_power(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Small constant exponents as products, root and reciprocal."""
+    base, exponent = i.operands
+    value = splat(exponent)
+    if value is None or i.shape.element_type.is_complex:
+        return None
+    power = float(value)
+    if power == 0:
+        return _filled(i, 1, editor)
+    if power == 1:
+        return _same_shape(i, base)
+    if power in (2, 3, 4):
+        square = editor.add(Opcode.MULTIPLY, (base, base))
+        other = {2: None, 3: base, 4: square}[int(power)]
+        return square if other is None else editor.add(Opcode.MULTIPLY, (square, other))
+    if not _is_real_float(i):
+        return None
+    if power == -1:
+        return editor.add(Opcode.DIVIDE, (_filled(i, 1, editor), base))
+    if power == 0.5 and i.shape.element_type.bit_width >= 16:
+        return _root(i, base, editor)
+    return None
+
+
+def _root(i: HloInstruction, base: HloInstruction, editor: Editor) -> HloInstruction:
+    """sqrt, but for -0, which becomes 0, and for -inf, which becomes inf."""
+    root = editor.add(Opcode.SQRT, (editor.add(Opcode.ADD, (base, _filled(i, 0, editor))),))
+    lowest = editor.compare(base, _filled(i, -np.inf, editor), ComparisonDirection.EQ)
+    return editor.add(Opcode.SELECT, (lowest, _filled(i, np.inf, editor), root))
+
+
+def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A predicate that is known or negated; branches that are the same, or the predicate's."""
+    predicate, on_true, on_false = i.operands
+    if on_true is on_false:
+        return on_true
+    value = splat(predicate)
+    if value is not None:
+        return on_true if value else on_false
+    if predicate.opcode is Opcode.NOT:
+        return editor.add(Opcode.SELECT, (predicate.operands[0], on_false, on_true))
+    if i.shape.element_type is ElementType.PRED:
+        yes, no = splat(on_true), splat(on_false)
+        if yes is None or no is None:
+            return None
+        if bool(yes) == bool(no):
+            return on_true
+        if predicate.shape.compatible(i.shape):
+            return predicate if yes else editor.add(Opcode.NOT, (predicate,))
+    return None
+
+
+def _extremes(kind: ElementType) -> tuple[Any, Any] | None:
+    """What max and min leave everything as it is with: the lowest and the highest value."""
+    if kind is ElementType.PRED:
+        return False, True
+    if kind.is_integer:
+        info = ml_dtypes.iinfo(kind.dtype)  # type: ignore[no-untyped-call]
+        return int(info.min), int(info.max)
+    if kind in (ElementType.F16, ElementType.BF16, ElementType.F32, ElementType.F64):
+        return -np.inf, np.inf
+    return None
+
+
+def simplify_extremum(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """max(x, x) is x, and so is max(x, lowest); the highest swallows whole numbers."""
+    lhs, rhs = i.operands
+    if lhs is rhs:
+        return lhs
+    extremes = _extremes(i.shape.element_type)
+    if extremes is None:
+        return None
+    neutral, final = extremes if i.opcode is Opcode.MAXIMUM else extremes[::-1]
+    for this, other, value in _with_constants(i):
+        if value == neutral:
+            return _same_shape(i, this)
+        if value == final and _is_whole(i):
+            return _same_shape(i, other)
+    return None
+
+
+def simplify_logic(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """and, or, xor with all bits, with none and with the same."""
+    lhs, rhs = i.operands
+    if lhs is rhs:
+        return _filled(i, 0, editor) if i.opcode is Opcode.XOR else lhs
+    is_predicate = i.shape.element_type is ElementType.PRED
+    for this, other, value in _with_constants(i):
+        is_none = not value
+        is_all = bool(value) if is_predicate else int(np.invert(value)) == 0
+        if i.shape.element_type.bit_width < 8 and not is_none:
+            continue
+        if is_none:
+            return _same_shape(i, other if i.opcode is Opcode.AND else this)
+        if is_all and i.opcode is Opcode.AND:
+            return _same_shape(i, this)
+        if is_all and i.opcode is Opcode.OR:
+            return _same_shape(i, other)
+        if is_all and i.opcode is Opcode.XOR:
+            return editor.add(Opcode.NOT, (this,))
+    return None
+
+
+def simplify_shift(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A shift by nothing."""
+    value = splat(i.operands[1])
+    return _same_shape(i, i.operands[0]) if value is not None and int(value) == 0 else None
+
+
+_HOLDS_FOR_EQUAL = frozenset(
+    {ComparisonDirection.EQ, ComparisonDirection.GE, ComparisonDirection.LE}
+)
+
+
+def simplify_compare(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Whole numbers with themselves, predicates with true and false, unsigned ones with 0."""
+    lhs, rhs = i.operands
+    if not _is_whole(lhs):
+        return None
+    direction = i.attributes.direction
+    if lhs is rhs:
+        return _filled(i, direction in _HOLDS_FOR_EQUAL, editor)
+    value = splat(rhs)
+    if value is None:
+        return None
+    kind = lhs.shape.element_type
+    if kind is ElementType.PRED:
+        if (direction, bool(value)) in (
+            (ComparisonDirection.EQ, True),
+            (ComparisonDirection.NE, False),
+        ):
+            return _same_shape(i, lhs)
+        if direction in (ComparisonDirection.EQ, ComparisonDirection.NE):
+            return editor.add(Opcode.NOT, (lhs,))
+    elif kind.is_unsigned_integer and int(value) == 0:
+        if direction is ComparisonDirection.LT:
+            return _filled(i, False, editor)
+        if direction is ComparisonDirection.GE:
+            return _filled(i, True, editor)
+    return None
+
+
+_EXACT_IN_F32 = frozenset({ElementType.F16, ElementType.BF16})
+
+
+def simplify_convert(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Conversions to the same type, and through a type that holds all of the first one's values."""
+    (operand,) = i.operands
+    target = i.shape.element_type
+    if operand.shape.element_type is target:
+        return operand
+    if operand.opcode is not Opcode.CONVERT:
+        return None
+    (origin,) = operand.operands
+    source, middle = origin.shape.element_type, operand.shape.element_type
+    if _holds(middle, source):
+        if source is target:
+            return origin
+        if source.is_integer or source is ElementType.PRED:
+            return editor.add(Opcode.CONVERT, (origin,), ConvertAttributes(target))
+    return None
+
+
+def _holds(wide: ElementType, narrow: ElementType) -> bool:
+    """Whether converting to `wide` loses nothing and later conversions see no difference."""
+    if narrow in _EXACT_IN_F32:
+        return wide is ElementType.F32
+    if narrow is ElementType.PRED:
+        return wide.is_integer
+    if not narrow.is_integer or not wide.is_integer or narrow.bit_width < 8:
+        return False
+    if narrow.is_signed_integer and wide.is_unsigned_integer:
+        return False
+    room = wide.bit_width - narrow.bit_width
+    return room > 0 or (room == 0 and narrow.is_signed_integer == wide.is_signed_integer)
+
+
+def hoist_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """An operation on scalars that were broadcast is done once, and its result broadcast."""
+    if i.opcode not in ELEMENTWISE or not i.shape.rank:
+        return None
+    scalars = []
+    for operand in i.operands:
+        scalar = operand
+        if operand.shape.rank:
+            if operand.opcode is not Opcode.BROADCAST or operand.operands[0].shape.rank:
+                return None
+            (scalar,) = operand.operands
+        scalars.append(scalar)
+    single = editor.add(i.opcode, scalars, i.attributes)
+    return editor.broadcast(single, (), i.shape.dimensions)
+
+
+ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
+    {
+        Opcode.ABS: (apply_once,),
+        Opcode.ADD: (simplify_add,),
+        Opcode.AND: (simplify_logic,),
+        Opcode.CEIL: (apply_once,),
+        Opcode.COMPARE: (simplify_compare,),
+        Opcode.CONVERT: (simplify_convert,),
+        Opcode.DIVIDE: (simplify_divide,),
+        Opcode.FLOOR: (apply_once,),
+        Opcode.LOG: (simplify_log,),
+        Opcode.MAXIMUM: (simplify_extremum,),
+        Opcode.MINIMUM: (simplify_extremum,),
+        Opcode.MULTIPLY: (simplify_multiply,),
+        Opcode.NEGATE: (cancel_twice,),
+        Opcode.NOT: (cancel_twice,),
+        Opcode.OR: (simplify_logic,),
+        Opcode.POWER: (simplify_power,),
+        Opcode.REDUCE_PRECISION: (apply_once,),
+        Opcode.REMAINDER: (simplify_remainder,),
+        Opcode.ROUND_NEAREST_AFZ: (apply_once,),
+        Opcode.ROUND_NEAREST_EVEN: (apply_once,),
+        Opcode.SELECT: (simplify_select,),
+        Opcode.SHIFT_LEFT: (simplify_shift,),
+        Opcode.SHIFT_RIGHT_ARITHMETIC: (simplify_shift,),
+        Opcode.SHIFT_RIGHT_LOGICAL: (simplify_shift,),
+        Opcode.SUBTRACT: (simplify_subtract,),
+        Opcode.XOR: (simplify_logic,),
+    }
+)

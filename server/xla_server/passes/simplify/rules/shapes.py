@@ -1,0 +1,215 @@
+"""Simplifications of reshape, transpose, broadcast and their like: fewer, or none."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from xla_contract.ops.iota import IotaAttributes
+from xla_contract.types.dimension_numbers import WindowDimension
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import combiner, splat
+from xla_server.passes.framework.rewrite_pass import EditorRule
+from xla_server.passes.simplify.map_inliner import applied, results_applied
+from xla_server.passes.simplify.rules.reductions import reduce_repeated
+
+
+def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A reshape of a reshape, to the same dimensions, or of a repeated scalar."""
+    (operand,) = i.operands
+    while operand.opcode is Opcode.RESHAPE:
+        (operand,) = operand.operands
+    if operand.opcode is Opcode.BROADCAST and not operand.operands[0].shape.rank:
+        return editor.broadcast(operand.operands[0], (), i.shape.dimensions)
+    if operand is i.operands[0] and operand.shape.dimensions != i.shape.dimensions:
+        return _split_broadcast(i, operand, editor)
+    return editor.reshape(operand, i.shape.dimensions)
+
+
+def _split_broadcast(
+    i: HloInstruction, operand: HloInstruction, editor: Editor
+) -> HloInstruction | None:
+    """reshape(broadcast) where the operand's dimensions stay whole: a broadcast of the operand."""
+    if operand.opcode is not Opcode.BROADCAST:
+        return None
+    (source,) = operand.operands
+    targets = operand.attributes.dimensions
+    if list(targets) != sorted(targets) or {0, 1} & {*i.shape.dimensions}:
+        return None
+    places = _whole_dimensions(operand.shape.dimensions, i.shape.dimensions)
+    if any(target not in places for target in targets):
+        return None
+    return editor.broadcast(source, [places[target] for target in targets], i.shape.dimensions)
+
+
+def _whole_dimensions(before: tuple[int, ...], after: tuple[int, ...]) -> dict[int, int]:
+    """The dimensions that a reshape keeps, by where they go."""
+    found: dict[int, int] = {}
+    strides = {}
+    stride = 1
+    for number in reversed(range(len(after))):
+        if after[number] != 1:
+            strides[stride, after[number]] = number
+        stride *= after[number]
+    stride = 1
+    for number in reversed(range(len(before))):
+        size = before[number]
+        if size != 1 and (stride, size) in strides:
+            found[number] = strides[stride, size]
+        stride *= size
+    return found
+
+
+def simplify_transpose(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A transpose of a transpose, of nothing, of size-1 dimensions only, or of a broadcast."""
+    (operand,) = i.operands
+    permutation = i.attributes.permutation
+    if operand.opcode is Opcode.TRANSPOSE:
+        inner = operand.attributes.permutation
+        return editor.transpose(operand.operands[0], [inner[d] for d in permutation])
+    moved = [d for d in permutation if operand.shape.dimensions[d] != 1]
+    if moved == sorted(moved):
+        return editor.reshape(operand, i.shape.dimensions)
+    if operand.opcode is Opcode.BROADCAST:
+        mapped = [permutation.index(d) for d in operand.attributes.dimensions]
+        return editor.broadcast(operand.operands[0], mapped, i.shape.dimensions)
+    if operand.opcode is Opcode.IOTA:
+        along = permutation.index(operand.attributes.iota_dimension)
+        attributes = IotaAttributes(i.shape.without_layout(), along)
+        return editor.add(Opcode.IOTA, (), attributes)
+    return None
+
+
+def simplify_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A broadcast of a broadcast, of one element, or that repeats nothing."""
+    (operand,) = i.operands
+    mapped = i.attributes.dimensions
+    if operand.opcode is Opcode.BROADCAST:
+        inner = [mapped[d] for d in operand.attributes.dimensions]
+        return editor.broadcast(operand.operands[0], inner, i.shape.dimensions)
+    if operand.shape.rank and operand.shape.element_count == 1:
+        return editor.broadcast(editor.reshape(operand, ()), (), i.shape.dimensions)
+    if operand.shape.element_count == i.shape.element_count and 0 not in i.shape.dimensions:
+        order = sorted(range(len(mapped)), key=lambda d: mapped[d])
+        return editor.reshape(editor.transpose(operand, order), i.shape.dimensions)
+    return None
+
+
+def simplify_iota(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Counting to one; and the numbers along one dimension, repeated along the others."""
+    along = i.attributes.iota_dimension
+    if i.shape.dimensions[along] == 1:
+        return editor.full(0, i.shape.element_type, i.shape.dimensions)
+    return None
+
+
+def simplify_get_dimension_size(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Values have exactly the dimensions of their shapes, so every size is known."""
+    size = i.operands[0].shape.dimensions[i.attributes.dimension]
+    return editor.constant(size, i.shape.element_type)
+
+
+def simplify_copy(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A copy is its operand: nothing is written to a value."""
+    return i.operands[0]
+
+
+def simplify_reduce(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A reduction of nothing, and several together of one element for each result."""
+    if len(i.operands) != 2:
+        return _reduced_elements(i, editor)
+    operand, initial = i.operands
+    if not i.attributes.dimensions:
+        return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
+    return None
+
+
+def _reduced_elements(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """The results of a reduction of several arrays along dimensions of one element."""
+    count = len(i.operands) // 2
+    sizes = i.operands[0].shape.dimensions
+    if any(sizes[d] != 1 for d in i.attributes.dimensions):
+        return None
+    kept = i.shape.tuple_shapes[0].dimensions
+    elements = [editor.reshape(operand, kept) for operand in i.operands[:count]]
+    results = results_applied(i.called[0], [*i.operands[count:], *elements], kept, editor)
+    if results is None:
+        return None
+    return editor.add(Opcode.TUPLE, results)
+
+
+def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Windows of one element each: without padding, or with zeros for what is repeated."""
+    if len(i.operands) != 2:
+        return None
+    operand, initial = i.operands
+    window = i.attributes.window.dimensions
+    if all(
+        d.size == d.stride == d.base_dilation == 1 and d.padding_low == d.padding_high == 0
+        for d in window
+    ):
+        return applied(i.called[0], (initial, operand), operand.shape.dimensions, editor)
+    source, window = _before_padding(operand, initial, window)
+    if combiner(i.called[0]) is Opcode.ADD and splat(initial) == 0 and all(map(_repeats, window)):
+        repeated = _repeated(source, [d.size for d in window], editor)
+        return applied(i.called[0], (initial, repeated), repeated.shape.dimensions, editor)
+    return None
+
+
+def _before_padding(
+    operand: HloInstruction, initial: HloInstruction, window: Sequence[WindowDimension]
+) -> tuple[HloInstruction, Sequence[WindowDimension]]:
+    """What is padded with what reductions start from, and the windows with that padding."""
+    if operand.opcode is not Opcode.PAD or any(d.base_dilation > 1 for d in window):
+        return operand, window
+    source, value = operand.operands
+    if value is not initial:
+        return operand, window
+    return source, [
+        dataclasses.replace(
+            d,
+            padding_low=d.padding_low + pad.low,
+            padding_high=d.padding_high + pad.high,
+            base_dilation=1 + pad.interior,
+        )
+        for d, pad in zip(window, operand.attributes.config.dimensions, strict=True)
+    ]
+
+
+def _repeats(d: WindowDimension) -> bool:
+    """Whether each of a dilated dimension's windows has one element among zeros, none without."""
+    pads = {d.padding_low, d.padding_high}
+    return d.size == d.base_dilation and d.stride == d.window_dilation == 1 and pads == {d.size - 1}
+
+
+def _repeated(operand: HloInstruction, counts: Sequence[int], editor: Editor) -> HloInstruction:
+    """Each element so many times along each dimension."""
+    sizes, mapped = list[int](), []
+    for size, count in zip(operand.shape.dimensions, counts, strict=True):
+        mapped.append(len(sizes))
+        sizes += [size] if count == 1 else [size, count]
+    whole = [size * n for size, n in zip(operand.shape.dimensions, counts, strict=True)]
+    return editor.reshape(editor.broadcast(operand, mapped, sizes), whole)
+
+
+def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Lines of at most one element are in order."""
+    if i.operands[0].shape.dimensions[i.attributes.dimension] > 1:
+        return None
+    return i.operands[0] if len(i.operands) == 1 else editor.add(Opcode.TUPLE, i.operands)
+
+
+SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
+    {
+        Opcode.BROADCAST: (simplify_broadcast,),
+        Opcode.COPY: (simplify_copy,),
+        Opcode.GET_DIMENSION_SIZE: (simplify_get_dimension_size,),
+        Opcode.IOTA: (simplify_iota,),
+        Opcode.REDUCE: (simplify_reduce, reduce_repeated),
+        Opcode.REDUCE_WINDOW: (simplify_reduce_window,),
+        Opcode.RESHAPE: (simplify_reshape,),
+        Opcode.SORT: (simplify_sort,),
+        Opcode.TRANSPOSE: (simplify_transpose,),
+    }
+)

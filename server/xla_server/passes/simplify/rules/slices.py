@@ -1,0 +1,247 @@
+"""Simplifications of what cuts out and puts together."""
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.pad import PadAttributes
+from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import literal_of, splat
+from xla_server.passes.framework.rewrite_pass import EditorRule
+
+MOST_PARTS = 256
+"""Operands up to which concatenations are joined."""
+
+
+def simplify_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A slice of everything, of a slice, of one part of a concatenation, of a broadcast."""
+    (operand,) = i.operands
+    a = i.attributes
+    if i.shape.dimensions == operand.shape.dimensions:
+        return operand
+    if operand.opcode is Opcode.SLICE:
+        inner = operand.attributes
+        starts = _along(inner.starts, a.starts, inner.strides)
+        limits = [
+            start + (size - 1) * stride * step + 1 if size else start
+            for start, size, stride, step in zip(
+                starts, i.shape.dimensions, a.strides, inner.strides, strict=True
+            )
+        ]
+        strides = [outer * step for outer, step in zip(a.strides, inner.strides, strict=True)]
+        return editor.sliced(operand.operands[0], starts, limits, strides)
+    if operand.opcode is Opcode.CONCATENATE:
+        return _of_one_part(i, operand, editor)
+    if operand.opcode is Opcode.BROADCAST and i.shape.element_count:
+        return _of_broadcast(i, operand, editor)
+    return None
+
+
+def _along(starts: Sequence[int], offsets: Sequence[int], strides: Sequence[int]) -> list[int]:
+    return [
+        start + offset * stride
+        for start, offset, stride in zip(starts, offsets, strides, strict=True)
+    ]
+
+
+def _of_one_part(
+    i: HloInstruction, joined: HloInstruction, editor: Editor
+) -> HloInstruction | None:
+    d = joined.attributes.dimension
+    a = i.attributes
+    size = i.shape.dimensions[d]
+    if not size:
+        return None
+    first, last = a.starts[d], a.starts[d] + (size - 1) * a.strides[d]
+    begin = 0
+    for part in joined.operands:
+        end = begin + part.shape.dimensions[d]
+        if begin <= first and last < end:
+            starts, limits = list(a.starts), list(a.limits)
+            starts[d], limits[d] = first - begin, last + 1 - begin
+            return editor.sliced(part, starts, limits, a.strides)
+        begin = end
+    return None
+
+
+def _of_broadcast(
+    i: HloInstruction, repeated: HloInstruction, editor: Editor
+) -> HloInstruction | None:
+    (source,) = repeated.operands
+    a, mapped = i.attributes, repeated.attributes.dimensions
+    if any(i.shape.dimensions[d] != repeated.shape.dimensions[d] for d in mapped):
+        source = editor.sliced(
+            source,
+            [a.starts[d] for d in mapped],
+            [a.limits[d] for d in mapped],
+            [a.strides[d] for d in mapped],
+        )
+    return editor.broadcast(source, mapped, i.shape.dimensions)
+
+
+def simplify_pad(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Padding of nothing, with what is there already, and cutting off, which is a slice."""
+    operand, value = i.operands
+    edges = i.attributes.config.dimensions
+    if all(edge == PaddingDimension() for edge in edges):
+        return operand
+    if operand.opcode is Opcode.BROADCAST and operand.operands[0] is value:
+        return editor.broadcast(value, (), i.shape.dimensions)
+    if any(min(edge.low, edge.high) < 0 and not edge.interior for edge in edges):
+        return _cut(i, operand, value, editor)
+    return None
+
+
+def _cut(
+    i: HloInstruction, operand: HloInstruction, value: HloInstruction, editor: Editor
+) -> HloInstruction | None:
+    edges, kept, starts, limits = [], [], [], []
+    for edge, size in zip(i.attributes.config.dimensions, operand.shape.dimensions, strict=True):
+        low, high = (0, 0) if edge.interior else (max(0, -edge.low), max(0, -edge.high))
+        if low + high > size:
+            return None
+        starts.append(low)
+        limits.append(size - high)
+        edges.append(edge)
+        kept.append(PaddingDimension(edge.low + low, edge.high + high, edge.interior))
+    cut = editor.sliced(operand, starts, limits)
+    if all(edge == PaddingDimension() for edge in kept):
+        return cut
+    return editor.add(Opcode.PAD, (cut, value), PadAttributes(PaddingConfig(tuple(kept))))
+
+
+def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """Of one operand, of operands some of which are empty or concatenations themselves."""
+    d = i.attributes.dimension
+    parts: list[HloInstruction] = []
+    for operand in i.operands:
+        is_nested = operand.opcode is Opcode.CONCATENATE and operand.attributes.dimension == d
+        if is_nested and len(i.operands) + len(operand.operands) <= MOST_PARTS:
+            parts += operand.operands
+        elif operand.shape.dimensions[d]:
+            parts.append(operand)
+    if not parts:
+        return i.operands[0]
+    if len(parts) == 1:
+        return parts[0]
+    merged = _neighbours(parts, d, editor)
+    if len(merged) == 1:
+        return merged[0]
+    if merged == list(i.operands):
+        return None
+    return editor.add(Opcode.CONCATENATE, merged, ConcatenateAttributes(d))
+
+
+def _neighbours(parts: list[HloInstruction], d: int, editor: Editor) -> list[HloInstruction]:
+    """Slices of one operand that follow each other, made one."""
+    merged = [parts[0]]
+    for part in parts[1:]:
+        last = merged[-1]
+        if _follows(last, part, d):
+            starts = last.attributes.starts
+            limits = list(last.attributes.limits)
+            limits[d] = part.attributes.limits[d]
+            merged[-1] = editor.sliced(last.operands[0], starts, limits)
+        else:
+            merged.append(part)
+    return merged
+
+
+def _follows(first: HloInstruction, second: HloInstruction, d: int) -> bool:
+    if not first.opcode is second.opcode is Opcode.SLICE:
+        return False
+    if first.operands != second.operands:
+        return False
+    a, b = first.attributes, second.attributes
+    if set(a.strides) | set(b.strides) != {1} or a.limits[d] != b.starts[d]:
+        return False
+    return all(
+        number == d or (a.starts[number], a.limits[number]) == (b.starts[number], b.limits[number])
+        for number in range(len(a.starts))
+    )
+
+
+def simplify_dynamic_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A box as large as the operand, or at a place that is known."""
+    operand, *indices = i.operands
+    if i.shape.dimensions == operand.shape.dimensions:
+        return operand
+    starts = _known_starts(indices, operand.shape.dimensions, i.shape.dimensions)
+    if starts is None:
+        return None
+    limits = [start + size for start, size in zip(starts, i.shape.dimensions, strict=True)]
+    return editor.sliced(operand, starts, limits)
+
+
+def _known_starts(
+    indices: Sequence[HloInstruction], whole: tuple[int, ...], box: tuple[int, ...]
+) -> list[int] | None:
+    """The clamped start of a box where all indices are constants, or leave no choice."""
+    if len(indices) == 1 and indices[0].shape.rank:
+        vector = literal_of(indices[0])
+        numbers: list[int | None] = (
+            [None] * len(whole) if vector is None else [int(number) for number in vector]
+        )
+    else:
+        values = [splat(index) for index in indices]
+        numbers = [None if value is None else int(value) for value in values]
+    starts = []
+    for number, size, part in zip(numbers, whole, box, strict=True):
+        if number is None and part != size:
+            return None
+        starts.append(min(max(number or 0, 0), size - part))
+    return starts
+
+
+def simplify_dynamic_update_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """An update of everything."""
+    operand, update = i.operands[:2]
+    return update if update.shape.dimensions == operand.shape.dimensions else None
+
+
+def simplify_gather(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A single slice; slices that are all the same, as their indices have no choice."""
+    operand, indices = i.operands
+    numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
+    mapped = numbers.start_index_map
+    if numbers.operand_batching_dims or not i.shape.element_count or not sizes:
+        return None
+    if operand.shape.dynamic_dimensions or indices.shape.dynamic_dimensions:
+        return None
+    if all(sizes[dimension] == operand.shape.dimensions[dimension] for dimension in mapped):
+        return _repeated(i, editor)
+    if i.shape.element_count != math.prod(sizes):
+        return None
+    starts = editor.index_elements(indices, mapped, len(sizes))
+    box = editor.add(Opcode.DYNAMIC_SLICE, (operand, *starts), DynamicSliceAttributes(sizes))
+    # All batch dimensions have size 1, and slices keep the order of their dimensions.
+    return editor.reshape(box, i.shape.dimensions)
+
+
+def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
+    """A gather's slice from the operand's beginning, once for each of its indices."""
+    operand = i.operands[0]
+    numbers, sizes = i.attributes.dimension_numbers, i.attributes.slice_sizes
+    box = operand
+    if operand.shape.dimensions != sizes:
+        box = editor.sliced(operand, [0] * len(sizes), sizes)
+    offsets = numbers.offset_dims
+    box = editor.reshape(box, [i.shape.dimensions[dimension] for dimension in offsets])
+    return editor.broadcast(box, offsets, i.shape.dimensions)
+
+
+SLICE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
+    {
+        Opcode.CONCATENATE: (simplify_concatenate,),
+        Opcode.DYNAMIC_SLICE: (simplify_dynamic_slice,),
+        Opcode.DYNAMIC_UPDATE_SLICE: (simplify_dynamic_update_slice,),
+        Opcode.GATHER: (simplify_gather,),
+        Opcode.PAD: (simplify_pad,),
+        Opcode.SLICE: (simplify_slice,),
+    }
+)

@@ -1,0 +1,25 @@
+"""get-dimension-size of what has one size is that size."""
+
+import numpy as np
+
+from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass
+
+
+class StaticSizes(RewritePass):
+    """Writes sizes down as constants where the dimension is not dynamic."""
+
+    name = "static-sizes"
+    opcodes = (Opcode.GET_DIMENSION_SIZE,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        dimension, operand = i.attributes.dimension, i.operands[0].shape
+        if operand.is_dynamic(dimension):
+            return None
+        size = np.array(operand.dimensions[dimension], ElementType.S32.dtype)
+        return editor.add(Opcode.CONSTANT, (), ConstantAttributes(Literal.from_numpy(size)))

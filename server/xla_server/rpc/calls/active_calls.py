@@ -1,0 +1,117 @@
+"""The calls in progress, and the wish of each that it stops."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from xla_contract.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    UnavailableError,
+    XlaError,
+)
+from xla_server.execution.cancellation import Cancellation
+
+
+class ActiveCalls:
+    """Every call while it runs. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._running: set[Cancellation] = set()
+        self._open: set[Cancellation] = set()
+        self._serves_others: dict[Cancellation, Callable[[], bool]] = {}
+        self._answers: dict[Cancellation, Callable[[XlaError], object]] = {}
+        self._closed = False
+        self.are_refused = False
+        """Whether calls that come are not begun any more."""
+        self.refused_at = 0.0
+        """When the last of them came, by the monotonic clock."""
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @contextlib.contextmanager
+    def running(self, context: grpc.ServicerContext) -> Iterator[Cancellation]:
+        """A cancellation set when the client leaves, the deadline passes, or at `cancel_all`."""
+        cancellation = self.begin(context)
+        try:
+            yield cancellation
+        finally:
+            self.end(cancellation)
+
+    def begin(self, context: grpc.ServicerContext) -> Cancellation:
+        """As `running`, until `end`."""
+        cancellation = Cancellation()
+        running, opened = self._running, self._open
+        opened.add(cancellation)
+        # One step each, so no lock: `cancel_all` says that it has begun before it looks at the set.
+        running.add(cancellation)
+        if self._closed:
+            cancellation.cancel(shutting_down())
+
+        def on_end() -> None:
+            opened.discard(cancellation)
+            # grpc tells of the end of every call; one that has been answered needs no word.
+            if cancellation in running:
+                cancellation.cancel(_gone(context))
+
+        if not context.add_callback(on_end):
+            on_end()
+        return cancellation
+
+    def end(self, cancellation: Cancellation) -> None:
+        """End what `begin` began."""
+        self._running.discard(cancellation)
+        self._serves_others.pop(cancellation, None)
+        self._answers.pop(cancellation, None)
+
+    def note_answer(self, cancellation: Cancellation, fail: Callable[[XlaError], object]) -> None:
+        """Say how a call in progress is answered while its thread is busy."""
+        self._answers[cancellation] = fail
+
+    def end_busy(self) -> int:
+        """Answer all calls that can be although their threads are busy; returns how many."""
+        answers = list(self._answers.values())
+        for fail in answers:
+            fail(shutting_down())
+        return len(answers)
+
+    def note_serving_others(self, cancellation: Cancellation, is_idle: Callable[[], bool]) -> None:
+        """Say that a call in progress has nothing to do without others while `is_idle` holds."""
+        self._serves_others[cancellation] = is_idle
+
+    def left_alone(self) -> list[Cancellation]:
+        """All calls in progress, where each has nothing to do without others; else none."""
+        running = list(self._running)
+        return running if all(self._serves_others.get(call, _no)() for call in running) else []
+
+    def are_over(self) -> bool:
+        """Whether none is in progress, and all answers have been sent or their clients are gone."""
+        return not self._running and not self._open
+
+    def cancel_all(self) -> int:
+        """End all calls, also those that come later, with UnavailableError; gives how many."""
+        self._closed = True
+        running = list(self._running)
+        for cancellation in running:
+            cancellation.cancel(shutting_down())
+        return len(running)
+
+
+def _no() -> bool:
+    return False
+
+
+def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededError:
+    remaining = context.time_remaining()
+    if remaining is not None and remaining <= 0:
+        return DeadlineExceededError("the deadline of the call passed before it finished")
+    return CancelledError("the client gave the call up")
+
+
+def shutting_down() -> UnavailableError:
+    """What calls are told that the server does not finish, or begin, any more."""
+    return UnavailableError(
+        "the server is shutting down and ended the call", hint="Call again on another server."
+    )

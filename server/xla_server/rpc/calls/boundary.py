@@ -1,0 +1,201 @@
+"""Unary rpcs, and the boundary around every call."""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import grpc
+from google.protobuf.message import DecodeError, EncodeError
+
+from xla_contract import malloc
+from xla_contract.descriptors import Rpc
+from xla_contract.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    XlaError,
+)
+from xla_contract.wire.literals.parsed_size import SMALL_BYTES, check_parse_size
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.active_calls import ActiveCalls
+from xla_server.rpc.calls.response_memory import (
+    LARGE_BYTES,
+    Response,
+    discard,
+    release_at_end,
+    reservation_of,
+)
+from xla_server.rpc.errors import status_of, status_proto_of
+from xla_server.rpc.metadata import session_token
+from xla_server.rpc.peers.callers import Callers
+from xla_server.sessions.error_context import client_error
+from xla_server.sessions.session_registry import SessionRegistry
+
+_LOG = logging.getLogger(__name__)
+
+Method: TypeAlias = Callable[[Any, Any, Cancellation], Response]
+"""Decodes a request, calls the session's service, encodes the response; raises XlaError.
+
+Its arguments are the session, the request, and the call's cancellation."""
+
+Decode: TypeAlias = Callable[[bytes], Any]
+"""What makes a method's request of its bytes; raises DecodeError for bytes that are none."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Boundary:
+    """What all calls of a server pass: who calls, how much fits, and what is told of errors."""
+
+    sessions: SessionRegistry
+    calls: ActiveCalls
+    max_bytes: int
+    callers: Callers = dataclasses.field(default_factory=Callers)
+
+    def parse(self, rpc: Rpc, request: bytes, decode: Decode | None = None) -> Any:
+        """The request, by protobuf or `decode`.
+
+        Raises InvalidArgumentError for bytes that are none, and as `check_parse_size`.
+        """
+        try:
+            if decode is not None:
+                return decode(request)
+            if len(request) > SMALL_BYTES:
+                check_parse_size(rpc.request, request)
+            return rpc.request.FromString(request)
+        except DecodeError as error:
+            raise InvalidArgumentError(
+                f"{rpc.name}: the request must be a {rpc.request.DESCRIPTOR.full_name} "
+                f"message, got {len(request)} bytes that are none: {error}",
+                op=rpc.name,
+            ) from None
+
+    def serialize(self, rpc: Rpc, response: Response) -> bytes:
+        """The bytes of a response.
+
+        Raises ResourceExhaustedError when no message may be so large, and lets go of it.
+        """
+        data: bytes | None
+        if isinstance(response, bytes):
+            data = response
+        else:
+            try:
+                data = response.SerializeToString()
+            except EncodeError:
+                data = None
+        if data is None or len(data) > self.max_bytes:
+            discard(response)
+            size = "more than any message" if data is None else f"{len(data)} bytes"
+            raise ResourceExhaustedError(
+                f"a message may take {self.max_bytes} bytes, got a response of {size}",
+                op=rpc.name,
+                hint="Slice the value on the device and transfer the parts.",
+            )
+        return data
+
+    def status(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> grpc.Status:
+        """The status that tells of an error; the log has the cause of faults."""
+        return status_of(self._told(rpc, error, peer, seconds))
+
+    def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> bytes:
+        """As `status`, as a serialized google.rpc.Status."""
+        status = status_proto_of(self._told(rpc, error, peer, seconds))
+        data: bytes = status.SerializeToString()
+        return data
+
+    def _told(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> XlaError:
+        """Return the error that the client gets, after logging it."""
+        told = client_error(error, "call", rpc.name).at(rpc.name)
+        facts = {"rpc": rpc.name, "code": told.code.name, "peer": peer, "seconds": seconds}
+        if told.incident:
+            _LOG.error("incident %s", told.incident, exc_info=error, extra=facts)
+        elif isinstance(told, CancelledError | DeadlineExceededError):
+            _LOG.debug("%s", told.message, extra=facts)
+        else:
+            _LOG.info("%s", told.message, extra=facts)
+        # Its frames have the call and the request, and some of them the error: a cycle, which would
+        # keep all that until Python looks for cycles.
+        error.__traceback__ = None
+        return told
+
+
+class Handler:
+    """One unary rpc: from the bytes of a request to those of a response.
+
+    grpc would parse the request before anyone of ours sees it and answer INTERNAL where it
+    cannot; so it hands over bytes, and they are parsed in here.
+    """
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        method: Method,
+        boundary: Boundary,
+        executor: ThreadPoolExecutor,
+        *,
+        has_session: bool = True,
+        is_stateless: bool = False,
+        decode: Decode | None = None,
+    ) -> None:
+        self._rpc = rpc
+        self._decode = decode
+        self._method = method
+        self._boundary = boundary
+        self._has_session = has_session
+        self._is_stateless = is_stateless
+        # Read by grpc, which otherwise runs all behaviours in one pool.
+        self.experimental_thread_pool = executor
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """Answer one call; whatever goes wrong becomes a status, and nothing else happens."""
+        started = time.monotonic()
+        is_told = _LOG.isEnabledFor(logging.DEBUG)
+        if is_told:
+            _LOG.debug("called", extra={"rpc": self._rpc.name, "peer": context.peer()})
+        status = None
+        response = b""
+        try:
+            response = self._answer(request, context)
+            size = len(request) + len(response)
+            if size >= malloc.LARGE_BYTES:
+                malloc.transferred(size)
+        except BaseException as error:
+            # The boundary: what passes it reaches the client as grpc words it, cause and all.
+            seconds = time.monotonic() - started
+            status = self._boundary.status(self._rpc, error, context.peer(), seconds)
+        if status is not None:
+            context.abort_with_status(status)
+        if is_told:
+            facts = {"rpc": self._rpc.name, "peer": context.peer()}
+            _LOG.debug("answered", extra=facts | {"seconds": time.monotonic() - started})
+        return response
+
+    def _answer(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        boundary = self._boundary
+        if not self._has_session:
+            with boundary.calls.running(context) as cancellation:
+                caller = boundary.callers.of(context, self._rpc.path)
+                response = self._method(caller, boundary.parse(self._rpc, request), cancellation)
+                return boundary.serialize(self._rpc, response)
+        token = session_token(context.invocation_metadata())
+        path = self._rpc.path
+        caller = boundary.callers.of(context, path, with_connection=token is None)
+        # As with `using`, `running` and `calling`, whose generators cost a tenth of a small call.
+        session = boundary.sessions.enter(token, caller, is_stateless=self._is_stateless)
+        service = session.service
+        cancellation = boundary.calls.begin(context)
+        try:
+            service.begin_call(cancellation)
+            parsed = boundary.parse(self._rpc, request, self._decode)
+            response = self._method(service, parsed, cancellation)
+            data = boundary.serialize(self._rpc, response)
+            if len(data) >= LARGE_BYTES:
+                release_at_end(context, reservation_of(service.answers, response, len(data)))
+            return data
+        finally:
+            service.end_call(cancellation)
+            boundary.calls.end(cancellation)
+            boundary.sessions.leave(session)

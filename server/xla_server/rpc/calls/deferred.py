@@ -1,0 +1,146 @@
+"""Unary rpcs that may wait, and hold no thread while they do.
+
+On the wire a unary call and one that streams a single response are the same, so these are
+registered as the latter: grpc then allows the behaviour to return before it has answered.
+"""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import grpc
+
+from xla_contract.descriptors import Rpc
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.boundary import Boundary, Decode
+from xla_server.rpc.calls.completion import SendResponse, answer_call, end_call
+from xla_server.rpc.calls.response_memory import (
+    LARGE_BYTES,
+    Response,
+    discard,
+    release_at_end,
+    reservation_of,
+)
+from xla_server.rpc.metadata import session_token
+from xla_server.rpc.threads.request_threads import RequestThreadPool
+from xla_server.sessions.session import Session
+
+_LOG = logging.getLogger(__name__)
+
+DeferredMethod: TypeAlias = Callable[[Session, Any, Cancellation, "Responder"], None]
+"""Begins a call and returns; the answer is given later. Raises XlaError if it cannot begin."""
+
+
+class Responder:
+    """The answer of one call. Any thread may give it; what comes after the first is ignored.
+
+    `finish` says whether it was the first.
+    """
+
+    def __init__(
+        self,
+        finish: Callable[[Callable[[], Response]], bool],
+        executor: ThreadPoolExecutor,
+    ) -> None:
+        self._finish = finish
+        self._executor = executor
+
+    def done(self, response: Response) -> None:
+        """Answer well. May wait for who sends."""
+        if not self._finish(lambda: response):
+            discard(response)
+
+    def failed(self, error: BaseException) -> None:
+        """Answer with an error. May wait as `done` does."""
+
+        def fail() -> Response:
+            raise error
+
+        self._finish(fail)
+
+    def later(self, make_response: Callable[[], Response]) -> None:
+        """Answer with what `make_response` gives or raises, in a thread of the rpc's pool.
+
+        For who must not wait, such as a callback of a queue or of a cancellation.
+        """
+        # The threads are gone only when the server is; then nobody waits any more.
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(self._finish, make_response)
+
+
+class DeferredHandler:
+    """One unary rpc that waits without a thread."""
+
+    experimental_non_blocking = True
+    """Read by grpc: the behaviour gets the callback that sends responses."""
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        method: DeferredMethod,
+        boundary: Boundary,
+        arrivals: RequestThreadPool,
+        *,
+        is_stateless: bool = False,
+        decode: Decode | None = None,
+    ) -> None:
+        self._rpc = rpc
+        self._method = method
+        self._boundary = boundary
+        self._is_stateless = is_stateless
+        self._decode = decode
+        self.experimental_thread_pool = arrivals
+
+    def __call__(
+        self, request: bytes, context: grpc.ServicerContext, send_response_callback: SendResponse
+    ) -> None:
+        """Begin one call; whatever goes wrong becomes a status."""
+        boundary, rpc = self._boundary, self._rpc
+        started = time.monotonic()
+        if _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("called", extra={"rpc": rpc.name, "peer": context.peer()})
+        uses = contextlib.ExitStack()
+        ending = threading.Lock()
+        service: Session | None = None
+
+        def finish(make_response: Callable[[], Response]) -> bool:
+            if not ending.acquire(blocking=False):
+                return False
+            status, data = None, b""
+            try:
+                response = make_response()
+                data = boundary.serialize(rpc, response)
+                if len(data) >= LARGE_BYTES and service is not None:
+                    release_at_end(context, reservation_of(service.answers, response, len(data)))
+            except BaseException as error:
+                # The boundary, as in Handler: whatever it is, the client gets a status of ours.
+                seconds = time.monotonic() - started
+                status = boundary.status(rpc, error, context.peer(), seconds)
+            uses.close()
+            # Before the answer: who has it may call again.
+            self.experimental_thread_pool.leave(context)
+            if status is None:
+                answer_call(context, send_response_callback, data)
+            else:
+                end_call(context, send_response_callback, status)
+            return True
+
+        answer = Responder(finish, self.experimental_thread_pool)
+        try:
+            token = session_token(context.invocation_metadata())
+            caller = boundary.callers.of(context, rpc.path, with_connection=token is None)
+            session = uses.enter_context(
+                boundary.sessions.using(token, caller, is_stateless=self._is_stateless)
+            )
+            cancellation = uses.enter_context(boundary.calls.running(context))
+            boundary.calls.note_answer(cancellation, answer.failed)
+            service = session.service
+            uses.enter_context(service.calling(cancellation))
+            parsed = boundary.parse(rpc, request, self._decode)
+            self._method(service, parsed, cancellation, answer)
+        except BaseException as error:  # The boundary: `finish` makes a status of it.
+            answer.failed(error)

@@ -1,0 +1,144 @@
+"""The end of a server's work: what is begun may end, what comes is refused.
+
+grpc's own way to stop takes no call from that moment on, but leaves some unanswered: one that comes
+between the moment in which its core lets go of the requests for calls and the one in which it knows
+that it stops has nobody who takes it, and waits until the server cancels all. Others are told that
+they were cancelled, which their clients did not do. So grpc stops last, when nothing is in progress
+any more, and until then calls are refused in here.
+"""
+
+import threading
+import time
+from typing import Any
+
+import grpc
+
+from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
+from xla_server.rpc.calls.active_calls import ActiveCalls, shutting_down
+from xla_server.rpc.calls.completion import SendResponse, end_call
+from xla_server.rpc.errors import status_of
+from xla_server.rpc.threads.pools import Pool, Pools
+from xla_server.sessions.runs.active_executions import ActiveExecutions
+
+_ROUND_SECONDS = 0.02
+"""How often is looked at what is left, so that no call need tell of its end before."""
+
+_QUIET_SECONDS = 0.1
+"""How long no call must have come before grpc stops."""
+
+_LINGER_SECONDS = 1.0
+"""How long that is waited for at most: who calls more often than that has been told by then."""
+
+_RPCS = {rpc.path.encode(): rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
+
+
+class Refusal:
+    """What serves the calls of an rpc while the server drains: their end, with UNAVAILABLE."""
+
+    experimental_non_blocking = True
+    """Read by grpc: the behaviour gets the callback that sends responses."""
+
+    def __init__(self, rpc: Rpc, calls: ActiveCalls, pools: Pools) -> None:
+        self._status = _status(rpc)
+        self._calls = calls
+        # Read by grpc.
+        self.experimental_thread_pool = pools.refusals
+
+    def __call__(
+        self, requests: Any, context: grpc.ServicerContext, send_response_callback: SendResponse
+    ) -> None:
+        """End one call. Its messages are not waited for."""
+        self._calls.refused_at = time.monotonic()
+        end_call(context, send_response_callback, self._status)
+
+    def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
+        """What grpc calls: a stream, for whose messages it does not wait; calls begin all alike."""
+        return grpc.stream_stream_rpc_method_handler(self)
+
+
+class DrainController:
+    """The end of a server's work. For one thread."""
+
+    def __init__(self, calls: ActiveCalls, launched: ActiveExecutions, pools: Pools) -> None:
+        self._calls = calls
+        self._launched = launched
+        self._pools = pools
+        self._began_at = 0.0
+
+    def begin(self) -> None:
+        """Refuse what comes from now on, and what has come in part."""
+        self._began_at = self._calls.refused_at = time.monotonic()
+        self._calls.are_refused = True
+        self._end_unbegun()
+
+    def wait(self, seconds: float, cut_short: threading.Event | None = None) -> bool:
+        """Wait until all has ended, answers have been sent, and launched executions are over.
+
+        Gives False when some is left after `seconds`, or when `cut_short` is set.
+        """
+        deadline = time.monotonic() + seconds
+        pause = (cut_short or threading.Event()).wait
+        while True:
+            # One that was let in a moment before the beginning may come to light after it.
+            self._end_unbegun()
+            self._end_left_alone()
+            if self._is_over():
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0 or pause(min(left, _ROUND_SECONDS)):
+                return False
+
+    def end_busy(self) -> int:
+        """Answer unary calls whose threads have not seen that they are to end; returns how many."""
+
+        def status(path: bytes) -> grpc.Status | None:
+            rpc = _RPCS.get(path)
+            return None if rpc is None else _status(rpc)
+
+        return self._pools.begun.end_all(status) + self._calls.end_busy()
+
+    def linger(self, seconds: float, cut_short: threading.Event) -> None:
+        """Refuse calls until none comes for a moment, `seconds` in all, or `cut_short` is set.
+
+        So clients in the midst of their calls are told by us.
+        """
+        last = self._began_at + min(seconds, _LINGER_SECONDS)
+        while True:
+            now = time.monotonic()
+            left = min(last, self._calls.refused_at + _QUIET_SECONDS) - now
+            if left <= 0 or cut_short.wait(left):
+                return
+
+    def _is_over(self) -> bool:
+        pools = self._pools
+        # A call is with a thread before it is with the calls, and may be with one again after.
+        is_over = pools.is_idle() and self._calls.are_over() and not self._launched.value
+        return is_over and pools.is_idle()
+
+    def _end_left_alone(self) -> None:
+        """End the streams of feeds once no program is there for them, as none comes any more."""
+        pools = self._pools
+        # A call is with a thread before it is with the calls.
+        if self._launched.value or not pools.is_idle(besides=Pool.STREAM):
+            return
+        left = self._calls.left_alone()
+        if pools.is_idle(besides=Pool.STREAM):
+            for call in left:
+                call.cancel(shutting_down())
+
+    def _end_unbegun(self) -> None:
+        """End calls whose requests have not come whole, and streams without a first message."""
+        expected = self._pools.expected
+        for state, event in expected.events.copy().items():
+            # Those of health are answered, and nobody waits for them.
+            rpc = _RPCS.get(event.call_details.method)
+            if rpc is not None:
+                expected.refuse(state, _status(rpc))
+        for silence in self._pools.silences.copy():
+            if not silence.has_begun:
+                silence.cancel(shutting_down())
+
+
+def _status(rpc: Rpc) -> grpc.Status:
+    """What a call of an rpc is told that is not begun."""
+    return status_of(shutting_down().at(rpc.name))

@@ -1,0 +1,147 @@
+"""What the tables of rpcs have for each: which threads it runs in, and how it answers."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import grpc
+
+from xla_contract.descriptors import Rpc
+from xla_server.rpc.calls.boundary import Boundary, Decode, Handler, Method
+from xla_server.rpc.calls.deferred import DeferredHandler, DeferredMethod
+from xla_server.rpc.calls.draining import Refusal
+from xla_server.rpc.calls.retry import retry_when_ready
+from xla_server.rpc.calls.streaming import StreamHandler, StreamMethod
+from xla_server.rpc.threads.pools import Pool, Pools
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unary:
+    """Answers in the thread that calls it, one of a pool."""
+
+    pool: Pool
+    method: Method
+    has_session: bool = True
+    """False for a call of no session, whose method gets its Caller for the service."""
+    is_stateless: bool = False
+    """True if the call neither needs nor leaves anything in its session."""
+    decode: Decode | None = None
+    """What reads requests, where protobuf's own parser does not."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deferred:
+    """Begins in a thread of a pool and answers later, from any thread."""
+
+    pool: Pool
+    method: DeferredMethod
+    decode: Decode | None = None
+    """What reads requests, where protobuf's own parser does not."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Streaming:
+    """Has a thread of its own as long as the stream lasts."""
+
+    method: StreamMethod
+
+
+MethodSpec: TypeAlias = Unary | Deferred | Streaming
+
+
+def rpc_handlers(
+    rpcs: Sequence[Rpc], rows: Mapping[str, MethodSpec], pools: Pools, boundary: Boundary
+) -> "dict[str, grpc.RpcMethodHandler[Any, Any]]":
+    """Rpc name -> what grpc calls, for these rpcs and no other.
+
+    Raises ValueError unless `rows` has exactly their names, and a stream for those that stream.
+    """
+    names = {rpc.name for rpc in rpcs}
+    if set(rows) != names:
+        raise ValueError(
+            f"the methods must be those of the contract, got {sorted(names ^ set(rows))} "
+            "on one side only"
+        )
+    return {rpc.name: _handler(rpc, rows[rpc.name], pools, boundary) for rpc in rpcs}
+
+
+class ServiceHandler(grpc.ServiceRpcHandler):
+    """One service, as grpc asks it for the handlers of calls.
+
+    A unary call answers fastest if it never has to wait. So only while executions are under way
+    that were launched, whose outputs a call may name, calls go to handlers that can wait for them.
+    (Who names an output has got its handle from Launch, so the execution is counted by then.)
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rpcs: Sequence[Rpc],
+        rows: Mapping[str, MethodSpec],
+        pools: Pools,
+        boundary: Boundary,
+    ) -> None:
+        self._name = name
+        handlers = rpc_handlers(rpcs, rows, pools, boundary)
+        self._handlers = {rpc.path: handlers[rpc.name] for rpc in rpcs}
+        self._waiting = {
+            rpc.path: _waiting_handler(rpc, row, pools, boundary)
+            for rpc in rpcs
+            if isinstance(row := rows[rpc.name], Unary) and row.has_session
+        }
+        self._refusals = {rpc.path: Refusal(rpc, boundary.calls, pools).handler() for rpc in rpcs}
+        self._calls = boundary.calls
+        self._launched = boundary.sessions.engine.launched
+
+    def service_name(self) -> str:
+        """The service's name; read by grpc."""
+        return self._name
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        """The handler of a call; called by grpc."""
+        path = handler_call_details.method
+        if self._calls.are_refused:
+            return self._refusals.get(path)
+        if self._launched.value:
+            waiting = self._waiting.get(path)
+            if waiting is not None:
+                return waiting
+        return self._handlers.get(path)
+
+
+def _waiting_handler(
+    rpc: Rpc, row: Unary, pools: Pools, boundary: Boundary
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    executor = pools.arrivals(row.pool)
+    method = retry_when_ready(row.method, executor)
+    deferred = DeferredHandler(
+        rpc, method, boundary, executor, is_stateless=row.is_stateless, decode=row.decode
+    )
+    return grpc.unary_stream_rpc_method_handler(deferred)
+
+
+def _handler(
+    rpc: Rpc, row: MethodSpec, pools: Pools, boundary: Boundary
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    is_streaming = rpc.request_streaming or rpc.response_streaming
+    if isinstance(row, Streaming) is not is_streaming:
+        raise ValueError(f"{rpc.name} must stream as its contract says, got {row}")
+    if isinstance(row, Streaming):
+        return StreamHandler(rpc, row.method, boundary, pools).handler()
+    if isinstance(row, Deferred):
+        deferred = DeferredHandler(
+            rpc, row.method, boundary, pools.arrivals(row.pool), decode=row.decode
+        )
+        return grpc.unary_stream_rpc_method_handler(deferred)
+    handler = Handler(
+        rpc,
+        row.method,
+        boundary,
+        pools.arrivals(row.pool),
+        has_session=row.has_session,
+        is_stateless=row.is_stateless,
+        decode=row.decode,
+    )
+    return grpc.unary_unary_rpc_method_handler(handler)

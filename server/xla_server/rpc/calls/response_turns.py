@@ -1,0 +1,75 @@
+"""Turns for making large answers.
+
+An answer of megabytes takes a core and the system's attention for each of its pages while it is
+made. A client that asks for many at the same time, whether it reads them or not, would have all
+cores. So one is made at a time in a process, and connections take turns: whoever asks for one waits
+for one of each other connection. While a thread waits, its pool may have one thread more.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from xla_server.rpc.threads.fair_queue import FairQueue
+from xla_server.sessions.limits.blocking import releasing_slot
+from xla_server.sessions.limits.caller import Flow
+
+
+class _Waiting:
+    """A thread that waits for its turn."""
+
+    __slots__ = ("flow", "is_next")
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.is_next = threading.Event()
+
+
+class ResponseTurns:
+    """One turn at a time, by identity and connection. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._waiting = FairQueue[_Waiting](1)
+        self._is_taken = False
+        self._lock = threading.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Threads that wait for a turn."""
+        return len(self._waiting)
+
+    @contextlib.contextmanager
+    def turn(self, flow: Flow) -> Iterator[None]:
+        """Have the turn as long as the block; wait for it where another thread has it."""
+        waiting = self._wanted(flow)
+        if waiting is not None:
+            with releasing_slot():
+                waiting.is_next.wait()
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _wanted(self, flow: Flow) -> _Waiting | None:
+        """Take the turn, or else stand in the queue."""
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return None
+            waiting = _Waiting(flow)
+            self._waiting.append(waiting)
+            return waiting
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            following = self._waiting.take()
+            if following is None:
+                self._is_taken = False
+            else:
+                # The queue counts threads that run; of this one turn `_is_taken` keeps account.
+                self._waiting.done(following)
+                following.is_next.set()
+
+
+ANSWER_TURNS = ResponseTurns()
+"""The turns of this process, as all its servers have its cores and Python's lock in common."""

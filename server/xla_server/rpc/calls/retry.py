@@ -1,0 +1,67 @@
+"""Unary rpcs that name what is not there yet: they are made again when it is."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.boundary import Method
+from xla_server.rpc.calls.deferred import DeferredMethod, Responder
+from xla_server.rpc.calls.response_memory import Response
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import ExecutionThreads
+from xla_server.sessions.values.futures import ValuePendingError
+
+
+def retry_when_ready(method: Method, executor: ExecutionThreads) -> DeferredMethod:
+    """A method that holds no thread while something it needs is still to come.
+
+    It is called again, in a thread of `executor`, when what it waited for is there.
+    """
+
+    def begin(
+        service: Session, request: Any, cancellation: Cancellation, answer: Responder
+    ) -> None:
+        try:
+            response = method(service, request, cancellation)
+        except ValuePendingError as error:
+            again = functools.partial(begin, service, request, cancellation, answer)
+            wait(
+                error,
+                functools.partial(executor.submit_for, service.flow, again),
+                cancellation,
+                answer,
+            )
+        except BaseException as error:
+            answer.failed(error)
+        else:
+            answer.done(response)
+
+    return begin
+
+
+def wait(
+    reason: ValuePendingError,
+    proceed: Callable[[], object],
+    cancellation: Cancellation,
+    answer: Responder,
+) -> None:
+    """Call `proceed` when what is awaited is there; answer with the cancellation if that is first.
+
+    Neither waits: both happen in the threads where they become known.
+    """
+
+    def cancelled() -> Response:
+        cancellation.check()
+        return b""
+
+    forget_call = cancellation.add_callback(lambda: answer.later(cancelled))
+
+    def on_done() -> None:
+        forget_call()
+        if not cancellation.is_cancelled:
+            proceed()
+
+    # What is awaited keeps the call in mind until it is done, though nobody needs it then.
+    forget_value = reason.awaited.when_done(on_done)
+    cancellation.add_callback(forget_value)

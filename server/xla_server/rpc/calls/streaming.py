@@ -1,0 +1,231 @@
+"""Streaming rpcs: each has a thread of its own, which may wait for the client's next message."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import grpc
+
+from xla_contract.descriptors import Rpc
+from xla_contract.errors import CancelledError, InvalidArgumentError, XlaError
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.completion import SendResponse, end_call
+from xla_server.rpc.calls.response_memory import Response
+from xla_server.rpc.limits.idle_streams import IdleTimer, never_idle
+from xla_server.rpc.metadata import session_token
+from xla_server.rpc.peers.leases import Lease
+from xla_server.rpc.threads.pools import Pool, Pools
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.session_registry import SessionEntry
+
+StreamMethod: TypeAlias = Callable[[SessionEntry, "Stream", Cancellation], None]
+"""Serves one stream until it ends; raises XlaError."""
+
+
+class Stream:
+    """The messages of one call, both ways. One thread receives, any thread sends."""
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        boundary: Boundary,
+        requests: Iterator[bytes],
+        context: grpc.ServicerContext,
+        send: SendResponse,
+        cancellation: Cancellation,
+        silence: IdleTimer,
+        caller: Caller,
+        lease: Lease,
+    ) -> None:
+        self.silence = silence
+        self.caller = caller
+        self.lease = lease
+        self._rpc = rpc
+        self._boundary = boundary
+        self._requests = requests
+        self._context = context
+        self._send = send
+        self._cancellation = cancellation
+        # grpc takes one message at a time.
+        self._sending = threading.Lock()
+        self._first: bytes | None = None
+
+    def require_first(self) -> None:
+        """Wait for the first message, which `receive` gives then.
+
+        Of a connection that is cut in the middle of a call's headers grpc makes a call with those
+        that have come. Behind a message are all of them, so that one without a token names none.
+        Raises InvalidArgumentError when there is no message, and as `receive` does.
+        """
+        self._first = self.receive_bytes()
+        if self._first is None:
+            raise InvalidArgumentError(
+                f"{self._rpc.name}: a stream must begin with a message, or name its session, got "
+                "its end"
+            )
+
+    def serves_others(self, is_idle: Callable[[], bool]) -> None:
+        """Let a draining server end the stream where no other call goes on and `is_idle` holds."""
+        self._boundary.calls.note_serving_others(self._cancellation, is_idle)
+
+    def receive(self) -> Any:
+        """The client's next message, None once it has no more.
+
+        Raises InvalidArgumentError for bytes that are no message, and what the call's cancellation
+        raises.
+        """
+        request = self.receive_bytes()
+        return None if request is None else self.parse(request)
+
+    def parse(self, request: bytes) -> Any:
+        """A message of the client's; InvalidArgumentError for bytes that are none."""
+        return self._boundary.parse(self._rpc, request)
+
+    def receive_bytes(self) -> bytes | None:
+        """The client's next message, not parsed; raises as `receive` does."""
+        self._cancellation.check()
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        self.silence.since.append(time.monotonic())
+        request = None
+        try:
+            request = next(self._requests)
+        except StopIteration:
+            self._cancellation.check()
+        except grpc.RpcError as error:
+            # grpc keeps it with the call, which its traceback has: a cycle.
+            error.__traceback__ = None
+            self._cancellation.check()
+            raise CancelledError("the client gave the call up") from None
+        if not self.silence.received():
+            self._refuse()
+        return request
+
+    def _refuse(self) -> None:
+        """Raise what the call is being ended with: the message came too late."""
+        is_told = threading.Event()
+        self._cancellation.add_callback(is_told.set)
+        is_told.wait()
+        self._cancellation.check()
+
+    def send(self, response: Response) -> None:
+        """Send a message, waiting for room; raises what the call's cancellation raises."""
+        data = self._boundary.serialize(self._rpc, response)
+        with self._sending:
+            self._cancellation.check()
+            self._send(data)
+        if not self._context.is_active():
+            self._cancellation.check()
+            raise CancelledError("the client gave the call up")
+
+
+class StreamHandler:
+    """One streaming rpc, whichever of its sides streams."""
+
+    experimental_non_blocking = True
+    """Read by grpc: the behaviour gets the callback that sends responses."""
+
+    def __init__(self, rpc: Rpc, method: StreamMethod, boundary: Boundary, pools: Pools) -> None:
+        self._rpc = rpc
+        self._method = method
+        self._boundary = boundary
+        self._pools = pools
+        # A message that streams no further is waited for without a thread.
+        self.experimental_thread_pool = pools.arrivals(
+            Pool.STREAM, is_streamed=rpc.request_streaming
+        )
+
+    def __call__(
+        self,
+        requests: "Iterator[bytes] | bytes",
+        context: grpc.ServicerContext,
+        send_response_callback: SendResponse,
+    ) -> None:
+        """Serve one stream; whatever goes wrong becomes a status."""
+        boundary = self._boundary
+        started = time.monotonic()
+        # No call in line any more: from here on it is counted among streams.
+        self.experimental_thread_pool.leave(context)
+        ending = threading.Lock()
+
+        def end(error: BaseException | None) -> None:
+            if not ending.acquire(blocking=False):
+                return
+            status = None
+            if error is not None:
+                seconds = time.monotonic() - started
+                status = boundary.status(self._rpc, error, context.peer(), seconds)
+            end_call(context, send_response_callback, status)
+
+        try:
+            token = session_token(context.invocation_metadata())
+            caller = boundary.callers.of(context, self._rpc.path)
+            with (
+                # First of all, so that no thread waits for a stream that is one too many.
+                self._pools.streams.taken(token or caller.connection or caller.identity, caller),
+                self._pools.serving_stream(),
+                boundary.calls.running(context) as cancellation,
+                boundary.callers.leases.holding(context, self._rpc.path, cancellation) as lease,
+            ):
+                # A thread that waits for a message is woken by the end of the call.
+                forget = cancellation.add_callback(lambda: end(_cause(cancellation)))
+                source = iter((requests,)) if isinstance(requests, bytes) else requests
+                silence = IdleTimer(context.peer(), cancellation.cancel, context.cancel)
+                self._note(silence, context)
+                stream = Stream(
+                    self._rpc,
+                    boundary,
+                    source,
+                    context,
+                    send_response_callback,
+                    cancellation,
+                    silence,
+                    caller,
+                    lease,
+                )
+                try:
+                    if token is None:
+                        stream.require_first()
+                    with (
+                        boundary.sessions.using(token, caller) as session,
+                        session.service.calling(cancellation),
+                    ):
+                        self._method(session, stream, cancellation)
+                        cancellation.check()
+                finally:
+                    forget()
+                    # What it asks has the stream, and so the silence: a cycle, which would keep
+                    # the call, and answers that were not read, until Python looks for cycles.
+                    silence.is_idle = never_idle
+        except BaseException as error:  # The boundary: `end` makes a status of it.
+            end(error)
+        else:
+            end(None)
+
+    def _note(self, silence: IdleTimer, context: grpc.ServicerContext) -> None:
+        """Have a silence among those there are as long as grpc has the call, and its messages."""
+        silences = self._pools.silences
+        silences[silence] = None
+
+        def forget() -> None:
+            silences.pop(silence, None)
+
+        if not context.add_callback(forget):
+            forget()
+
+    def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
+        """What grpc calls; a side that does not stream sends one message."""
+        if self._rpc.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(self)
+        return grpc.unary_stream_rpc_method_handler(self)
+
+
+def _cause(cancellation: Cancellation) -> XlaError | None:
+    try:
+        cancellation.check()
+    except XlaError as error:
+        return error
+    return None

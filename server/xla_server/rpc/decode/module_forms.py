@@ -1,0 +1,113 @@
+"""Programs in the forms in which they are written down: HLO text, serialized modules, graphs."""
+
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
+from xla_contract.stubs import hlo_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.literals.parsed_size import check_parse_size
+from xla_server.backends.compile_options import DumpFormat
+from xla_server.backends.diagnostics.dump import constant_bytes
+from xla_server.ir.drawings.graphviz import print_dot
+from xla_server.ir.drawings.html import print_html
+from xla_server.ir.exporter import export_module
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+from xla_server.ir.text.parser import parse_module
+from xla_server.ir.text.printer import print_module
+from xla_server.ir.verifier import verify
+
+M = TypeVar("M", bound=Message)
+
+_CHARACTERS_PER_BYTE = 4
+"""Characters of HLO text for a byte of a constant, about."""
+
+FORMATS = {
+    extension_pb2.MODULE_FORMAT_UNSPECIFIED: DumpFormat.TEXT,
+    extension_pb2.MODULE_FORMAT_TEXT: DumpFormat.TEXT,
+    extension_pb2.MODULE_FORMAT_PROTO: DumpFormat.PROTO,
+    extension_pb2.MODULE_FORMAT_DOT: DumpFormat.DOT,
+    extension_pb2.MODULE_FORMAT_HTML: DumpFormat.HTML,
+}
+
+
+def read_source(source: extension_pb2.ModuleSource) -> hlo_pb2.HloModuleProto:
+    """Read a module.
+
+    Raises:
+        InvalidArgumentError: It is none. For text the message has the line and the column.
+        ResourceExhaustedError: It would take far more memory than the bytes it came in.
+    """
+    match source.WhichOneof("form"):
+        case "hlo_text":
+            return export_module(parse_module(source.hlo_text))
+        case "hlo_module":
+            return _read_message(source.hlo_module)
+        case _:
+            raise InvalidArgumentError("the request must hold a module, got none")
+
+
+def converted(
+    request: extension_pb2.ConvertModuleRequest, *, max_bytes: int, max_literal_bytes: int
+) -> bytes:
+    """Return a module in the form that a request asks for.
+
+    Raises as `read_source` and `verify`; ResourceExhaustedError for one that takes more than
+    `max_bytes`, before it is written; InvalidArgumentError for a form that there is not.
+    """
+    wanted = FORMATS.get(request.format)
+    if wanted is None:
+        raise InvalidArgumentError(
+            f"format must be one of {', '.join(extension_pb2.ModuleFormat.keys())}, got "
+            f"{request.format}"
+        )
+    module = import_module(read_source(request.module), max_literal_bytes=max_literal_bytes)
+    verify(module)
+    size = constant_bytes(module)
+    if wanted is DumpFormat.TEXT:
+        size *= _CHARACTERS_PER_BYTE
+    if wanted in (DumpFormat.TEXT, DumpFormat.PROTO) and size > max_bytes:
+        raise ResourceExhaustedError(
+            f"a message may take {max_bytes} bytes, got a module that takes about {size} in the "
+            f"form {wanted.name}"
+        )
+    return _written(module, wanted)
+
+
+def _written(module: HloModule, wanted: DumpFormat) -> bytes:
+    match wanted:
+        case DumpFormat.TEXT:
+            return print_module(module).encode()
+        case DumpFormat.PROTO:
+            data: bytes = export_module(module).SerializeToString(deterministic=True)
+            return data
+        case DumpFormat.DOT:
+            return print_dot(module).encode()
+        case DumpFormat.HTML:
+            return print_html(module).encode()
+
+
+def _read_message(data: bytes) -> hlo_pb2.HloModuleProto:
+    """The module in serialized bytes, alone or with what else an HloProto holds."""
+    # The first field of one is its name and of the other a module, so one of them at most has
+    # computations.
+    alone = _parsed(hlo_pb2.HloModuleProto, data)
+    if alone is not None and alone.computations:
+        return alone
+    whole = _parsed(hlo_pb2.HloProto, data)
+    if whole is None or not whole.hlo_module.computations:
+        raise InvalidArgumentError(
+            "hlo_module must be a serialized HloModuleProto or HloProto with computations, got "
+            f"{len(data)} bytes that are neither"
+        )
+    return whole.hlo_module
+
+
+def _parsed(kind: type[M], data: bytes) -> M | None:
+    check_parse_size(kind, data)
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        return None

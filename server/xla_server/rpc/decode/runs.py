@@ -1,0 +1,83 @@
+"""Decoding of requests to run programs."""
+
+import functools
+from collections.abc import Iterator
+
+from xla_contract.errors import XlaError
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.value_proto import value_from_proto
+from xla_server.rpc.decode.common import checked_device, shape_in
+from xla_server.sessions.error_context import with_context
+from xla_server.sessions.runs.requests import (
+    Argument,
+    HandleArgument,
+    InlineArgument,
+    OutputRequest,
+    PartRequest,
+    ResultArgument,
+    RunRequest,
+    RunStep,
+)
+
+
+def read_run(request: extension_pb2.RunRequest) -> RunRequest:
+    """Decode a run.
+
+    Raises InvalidArgumentError for a device handle or a shape that is malformed.
+    """
+    device = checked_device(request)
+    steps = []
+    for number, step in enumerate(request.steps):
+        try:
+            steps.append(_step(step))
+        except XlaError as error:
+            raise with_context(f"step {number}", error) from error.__cause__
+    return RunRequest(steps, device)
+
+
+def named_values(request: extension_pb2.RunRequest) -> Iterator[int]:
+    """Yield the handles of the values that are arguments of a run."""
+    for step in request.steps:
+        for argument in step.arguments:
+            if argument.WhichOneof("source") == "data":
+                yield argument.data.handle
+
+
+def _step(step: extension_pb2.RunStep) -> RunStep:
+    return RunStep(
+        step.executable.handle if step.HasField("executable") else None,
+        [_argument(argument) for argument in step.arguments],
+        _output(step.output),
+    )
+
+
+def _argument(argument: extension_pb2.RunArgument) -> Argument:
+    match argument.WhichOneof("source"):
+        case "data":
+            return HandleArgument(argument.data.handle, argument.donate)
+        case "value":
+            value = argument.value
+            return InlineArgument(value.ByteSize(), functools.partial(value_from_proto, value))
+        case "result":
+            result = argument.result
+            return ResultArgument(result.step, tuple(result.index), argument.donate)
+        case _:
+            return None
+
+
+def _output(output: extension_pb2.RunOutput) -> OutputRequest:
+    return OutputRequest(
+        output.keep,
+        output.fetch_bytes,
+        _layout(output),
+        output.flatten,
+        [
+            PartRequest(tuple(part.index), part.keep, part.fetch_bytes, _layout(part))
+            for part in output.parts
+        ],
+    )
+
+
+def _layout(output: extension_pb2.RunOutput | extension_pb2.RunPart) -> Shape | None:
+    return shape_in(output, "shape_with_layout")

@@ -1,0 +1,132 @@
+"""The private interfaces of grpc that the server uses, and whether this grpc has them.
+
+Where grpc is not as it is described here, its users do without, each in the way that it states.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+POOL_PARAMETERS = (
+    "rpc_event",
+    "state",
+    "behavior",
+    "argument_thunk",
+    "request_deserializer",
+    "response_serializer",
+)
+"""Parameters of the functions that grpc runs in a thread of its pools."""
+
+FUNCTIONS = {
+    "_unary_response_in_pool": POOL_PARAMETERS,
+    "_stream_response_in_pool": POOL_PARAMETERS,
+    "_call_behavior": (
+        *POOL_PARAMETERS[:3],
+        "argument",
+        "request_deserializer",
+        "send_response_callback",
+    ),
+    "_status": ("rpc_event", "state", "serialized_response"),
+    "_abort": ("state", "call", "code", "details"),
+    "_possibly_finish_call": ("state", "token"),
+    "_is_rpc_state_active": ("state",),
+    "_Context": ("rpc_event", "state", "request_deserializer"),
+    "_process_event_and_continue": ("state", "event"),
+    "_request_call": ("state",),
+    "_stop_serving": ("state",),
+    "_begin_shutdown_once": ("state",),
+    "_GenericMethod": ("generic_handlers",),
+    "_RequestIterator": ("state", "call", "request_deserializer"),
+    "_handle_call": (
+        "rpc_event",
+        "method_with_handler",
+        "interceptor_pipeline",
+        "thread_pool",
+        "concurrency_exceeded",
+    ),
+}
+"""Functions of grpc's module of servers, and the names of their parameters."""
+
+VALUES = (
+    "_CLOSED",
+    "_EMPTY_FLAGS",
+    "_OPEN",
+    "_RECEIVE_MESSAGE_TOKEN",
+    "_REQUEST_CALL_TAG",
+    "_ServerStage",
+    "_DEALLOCATED_SERVER_CHECK_PERIOD_S",
+)
+"""Values of that module."""
+
+
+def known_server() -> Any:
+    """Return grpc's module of servers; None if it is not the one that is described here.
+
+    Also None if a plugin observes calls, which the functions that are left out would notify.
+    """
+    try:
+        server = importlib.import_module("grpc._server")
+        observability = importlib.import_module("grpc._observability")
+        is_whole = all(map(known_function, FUNCTIONS))
+        is_whole = is_whole and all(hasattr(server, name) for name in VALUES)
+        is_whole = is_whole and hasattr(server.cygrpc, "ReceiveMessageOperation")
+        # A handler that answers later knows its call by its context alone.
+        state = object()
+        is_whole = is_whole and server._Context(None, state, None)._state is state
+        with observability.get_plugin() as plugin:
+            return server if is_whole and plugin is None else None
+    except (AttributeError, ImportError, TypeError, ValueError):
+        return None
+
+
+def known_function(name: str) -> Callable[..., Any] | None:
+    """Return a function of FUNCTIONS; None if this grpc lacks it or it has other parameters."""
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module("grpc._server"), name)
+        parameters = tuple(inspect.signature(function).parameters)
+    except (AttributeError, ImportError, TypeError, ValueError):
+        return None
+    return function if parameters == FUNCTIONS[name] else None
+
+
+def end_call(event: Any, state: Any, status: grpc.Status) -> None:
+    """End a call with a status. Under grpc's lock on it."""
+    server = importlib.import_module("grpc._server")
+    told: Any = status
+    state.code, state.details = told.code, told.details.encode()
+    state.trailing_metadata = told.trailing_metadata
+    # The status that was set before is the one that is sent.
+    server._abort(state, event.call, server.cygrpc.StatusCode.unknown, b"")
+
+
+def reject_call(event: Any, state: Any) -> None:
+    """End a call that sent no request, in grpc's own words; do nothing if it was cancelled."""
+    server: Any = importlib.import_module("grpc._server")
+    if state.client is server._OPEN:
+        state.client = server._CLOSED
+    if state.client is server._CLOSED:
+        details = f'"{event.call_details.method}" requires exactly one request message.'
+        code = server.cygrpc.StatusCode.unimplemented
+        server._abort(state, event.call, code, details.encode())
+
+
+def fail_call(event: Any, state: Any, error: Exception) -> None:
+    """End a call with an exception of its behaviour, in grpc's own words."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    importlib.import_module("grpc._server")._call_behavior(event, state, fail, None, None)
+
+
+def channelz() -> Any:
+    """Return the part of grpc that lists connections; None if there is none."""
+    try:
+        cygrpc = importlib.import_module("grpc._cython.cygrpc")
+        cygrpc.channelz_get_servers(0)
+        return cygrpc if hasattr(cygrpc, "channelz_get_server_sockets") else None
+    except (AttributeError, ImportError, ValueError):
+        return None

@@ -1,0 +1,95 @@
+"""The admission of calls, which are counted from their headers on.
+
+A call has a slot while its request arrives, while it waits in the queue for a thread, and until it
+is answered, with a thread or without. A call that names no live session is counted by its
+connection, so that no client has more slots by inventing names. Streams have a slot while they
+wait in the queue; then they are counted among streams.
+"""
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.rpc.errors import status_of
+from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, ConcurrencyLimit, ConcurrencyLimits
+from xla_server.rpc.metadata import SESSION_KEY
+from xla_server.rpc.peers.callers import host_of
+from xla_server.sessions.limits.caller import Caller
+
+_LOG = logging.getLogger(__name__)
+
+_LOG_SECONDS = 1.0
+"""Between two lines of the log that tell of refused calls. They come as fast as clients like."""
+
+
+_KEPT_STATUSES = 64
+"""Who is refused once is so again, with the same words: they cost more than the refusal."""
+
+
+def _no_session(_: str) -> None:
+    return None
+
+
+class CallAdmission(ConcurrencyLimit):
+    """The slots of the calls of one server.
+
+    `account_of` gives whose resources the live session of a token uses; None for no such session.
+
+    Keys are what grpc knows of a call, its state, or for calls on streams whatever stands for them.
+    """
+
+    def __init__(
+        self,
+        limits: ConcurrencyLimits = CALL_LIMITS,
+        account_of: Callable[[str], Caller | None] = _no_session,
+    ) -> None:
+        super().__init__(limits, "calls", "Wait for calls to end, or give some up.")
+        self._account_of = account_of
+        self._refused = 0
+        self._told_at = -_LOG_SECONDS
+
+    def admit(self, state: Any, event: Any, identity: str = "") -> grpc.Status | None:
+        """Take a slot for a call, by grpc's event of its arrival; return the status of a refusal.
+
+        `identity` is the name of its caller, empty where no credentials are needed.
+        Called by the one thread in which calls come.
+        """
+        try:
+            owner, caller = self.owner_of(event, identity)
+            self.enter(state, owner, caller)
+        except ResourceExhaustedError as error:
+            name = event.call_details.method.decode().rpartition("/")[2]
+            self._note(error, name, event)
+            return _status(name, error.message, error.hint)
+        return None
+
+    def owner_of(self, event: Any, identity: str = "") -> tuple[str, Caller]:
+        """Return the owner of a call's slot, its session or else its address, and its caller.
+
+        A call of no session, or of another caller's, counts for its identity, or else its host.
+        """
+        for key, value in event.invocation_metadata or ():
+            if key == SESSION_KEY:
+                account = self._account_of(value)
+                if account is not None and account.principal == identity:
+                    return value, account
+        peer: str = event.call.peer().decode()
+        return peer, Caller(identity or host_of(peer), peer, is_authenticated=bool(identity))
+
+    def _note(self, error: ResourceExhaustedError, name: str, event: Any) -> None:
+        self._refused += 1
+        now = time.monotonic()
+        if now - self._told_at >= _LOG_SECONDS:
+            facts = {"rpc": name, "code": error.code.name, "peer": event.call.peer().decode()}
+            _LOG.warning("refused %d calls, the last: %s", self._refused, error, extra=facts)
+            self._refused, self._told_at = 0, now
+
+
+@functools.lru_cache(_KEPT_STATUSES)
+def _status(name: str, message: str, hint: str) -> grpc.Status:
+    return status_of(ResourceExhaustedError(message, hint=hint).at(name))

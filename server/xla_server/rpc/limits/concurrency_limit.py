@@ -1,0 +1,124 @@
+"""How many calls and streams there may be, and whose they are."""
+
+import contextlib
+import dataclasses
+from collections.abc import Hashable, Iterator
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.caller import LOCAL_FLOW, Caller, Flow, flow_of
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.fair_share import FairShare
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConcurrencyLimits:
+    """What there may be of a kind at the same time: of all clients, and of each."""
+
+    limit: int
+    each: int
+    reserve: int = 4096
+    """For clients that have none, when those of `limit` are taken."""
+    shares: CallerShares = EVERYTHING
+    """The largest shares of `limit` for one identity and one connection."""
+
+    @property
+    def most(self) -> int:
+        """What there may be in all, the reserve among it."""
+        return self.limit + self.reserve
+
+
+CALL_LIMITS = ConcurrencyLimits(4096, 2048)
+STREAM_LIMITS = ConcurrencyLimits(1024, 256)
+"""Where nobody says others. A session may wait for all it may have launched, and has some left."""
+
+
+class ConcurrencyLimit:
+    """The calls or streams there may be at the same time, of all clients and of one.
+
+    Those that name a session are counted by it, others by their connection: that is their owner.
+    `noun` and `hint` are for who is refused. Any thread may use it.
+    """
+
+    def __init__(self, limits: ConcurrencyLimits, noun: str, hint: str) -> None:
+        self._each = limits.each
+        self._noun = noun
+        self._hint = hint
+        self._shares = FairShare(limits.limit, limits.reserve)
+        self._used: dict[str, int] = {}
+        self._callers = CallerUse(limits.shares)
+        self._owners: dict[Hashable, tuple[str, Caller | None]] = {}
+
+    @property
+    def used(self) -> int:
+        """Slots that are taken."""
+        return self._shares.used
+
+    @property
+    def limit(self) -> int:
+        """The number of slots of all clients together."""
+        return self._shares.limit
+
+    def used_by(self, owner: str) -> int:
+        """Those of one owner."""
+        return self._used.get(owner, 0)
+
+    def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:
+        """Take a slot for what `key` names until `leave`, one of `owner`'s and of `caller`'s.
+
+        Raises ResourceExhaustedError, with the limits and the use, when there is none.
+        """
+        shares, used = self._shares, self._used
+        with shares.lock:
+            mine, others = used.get(owner, 0), shares.used
+            has_room = mine < self._each and shares.has_room(mine)
+            if has_room and caller is not None:
+                level = self._callers.exceeded(caller, 1, others, shares.limit, shares.reserve)
+                if level is not None:
+                    raise self._callers.refusal(
+                        level, 1, others, shares.limit, self._noun, self._hint
+                    )
+                self._callers.add(caller, 1)
+            if has_room:
+                used[owner] = mine + 1
+                shares.used = others + 1
+                self._owners[key] = owner, caller
+        if not has_room:
+            raise ResourceExhaustedError(
+                f"a session may have {self._each} {self._noun} at the same time, all sessions "
+                f"{shares.limit}, and one of them no more than are left, got one more with {mine} "
+                f"of the session's and {others} of all there",
+                hint=self._hint,
+            )
+
+    def leave(self, key: Hashable) -> None:
+        """Give the slot back that `key` has; harmless when it has none, or was here before."""
+        # One step, so that only one of those who tell of an end goes on.
+        found = self._owners.pop(key, None)
+        if found is None:
+            return
+        owner, caller = found
+        used, shares = self._used, self._shares
+        with shares.lock:
+            shares.used -= 1
+            if caller is not None:
+                self._callers.add(caller, -1)
+            left = used[owner] - 1
+            if left:
+                used[owner] = left
+            else:
+                del used[owner]
+
+    def flow_of(self, key: Hashable) -> Flow:
+        """Return the source of the job that has the slot of `key`: its caller and its owner."""
+        owner, caller = self._owners.get(key, ("", None))
+        return LOCAL_FLOW if caller is None else flow_of(caller, owner)
+
+    @contextlib.contextmanager
+    def taken(self, owner: str, caller: Caller | None = None) -> Iterator[None]:
+        """A slot as long as the block; raises as `enter` does."""
+        key = object()
+        self.enter(key, owner, caller)
+        try:
+            yield
+        finally:
+            self.leave(key)

@@ -1,0 +1,44 @@
+"""Noticing that clients have gone: connections that are no more, sessions whose time is over."""
+
+import logging
+import threading
+
+from xla_server.rpc.peers.connections import Connections
+from xla_server.sessions.session_registry import SessionRegistry
+
+_LOG = logging.getLogger(__name__)
+
+_ROUND_SECONDS = 1.0
+"""Longest time between two rounds, which is how long what a client leaves behind takes room."""
+
+_SHORTEST_ROUND_SECONDS = 0.1
+
+
+class SessionReaper:
+    """Ends sessions in a thread of its own, from time to time, until `close`."""
+
+    def __init__(self, sessions: SessionRegistry, connections: Connections) -> None:
+        self._sessions = sessions
+        self._connections = connections
+        self._closed = threading.Event()
+        limits = sessions.engine.limits
+        quarter = min(sessions.grace_seconds, limits.upload_silence_seconds) / 4
+        self._round = min(_ROUND_SECONDS, max(_SHORTEST_ROUND_SECONDS, quarter))
+        self._thread = threading.Thread(target=self._watch, name="sessions", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(self._round):
+            try:
+                ended = self._sessions.expire(self._connections.when_asked())
+            except Exception:
+                # One round that fails, for want of memory perhaps, must not be the last.
+                _LOG.exception("looking for sessions that ended failed")
+                continue
+            if ended:
+                _LOG.info("ended %d sessions whose clients have gone", ended)

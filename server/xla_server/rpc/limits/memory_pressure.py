@@ -1,0 +1,122 @@
+"""What clients have sent in part, let go of where memory is short.
+
+grpc takes a message in as it comes and hands it over whole. Until then nobody knows how large it
+is, so no quota counts it, and clients that send all of many messages but their ends hold as much of
+the server. What is known is how long a message has been coming, or nothing has, and how much memory
+the process has. While that is too much such calls are ended, as Envoy's overload manager resets
+streams: of the connection that has most of them first.
+
+Calls with one request come first, as theirs must be on its way; then streams, whose clients may
+just be silent.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from xla_contract import malloc
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.limits.connection_bytes import Received, received_bytes
+from xla_server.rpc.limits.idle_streams import IdleStreams, IdleTimer
+from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
+
+_ROUND_SECONDS = 0.5
+
+SPARED_SECONDS = 3 * SLOW_SECONDS
+"""How long, while memory is short, calls in progress on a stream put it behind all others."""
+
+_LOG = logging.getLogger(__name__)
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Bytes of memory this process has, shared ones counted; 0 where the system does not say."""
+    try:
+        pages = int(_STATM.read_text().split()[1])
+    except (OSError, ValueError, IndexError):  # Not Linux.
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+class MemoryPressure:
+    """Ends slow requests and silent streams while this process has more than `limit_bytes`.
+
+    In a thread of its own, from `start` until `close`. There is none where the limit is 0, or the
+    system does not say how much the process has.
+    """
+
+    def __init__(
+        self,
+        expected: ArrivingRequests,
+        silences: dict[IdleTimer, None],
+        limit_bytes: int,
+        *,
+        resident: Callable[[], int] = resident_bytes,
+        trim: Callable[[], object] = malloc.trim,
+        received: Callable[[], dict[str, Received]] = received_bytes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._requests = SlowRequests(expected, clock)
+        self._streams = IdleStreams(silences, received, clock)
+        self._limit = limit_bytes
+        self._resident = resident
+        self._trim = trim
+        self._clock = clock
+        self._short_since: float | None = None
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory-pressure", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._limit and self._resident():
+            self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> int:
+        """End some of the calls that are slow if there is too little memory; gives how many."""
+        is_short = self._resident() > self._limit
+        requests, streams = self._requests.look(), self._streams.look(is_short=is_short)
+        used = self._used_too_much() if is_short and (requests or streams) else 0
+        if not used:
+            self._short_since = None
+            return 0
+        now = self._clock()
+        is_first = self._short_since is None
+        since = self._short_since = now if self._short_since is None else self._short_since
+        ended = self._requests.end(used, self._limit)
+        # New requests that are slow must not be what keeps the streams.
+        if not (requests and is_first):
+            ended += self._streams.end(
+                used, self._limit, is_all_alike=now - since >= SPARED_SECONDS
+            )
+        facts = {
+            "resident_bytes": used,
+            "limit_bytes": self._limit,
+            "slow_requests": requests,
+            "silent_streams": streams,
+        }
+        _LOG.warning("memory is short, ended %d calls that send slowly", ended, extra=facts)
+        return ended
+
+    def _used_too_much(self) -> int:
+        """The bytes this process needs, if they are more than the limit; else 0."""
+        # The allocator keeps what is free, that of calls that were ended before among it.
+        self._trim()
+        used = self._resident()
+        return used if used > self._limit else 0
+
+    def _watch(self) -> None:
+        while not self._closed.wait(_ROUND_SECONDS):
+            try:
+                self.look()
+            except Exception:
+                # One round that fails must not be the last.
+                _LOG.exception("looking for calls that send slowly failed")

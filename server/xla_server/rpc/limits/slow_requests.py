@@ -1,0 +1,86 @@
+"""Calls with one request that arrives slowly, ended where memory is short.
+
+These are the calls of `ArrivingRequests`. What is known of a request that is not whole is how long
+it has been coming.
+"""
+
+import collections
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.rpc.errors import status_of
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+
+T = TypeVar("T")
+
+SLOW_SECONDS = 1.0
+"""How long a request or a message may arrive, however much memory is used."""
+
+_LEAST_ENDED = 2
+_ENDED_PART = 4
+"""Of so many one is ended in a round, and that least: memory comes back later."""
+
+
+def count_to_end(count: int) -> int:
+    """How many of so many calls are to be ended in a round."""
+    return max(_LEAST_ENDED, count // _ENDED_PART)
+
+
+def to_end(calls: Iterable[tuple[T, str]], count: int) -> list[T]:
+    """The `count` of `calls`, each with its peer, the oldest first, that are to be ended.
+
+    That is the newest of whichever peer has most that are left, one after the other; of peers that
+    have as many, the newest.
+    """
+    of_peer: collections.Counter[str] = collections.Counter()
+    ranked = []
+    for number, (call, peer) in enumerate(calls):
+        of_peer[peer] += 1
+        ranked.append((of_peer[peer], number, call))
+    ranked.sort(key=lambda each: each[:2], reverse=True)
+    return [call for _, _, call in ranked[:count]]
+
+
+class SlowRequests:
+    """Requests that have been arriving for more than SLOW_SECONDS. For one thread."""
+
+    def __init__(
+        self, expected: ArrivingRequests, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._expected = expected
+        self._clock = clock
+        self._since: dict[Any, float] = {}
+        self._slow: dict[Any, Any] = {}
+
+    def look(self) -> int:
+        """Note what is arriving; gives how many requests are slow by now."""
+        now, before = self._clock(), self._since
+        events = self._expected.events.copy()
+        self._since = since = {state: before.get(state, now) for state in events}
+        # What grpc knows of a call -> the event with which it came; the oldest is the first.
+        self._slow = {
+            state: event for state, event in events.items() if now - since[state] >= SLOW_SECONDS
+        }
+        return len(self._slow)
+
+    def end(self, used: int, limit: int) -> int:
+        """End some of the slow requests with RESOURCE_EXHAUSTED; gives how many.
+
+        `used` and `limit` are what the process has and should have, in bytes.
+        """
+        slow = self._slow
+        peers = {state: event.call.peer().decode() for state, event in slow.items()}
+        held = collections.Counter(peers.values())
+        ended = 0
+        for state in to_end(peers.items(), count_to_end(len(slow))):
+            error = ResourceExhaustedError(
+                f"a request may arrive for more than {SLOW_SECONDS:g} s while the server has at "
+                f"most {limit} bytes of memory, got {used} with {len(slow)} such requests, "
+                f"{held[peers[state]]} of them on this connection",
+                hint="Send large values in chunks (Upload), or call again later.",
+            )
+            rpc = slow[state].call_details.method.decode().rpartition("/")[2]
+            ended += self._expected.refuse(state, status_of(error.at(rpc)))
+        return ended

@@ -1,0 +1,309 @@
+"""The rpcs of feeds: streams in and out of the queues, and what is asked of the queues."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.feed_items import (
+    FeedItemDecoder,
+    FeedItemEncoder,
+    array_count,
+    data_byte_size,
+    items_part,
+)
+from xla_contract.wire.shape_proto import shape_to_proto
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Streaming, Unary
+from xla_server.rpc.calls.response_memory import Response
+from xla_server.rpc.calls.streaming import Stream
+from xla_server.rpc.decode.common import checked_device, shape_in
+from xla_server.rpc.errors import status_proto_of
+from xla_server.rpc.threads.pools import Pool
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds, FeedState
+from xla_server.sessions.feeds.infeed_stream import (
+    Credit,
+    InfeedStream,
+    ReceivedItem,
+    RejectedItem,
+    Report,
+)
+from xla_server.sessions.feeds.outfeed_stream import BATCH_BYTES, OutfeedStream
+from xla_server.sessions.feeds.queue_entries import WaitState
+from xla_server.sessions.limits.response_memory import SessionResponseMemory
+from xla_server.sessions.session import Session
+from xla_server.sessions.session_registry import SessionEntry
+
+
+def respond_with(answer: Responder, response: Response) -> Callable[[XlaError | None], None]:
+    """A callback that answers a call with `response`, or with the error it is given."""
+    began_in = threading.get_ident()
+
+    def done(error: XlaError | None) -> None:
+        if error is not None:
+            answer.failed(error)
+        elif threading.get_ident() == began_in:
+            answer.done(response)
+        else:
+            # The thread is a program's, or another client's.
+            answer.later(lambda: response)
+
+    return done
+
+
+# Streams ------------------------------------------------------------------------------------
+
+
+def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
+    start = _start_of(stream, "InfeedRequest")
+    declared = _declared(start, "shape")
+    feeds = _feeds(session.service, start)
+    infeed = feeds.infeed.attach(declared, cancellation)
+    # What is in the queue is for programs alone.
+    stream.serves_others(lambda: True)
+    reporter = threading.Thread(
+        target=_report, args=(infeed, stream, cancellation), name="infeed-reports", daemon=True
+    )
+    try:
+        stream.send(
+            extension_pb2.InfeedResponse(
+                started=extension_pb2.InfeedStarted(
+                    next_sequence=infeed.next_sequence, credit=_credit_to_proto(infeed.credit)
+                )
+            )
+        )
+        reporter.start()
+        decoder = FeedItemDecoder(declared)
+        while (request := stream.receive()) is not None:
+            _receive_into(infeed, request, decoder)
+        last = infeed.end()
+        # What it has taken must be told before, refusals above all.
+        reporter.join()
+        for report in last:
+            stream.send(_report_to_proto(report))
+    finally:
+        infeed.end()
+        # It may wait for a client that does not read. There are as many as streams, no more.
+        if reporter.ident is not None:
+            reporter.join()
+
+
+def _receive_into(
+    infeed: InfeedStream, request: extension_pb2.InfeedRequest, decoder: FeedItemDecoder
+) -> None:
+    part = request.WhichOneof("part")
+    if part == "items":
+        infeed.accept([_arrival(item, decoder) for item in request.items.items])
+    elif part == "flush":
+        infeed.flush()
+    else:
+        raise InvalidArgumentError(
+            f"an InfeedRequest after the first must hold items or flush, got {part or 'none'}"
+        )
+
+
+def _arrival(item: extension_pb2.FeedItem, decoder: FeedItemDecoder) -> ReceivedItem:
+    value = item.value
+    literal: Literal | XlaError
+    try:
+        literal = decoder.literal(value)
+    except XlaError as error:
+        literal = error
+    if not value.elements:
+        return ReceivedItem(item.sequence, literal, 1, len(value.data))
+    return ReceivedItem(item.sequence, literal, array_count(value), data_byte_size(value))
+
+
+def _report(infeed: InfeedStream, stream: Stream, cancellation: Cancellation) -> None:
+    """Send reports until the stream ends, in a thread of its own."""
+    try:
+        for report in infeed.reports():
+            stream.send(_report_to_proto(report))
+    except XlaError as error:
+        # Usually the call has ended; where it has not it ends by this.
+        cancellation.cancel(error)
+
+
+def _report_to_proto(report: Report) -> extension_pb2.InfeedResponse:
+    if isinstance(report, RejectedItem):
+        return extension_pb2.InfeedResponse(
+            refused=extension_pb2.ItemRefused(
+                sequence=report.sequence,
+                status=status_proto_of(report.error.at("Infeed")).SerializeToString(),
+            )
+        )
+    return extension_pb2.InfeedResponse(
+        progress=extension_pb2.InfeedProgress(
+            received=report.received,
+            consumed=report.consumed,
+            credit=_credit_to_proto(report.credit),
+        )
+    )
+
+
+def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
+    start = _start_of(stream, "OutfeedRequest")
+    declared = _declared(start, "shape_with_layout")
+    if start.next_sequence < 0:
+        raise InvalidArgumentError(f"next_sequence must not be negative, got {start.next_sequence}")
+    if declared is not None:
+        session.service.check_sendable(declared)
+    credit = Credit(start.credit.items, start.credit.bytes)
+    feeds = _feeds(session.service, start)
+    outfeed = feeds.outfeed.attach(declared, start.next_sequence, credit, cancellation)
+    # What is in the queue is for the client, program or not.
+    stream.serves_others(lambda: not feeds.outfeed.queue.size[0])
+    listener = threading.Thread(
+        target=_listen, args=(outfeed, stream, cancellation), name="outfeed-progress", daemon=True
+    )
+    try:
+        stream.send(
+            extension_pb2.OutfeedResponse(
+                started=extension_pb2.OutfeedStarted(next_sequence=outfeed.next_sequence)
+            )
+        )
+        listener.start()
+        encoder = FeedItemEncoder(outfeed.declared)
+        while (batch := outfeed.next_batch()) is not None:
+            with _room(session.service.answers, batch):
+                stream.send(items_part((number, encoder.value(value)) for number, value in batch))
+            cancellation.check()
+    finally:
+        outfeed.end()
+
+
+def _room(
+    answers: SessionResponseMemory, batch: Sequence[tuple[int, Literal]]
+) -> contextlib.AbstractContextManager[None]:
+    """Room for a message of more than BATCH_BYTES, which holds one item then."""
+    size = batch[0][1].shape.byte_size if len(batch) == 1 else 0
+    return answers.taking(size) if size > BATCH_BYTES else contextlib.nullcontext()
+
+
+def _listen(outfeed: OutfeedStream, stream: Stream, cancellation: Cancellation) -> None:
+    """Take the client's word until it has no more, in a thread of its own."""
+    try:
+        while (request := stream.receive()) is not None:
+            part = request.WhichOneof("part")
+            if part != "progress":
+                raise InvalidArgumentError(
+                    f"an OutfeedRequest after the first must hold progress, got {part or 'none'}"
+                )
+            progress = request.progress
+            outfeed.acknowledge(progress.acknowledged)
+            outfeed.add_credit(Credit(progress.credit.items, progress.credit.bytes))
+    except XlaError as error:
+        outfeed.fail(error)
+    else:
+        outfeed.end()
+
+
+# Questions and wishes -----------------------------------------------------------------------
+
+
+def _describe(
+    service: Session, request: extension_pb2.DescribeFeedsRequest, _: Cancellation
+) -> extension_pb2.DescribeFeedsResponse:
+    feeds = _feeds(service, request)
+    return extension_pb2.DescribeFeedsResponse(
+        infeed=_state_to_proto(feeds.describe_infeed()),
+        outfeed=_state_to_proto(feeds.describe_outfeed()),
+    )
+
+
+def _drain(
+    service: Session,
+    request: extension_pb2.DrainFeedRequest,
+    cancellation: Cancellation,
+    answer: Responder,
+) -> None:
+    feeds = _feeds(service, request)
+    drain = feeds.drain_infeed if _is_infeed(request) else feeds.drain_outfeed
+    drain(cancellation, respond_with(answer, extension_pb2.DrainFeedResponse()))
+
+
+def _close(
+    service: Session, request: extension_pb2.CloseFeedRequest, _: Cancellation
+) -> extension_pb2.CloseFeedResponse:
+    feeds = _feeds(service, request)
+    close = feeds.close_infeed if _is_infeed(request) else feeds.close_outfeed
+    return extension_pb2.CloseFeedResponse(discarded=close(discard=request.discard))
+
+
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
+    {
+        "Infeed": Streaming(_infeed),
+        "Outfeed": Streaming(_outfeed),
+        "DescribeFeeds": Unary(Pool.SHORT, _describe),
+        "DrainFeed": Deferred(Pool.SHORT, _drain),
+        "CloseFeed": Unary(Pool.SHORT, _close),
+    }
+)
+"""By the names of the rpcs."""
+
+
+def _start_of(stream: Stream, name: str) -> Any:
+    request = stream.receive()
+    part = None if request is None else request.WhichOneof("part")
+    if part != "start":
+        raise InvalidArgumentError(f"the first {name} must hold start, got {part or 'none'}")
+    return request.start
+
+
+def _declared(start: Any, field: str) -> Shape | None:
+    shape = shape_in(start, field)
+    return None if shape is None else shape.with_default_layout()
+
+
+def _feeds(service: Session, request: Any) -> DeviceFeeds:
+    """The feeds of the device a request names."""
+    return service.devices.feeds_of_replica(checked_device(request), 0)
+
+
+def _is_infeed(request: extension_pb2.DrainFeedRequest | extension_pb2.CloseFeedRequest) -> bool:
+    direction = request.direction
+    if direction not in (
+        extension_pb2.FEED_DIRECTION_INFEED,
+        extension_pb2.FEED_DIRECTION_OUTFEED,
+    ):
+        raise InvalidArgumentError(
+            f"direction must be that of infeed or outfeed, got number {int(direction)}"
+        )
+    return direction == extension_pb2.FEED_DIRECTION_INFEED
+
+
+def _credit_to_proto(credit: Credit) -> extension_pb2.Credit:
+    return extension_pb2.Credit(items=credit.items, bytes=credit.bytes)
+
+
+def _state_to_proto(state: FeedState) -> extension_pb2.FeedState:
+    items, byte_size = state.queue.size
+    return extension_pb2.FeedState(
+        items=items,
+        bytes=byte_size,
+        capacity=extension_pb2.Credit(items=state.queue.max_items, bytes=state.queue.max_bytes),
+        front=[shape_to_proto(shape) for shape in state.front],
+        waiters=[_waiting_to_proto(waiting) for waiting in state.waiting],
+        is_streaming=state.is_streaming,
+        is_closed=state.queue.is_closed,
+        sequence=state.sequence,
+    )
+
+
+def _waiting_to_proto(waiting: WaitState) -> extension_pb2.FeedWaiter:
+    user = waiting.user
+    return extension_pb2.FeedWaiter(
+        instruction=user.instruction,
+        name=user.name,
+        execution=xla_data_pb2.ExecutionHandle(handle=user.execution) if user.execution else None,
+        shape=None if waiting.shape is None else shape_to_proto(waiting.shape),
+        seconds=waiting.seconds,
+        reason=waiting.reason,
+    )

@@ -1,0 +1,232 @@
+"""Health and reflection: what load balancers and tools such as grpcurl ask."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from grpc_health.v1 import health, health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from xla_contract.descriptors import EXTENSION, EXTENSION_NAME, SERVICE, SERVICE_NAME
+from xla_server.identity.identity import Identity
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.idle_streams import IdleTimer
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.request_threads import RequestThreadPool
+from xla_server.rpc.threads.thread_pool import ThreadPool
+
+_OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
+"""Names health is known under; the empty one is the server as a whole."""
+
+
+_WATCH_PATH = f"/{health.SERVICE_NAME}/Watch"
+_REFLECTION_PATH = f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"
+
+_REFLECTION_THREADS = 4
+_CHECK_THREADS = 4
+_WATCH_THREADS = 64
+"""Streams of health's Watch that are served at the same time; each holds one while it is open."""
+
+
+class _Check:
+    """The unary rpc of health, whose threads wait for no other call. It needs no credentials."""
+
+    def __init__(
+        self, servicer: health.HealthServicer, expected: ArrivingRequests, calls: CallAdmission
+    ) -> None:
+        self._servicer = servicer
+        self._threads = ThreadPool(_CHECK_THREADS, "health")
+        # Read by grpc.
+        self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls)
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        """Say how a service is; NOT_FOUND when there is none of the name."""
+        asked = _parsed("Check", request, context)
+        found = self._servicer.Check(asked, context)
+        if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
+            # A code that is set on the context says nothing where bytes are answered.
+            context.abort(
+                grpc.StatusCode.NOT_FOUND,
+                f"Check: the service must be one of this server's, got {asked.service!r:.200}",
+            )
+        answer: bytes = found.SerializeToString()
+        return answer
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _Watch:
+    """The streaming rpc of health, in threads of its own.
+
+    grpc's own way without threads sends while it holds the lock of all that is known of health: one
+    client that does not read would hold up everybody who asks, and the server's end.
+    """
+
+    def __init__(
+        self,
+        servicer: health.HealthServicer,
+        expected: ArrivingRequests,
+        calls: CallAdmission,
+        gate: Gate,
+    ) -> None:
+        self._servicer = servicer
+        self._gate = gate
+        self._threads = ThreadPool(_WATCH_THREADS, "health-watch")
+        # Read by grpc.
+        self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls, gate=gate)
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Say how a service is, and again whenever that changes."""
+        _require_admitted(self._gate, context, _WATCH_PATH)
+        for answer in self._servicer.Watch(_parsed("Watch", request, context), context):
+            yield answer.SerializeToString()
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _Reflection:
+    """The one rpc of reflection, in threads of its own: a stream holds one while it is open."""
+
+    def __init__(
+        self,
+        expected: ArrivingRequests,
+        silences: dict[IdleTimer, None],
+        calls: CallAdmission,
+        gate: Gate,
+    ) -> None:
+        self._gate = gate
+        names = (SERVICE_NAME, EXTENSION_NAME, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        self._servicer: Any = reflection.ReflectionServicer(names, _reflection_pool())
+        self._silences = silences
+        self._threads = ThreadPool(_REFLECTION_THREADS, "reflection")
+        # Read by grpc; in the server's default threads open streams would hold up health.
+        self.experimental_thread_pool = RequestThreadPool(
+            self._threads, expected, calls, is_streamed=True, gate=gate
+        )
+
+    def __call__(self, requests: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
+        """Answer the questions of one stream."""
+        _require_admitted(self._gate, context, _REFLECTION_PATH)
+        silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
+        # Nothing is lost with a stream: each question is one by itself.
+        silence.is_idle = lambda: True
+        self._silences[silence] = None
+        if not context.add_callback(lambda: self._silences.pop(silence, None)):
+            self._silences.pop(silence, None)
+        answers: Iterator[Any] = self._servicer.ServerReflectionInfo(
+            _heard(requests, silence), context
+        )
+        return answers
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _heard(requests: Iterator[Any], silence: IdleTimer) -> Iterator[Any]:
+    """The messages of a stream, which is silent while the next one is waited for."""
+    while True:
+        silence.since.append(time.monotonic())
+        request = next(requests, None)
+        if not silence.received() or request is None:
+            return
+        yield request
+
+
+class Discovery:
+    """The health and reflection services of a server, in threads of their own."""
+
+    def __init__(
+        self,
+        server: grpc.Server,
+        expected: ArrivingRequests,
+        silences: dict[IdleTimer, None],
+        calls: CallAdmission,
+        gate: Gate | None = None,
+    ) -> None:
+        gate = Gate() if gate is None else gate
+        self._health = health.HealthServicer(experimental_non_blocking=False)
+        self._check = _Check(self._health, expected, calls)
+        self._watch = _Watch(self._health, expected, calls, gate)
+        watch: Any = grpc.unary_stream_rpc_method_handler(self._watch)
+        check: Any = grpc.unary_unary_rpc_method_handler(self._check)
+        self._reflection = _Reflection(expected, silences, calls, gate)
+        handler = grpc.stream_stream_rpc_method_handler(
+            self._reflection,
+            request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+            response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+        )
+        server.add_generic_rpc_handlers(
+            (
+                grpc.method_handlers_generic_handler(
+                    health.SERVICE_NAME, {"Check": check, "Watch": watch}
+                ),
+                grpc.method_handlers_generic_handler(
+                    reflection.SERVICE_NAME, {"ServerReflectionInfo": handler}
+                ),
+            )
+        )
+
+    def set_serving(self) -> None:
+        """Report SERVING."""
+        for name in _OWN_SERVICES:
+            self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def close(self) -> None:
+        """Let the threads go; the server must have stopped."""
+        self._check.close()
+        self._watch.close()
+        self._reflection.close()
+
+    def set_draining(self) -> None:
+        """Report NOT_SERVING from now on."""
+        self._health.enter_graceful_shutdown()
+
+
+def _require_admitted(gate: Gate, context: grpc.ServicerContext, path: str) -> None:
+    """End a call that the gate refuses."""
+    found = gate.examine(context, path)
+    if not isinstance(found, Identity):
+        context.abort_with_status(found)
+
+
+def _parsed(name: str, request: bytes, context: grpc.ServicerContext) -> Any:
+    """The request of an rpc of health; ends the call where it is none."""
+    try:
+        return health_pb2.HealthCheckRequest.FromString(request)
+    except DecodeError:
+        context.abort(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            f"{name}: the request must be a {health_pb2.HealthCheckRequest.DESCRIPTOR.full_name} "
+            f"message, got {len(request)} bytes that are none",
+        )
+
+
+def _reflection_pool() -> DescriptorPool:
+    """All files of all services offered.
+
+    The contract's pool holds the contract alone, and the process-wide one must not hold it.
+    """
+    pool = DescriptorPool()
+    seen: set[str] = set()
+    for file in (SERVICE.file, EXTENSION.file, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR):
+        _add(pool, file, seen)
+    return pool
+
+
+def _add(pool: DescriptorPool, file: FileDescriptor, seen: set[str]) -> None:
+    if file.name in seen:
+        return
+    seen.add(file.name)
+    for dependency in file.dependencies:
+        _add(pool, dependency, seen)
+    pool.AddSerializedFile(file.serialized_pb)

@@ -1,0 +1,468 @@
+"""Converse: many unary calls on one stream.
+
+The thread that has read a message answers the call itself, which saves the time that handing it to
+another would take, and then reads on. Only where an answer takes longer does a watch give the
+reading to another thread, so that a long call delays the others no more than a moment.
+"""
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+from xla_contract.descriptors import EXTENSION_RPCS, Rpc
+from xla_contract.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnimplementedError,
+    XlaError,
+)
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.active_calls import shutting_down
+from xla_server.rpc.calls.boundary import Boundary
+from xla_server.rpc.calls.deferred import Responder
+from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
+from xla_server.rpc.calls.response_memory import LARGE_BYTES, Response, discard, reservation_of
+from xla_server.rpc.calls.retry import retry_when_ready
+from xla_server.rpc.calls.streaming import Stream
+from xla_server.rpc.methods.multiplexing_watchdog import StreamWatchdog
+from xla_server.rpc.threads.pools import Pool, Pools
+from xla_server.sessions.limits.response_memory import ResponseReservation
+from xla_server.sessions.session_registry import SessionEntry
+
+_CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
+
+MAX_CALLS = 1024
+"""Calls of one stream that may be in progress."""
+
+MAX_BACKLOG_BYTES = 16 << 20
+"""Bytes of answers that wait until the client reads; beyond them its stream is not read on."""
+
+_IN_PLACE = frozenset({Pool.SHORT, Pool.EXECUTE})
+"""Calls that the reading thread answers. Others have few threads, which all clients share."""
+
+Begin: TypeAlias = Callable[[Any, bytes, Cancellation, Responder], None]
+"""Begins a call on a service, or of a Caller, given the bytes of its request; does not raise."""
+
+_Outgoing: TypeAlias = tuple[bytes, ResponseReservation | None]
+"""An answer, and the room it has until it is sent."""
+
+
+class MultiplexedStreams:
+    """The streams of Converse of one server. `rows` are by paths without the first slash."""
+
+    def __init__(
+        self, rows: Mapping[str, tuple[Rpc, MethodSpec]], pools: Pools, boundary: Boundary
+    ) -> None:
+        self.boundary = boundary
+        self.threads = pools.executor(Pool.STREAM)
+        self.calls = pools.calls
+        self.watch = StreamWatchdog()
+        self._open: set[MultiplexedStream] = set()
+        self._is_draining = False
+        self._lock = threading.Lock()
+        self.methods: dict[str, tuple[Rpc, Begin]] = {
+            path: (rpc, _begin(rpc, row, pools, boundary))
+            for path, (rpc, row) in rows.items()
+            if isinstance(row, Unary | Deferred)
+        }
+        self.without_session = {
+            path
+            for path, (_, row) in rows.items()
+            if isinstance(row, Unary) and not row.has_session
+        }
+
+    def serve(self, session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
+        """Answer the calls of one stream until it ends."""
+        conversation = MultiplexedStream(self, session, stream, cancellation)
+        with self._lock:
+            self._open.add(conversation)
+            is_draining = self._is_draining
+        if is_draining:
+            conversation.drain()
+        try:
+            with self.boundary.sessions.attached(session), self.watch.watching(conversation):
+                try:
+                    conversation.run()
+                finally:
+                    if stream.silence.ended_at is not None:
+                        # The client need not know before its next call, and is there until then.
+                        # Only its end is decided by this, so an address will do.
+                        name = stream.caller.connection or stream.silence.peer
+                        self.boundary.sessions.keep(session, name)
+        finally:
+            with self._lock:
+                self._open.discard(conversation)
+
+    def drain(self) -> None:
+        """Begin no more calls; streams end when those in progress have been answered."""
+        with self._lock:
+            self._is_draining = True
+            conversations = list(self._open)
+        for conversation in conversations:
+            conversation.drain()
+
+
+def _begin(rpc: Rpc, row: Unary | Deferred, pools: Pools, boundary: Boundary) -> Begin:
+    executor = pools.executor(row.pool)
+    decode = row.decode
+    method = retry_when_ready(row.method, executor) if isinstance(row, Unary) else row.method
+
+    def in_place(
+        service: Any, request: bytes, cancellation: Cancellation, answer: Responder
+    ) -> None:
+        try:
+            method(service, boundary.parse(rpc, request, decode), cancellation, answer)
+        except BaseException as error:
+            answer.failed(error)
+
+    def in_pool(
+        service: Any, request: bytes, cancellation: Cancellation, answer: Responder
+    ) -> None:
+        executor.submit_for(service.flow, in_place, service, request, cancellation, answer)
+
+    return in_place if row.pool in _IN_PLACE or isinstance(row, Deferred) else in_pool
+
+
+class _ConversationAnswer(Responder):
+    """An answer that is sent by the thread that made it, or else by one of those of streams.
+
+    Few threads that all clients share must not wait for one that does not read.
+    """
+
+    def __init__(
+        self, finish: Callable[[Callable[[], Response]], bool], executor: ThreadPoolExecutor
+    ) -> None:
+        super().__init__(finish, executor)
+        self._thread = threading.get_ident()
+
+    def done(self, response: Response) -> None:
+        """Answer well; waits for the client in a thread of a stream alone."""
+        if threading.get_ident() == self._thread:
+            super().done(response)
+            return
+        # The threads are gone only when the server is; then nobody waits any more.
+        with contextlib.suppress(RuntimeError):
+            self._executor.submit(super().done, response)
+
+    def failed(self, error: BaseException) -> None:
+        """Answer with an error; waits as `done` does."""
+        if threading.get_ident() == self._thread:
+            super().failed(error)
+        else:
+            self.later(lambda: _raise(error))
+
+
+class _Call:
+    """One call: what stops it, and its answer, which is given once."""
+
+    __slots__ = (
+        "_conversation",
+        "_ending",
+        "_number",
+        "_rpc",
+        "_started",
+        "cancellation",
+        "deadline",
+    )
+
+    def __init__(
+        self, conversation: "MultiplexedStream", request: extension_pb2.ConverseRequest, rpc: Rpc
+    ) -> None:
+        self._conversation = conversation
+        self._number = request.id
+        self._rpc = rpc
+        self._started = time.monotonic()
+        self._ending = threading.Lock()
+        self.cancellation = Cancellation()
+        self.deadline: float | None = None
+        if request.timeout_milliseconds:
+            self.deadline = self._started + request.timeout_milliseconds / 1000
+
+    def finish(self, make_response: Callable[[], Response]) -> bool:
+        """Send what `make_response` gives, or the error it raises, unless there was an answer.
+
+        Gives whether there was none.
+        """
+        if not self._ending.acquire(blocking=False):
+            return False
+        conversation = self._conversation
+        response = extension_pb2.ConverseResponse(id=self._number)
+        serialize = conversation.boundary.serialize
+        made: Response = b""
+        room = None
+        try:
+            made = make_response()
+            response.response = serialize(self._rpc, made)
+            data = serialize(self._rpc, response)
+            if len(data) >= LARGE_BYTES:
+                room = reservation_of(conversation.answers, made, len(data))
+        except BaseException as error:
+            discard(made)
+            response.ClearField("response")
+            response.status = conversation.status(self._rpc, error, self._started)
+            data = response.SerializeToString()
+        conversation.answer(self._number, self, data, room)
+        return True
+
+
+class MultiplexedStream:
+    """One stream: its calls in progress, and which thread reads."""
+
+    def __init__(
+        self,
+        shared: MultiplexedStreams,
+        session: SessionEntry,
+        stream: Stream,
+        cancellation: Cancellation,
+    ) -> None:
+        self.boundary = shared.boundary
+        self.answering = 0
+        """The turn in which the thread that reads is answering; 0 while it reads."""
+        self._shared = shared
+        self._session = session
+        self._owner = session.token or session.connection
+        self.answers = session.service.answers
+        self._stream = stream
+        self._cancellation = cancellation
+        self._calls: dict[int, _Call] = {}
+        self._turn = 0
+        self._unanswered = 0
+        self._is_sending = False
+        self._backlog: deque[_Outgoing] = deque()
+        self._backlog_bytes = 0
+        self._has_room = threading.Event()
+        self._has_room.set()
+        self._is_half_closed = False
+        self._is_draining = False
+        self._error: BaseException | None = None
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        stream.silence.is_idle = lambda: not self._unanswered
+
+    def run(self) -> None:
+        """Answer until the client has no more calls and all are answered, or it is gone."""
+        forget = self._cancellation.add_callback(self._cancel_all)
+        try:
+            self._read()
+            self._over.wait()
+            if self._error is not None:
+                raise self._error
+        finally:
+            forget()
+            self._cancel_all()
+            with self._lock:
+                # Its traceback has this object: a cycle, which would keep grpc's call.
+                self._error = None
+
+    def hand_on(self, turn: int) -> None:
+        """Let another thread read, if the one that does is still answering in this turn."""
+        with self._lock:
+            if self.answering != turn or not self._has_room.is_set():
+                return
+            self.answering = 0
+        # The threads are gone only when the server is.
+        with contextlib.suppress(RuntimeError):
+            self._shared.threads.submit(self._read)
+
+    def end_late_calls(self, now: float) -> float | None:
+        """End calls whose deadline has passed; gives the next deadline."""
+        following = None
+        for call in list(self._calls.values()):
+            deadline = call.deadline
+            if deadline is None:
+                continue
+            if deadline <= now:
+                call.deadline = None
+                error = DeadlineExceededError("the deadline of the call passed before it finished")
+                # Who tells the client may wait for it, and this thread is there for all streams.
+                with contextlib.suppress(RuntimeError):
+                    self._shared.threads.submit(call.cancellation.cancel, error)
+            elif following is None or deadline < following:
+                following = deadline
+        return following
+
+    def answer(
+        self, number: int, call: _Call, response: bytes, room: ResponseReservation | None
+    ) -> None:
+        """Send an answer and release its room, unless another thread is sending, which then does.
+
+        So no more than one thread of a stream waits for its client. One that is gone needs none.
+        """
+        with self._lock:
+            # First, for the client may use the number again once it has the answer.
+            if self._calls.get(number) is call:
+                del self._calls[number]
+                self._shared.calls.leave(call)
+            if self._is_sending:
+                self._keep_back((response, room))
+                return
+            self._is_sending = True
+        following: _Outgoing | None = (response, room)
+        while following is not None:
+            response, room = following
+            with contextlib.suppress(XlaError):
+                self._stream.send(response)
+            if room is not None:
+                room.release()
+            with self._lock:
+                self._unanswered -= 1
+                is_over = self._is_half_closed and not self._unanswered
+                is_drained = self._is_draining and not self._unanswered
+                following = self._next_of_backlog()
+        if is_over:
+            self._over.set()
+        elif is_drained:
+            self._cancellation.cancel(shutting_down())
+
+    def drain(self) -> None:
+        """Begin no more calls, and end with UNAVAILABLE when those there are have been answered."""
+        with self._lock:
+            self._is_draining = True
+            is_drained = not self._unanswered
+        if is_drained:
+            self._cancellation.cancel(shutting_down())
+
+    def status(self, rpc: Rpc, error: BaseException, started: float) -> bytes:
+        """The serialized status that tells of an error."""
+        seconds = time.monotonic() - started
+        return self.boundary.status_bytes(rpc, error, self._stream.silence.peer, seconds)
+
+    def _keep_back(self, outgoing: "_Outgoing") -> None:
+        """Leave an answer to the thread that is sending. Under the lock."""
+        self._backlog.append(outgoing)
+        self._backlog_bytes += len(outgoing[0])
+        if self._is_backed_up():
+            self._has_room.clear()
+
+    def _next_of_backlog(self) -> "_Outgoing | None":
+        """The next answer to send; without any the thread stops sending. Under the lock."""
+        if not self._backlog:
+            self._is_sending = False
+            return None
+        outgoing = self._backlog.popleft()
+        self._backlog_bytes -= len(outgoing[0])
+        if not self._has_room.is_set() and not self._is_backed_up():
+            self._has_room.set()
+        return outgoing
+
+    def _is_backed_up(self) -> bool:
+        return self._backlog_bytes > MAX_BACKLOG_BYTES or len(self._backlog) > MAX_CALLS
+
+    def _read(self) -> None:
+        """Read and answer until the stream ends or another thread has taken over."""
+        watch, lock = self._shared.watch, self._lock
+        try:
+            while (data := self._receive()) is not None:
+                turn = self._turn = self._turn + 1
+                self.answering = turn
+                if watch.is_asleep:
+                    watch.wake()
+                self._take(self._stream.parse(data))
+                with lock:
+                    if self.answering != turn:
+                        return
+                    self.answering = 0
+        except BaseException as error:
+            with lock:
+                if not self._over.is_set():  # Else nobody asks for it any more.
+                    self._error = error
+            self._over.set()
+            return
+        with lock:
+            self._is_half_closed = True
+            is_over = not self._unanswered
+        if is_over:
+            self._over.set()
+
+    def _receive(self) -> bytes | None:
+        """The client's next message, once it has read what there was for it."""
+        if not self._has_room.is_set():
+            self._has_room.wait()
+        return self._stream.receive_bytes()
+
+    def _take(self, request: extension_pb2.ConverseRequest) -> None:
+        """Begin a call, or stop one."""
+        number = request.id
+        if request.cancel:
+            stopped = self._calls.get(number)
+            if stopped is not None:
+                stopped.cancellation.cancel(CancelledError("the client gave the call up"))
+            return
+        rpc, begin = self._shared.methods.get(request.method, (_CONVERSE, _refuse))
+        call = _Call(self, request, rpc)
+        refusal = (
+            self._refusal(request) or self._role_refusal(rpc.path) or self._place_refusal(call)
+        )
+        with self._lock:
+            self._unanswered += 1
+            if refusal is None:
+                self._calls[number] = call
+        if refusal is not None:
+            call.finish(lambda: _raise(refusal))
+            return
+        if self._cancellation.is_cancelled:
+            self._cancel_all()
+        answer = _ConversationAnswer(call.finish, self._shared.threads)
+        has_session = request.method not in self._shared.without_session
+        subject = self._session.service if has_session else self._stream.caller
+        begin(subject, request.request, call.cancellation, answer)
+
+    def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
+        """Why a call is not begun."""
+        if self._is_draining:
+            return shutting_down()
+        if request.id in self._calls:
+            return InvalidArgumentError(
+                f"the id of a call must not be in use on its stream, got {request.id}, which is"
+            )
+        if len(self._calls) >= MAX_CALLS:
+            return ResourceExhaustedError(
+                f"a stream may have {MAX_CALLS} calls in progress, got one more with "
+                f"{len(self._calls)} there",
+                hint="Wait for one to end.",
+            )
+        if request.method not in self._shared.methods:
+            return UnimplementedError(
+                "method must be the path of a unary rpc such as xla.XlaService/Execute, got "
+                f"{request.method!r:.200}"
+            )
+        return None
+
+    def _role_refusal(self, path: str) -> XlaError | None:
+        """Why a call needs another role than the stream's; None where it does not."""
+        try:
+            self._stream.lease.authorise(path)
+        except PermissionDeniedError as error:
+            return error
+        return None
+
+    def _place_refusal(self, call: _Call) -> XlaError | None:
+        """Take a slot of the session's calls; return the reason if there is none."""
+        try:
+            self._shared.calls.enter(call, self._owner, self._session.service.caller)
+        except ResourceExhaustedError as error:
+            return error
+        return None
+
+    def _cancel_all(self) -> None:
+        error = self._cancellation.error or CancelledError("the stream of the call ended")
+        for call in list(self._calls.values()):
+            call.cancellation.cancel(error)
+        self._has_room.set()
+        self._over.set()
+
+
+def _raise(error: BaseException) -> Response:
+    raise error
+
+
+def _refuse(_: Any, __: bytes, ___: Cancellation, ____: Responder) -> None:
+    raise AssertionError("a refused call is not begun")

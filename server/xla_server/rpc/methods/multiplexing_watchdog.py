@@ -1,0 +1,115 @@
+"""Looks after streams of Converse whose reading thread is busy, and after deadlines of calls.
+
+Waking a thread for every call would cost more than a small call itself. So one thread looks at
+all streams a few hundred times a second while there is something to see, and sleeps otherwise.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+_PERIOD = 0.002
+"""Seconds between two looks; a thread that was answering at both is busy."""
+
+_PATIENCE = 50
+"""Looks without a call before it sleeps."""
+
+
+class MonitoredStream(Protocol):
+    """A stream, as the watch sees it."""
+
+    answering: int
+
+    def hand_on(self, turn: int) -> None:
+        """Let another thread read, unless the turn is over."""
+
+    def end_late_calls(self, now: float) -> float | None:
+        """End calls whose deadline has passed; gives the next deadline."""
+
+
+class StreamWatchdog:
+    """One thread for all streams, there as long as there is one. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self.is_asleep = False
+        """Whether it must be woken to see a call."""
+        self._seen: dict[MonitoredStream, int] = {}
+        self._thread: threading.Thread | None = None
+        self._woken = threading.Event()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def watching(self, stream: MonitoredStream) -> Iterator[None]:
+        """Look after a stream until the block ends."""
+        with self._lock:
+            self._seen[stream] = 0
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name="xla-conversations", daemon=True
+                )
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._seen[stream]
+            self.wake()
+
+    def wake(self) -> None:
+        """Look now, and for a while from now on."""
+        self._woken.set()
+
+    def _watch(self) -> None:
+        quiet = 0
+        while True:
+            with self._lock:
+                streams = list(self._seen.items())
+                if not streams:
+                    self._thread = None
+                    return
+            is_busy, deadline = self._look(streams)
+            quiet = 0 if is_busy else quiet + 1
+            if quiet < _PATIENCE:
+                time.sleep(_PERIOD)
+                continue
+            self._sleep(streams, deadline)
+            quiet = 0
+
+    def _sleep(self, streams: list[tuple[MonitoredStream, int]], deadline: float | None) -> None:
+        """Sleep until there is a call or the next deadline."""
+        self._woken.clear()
+        self.is_asleep = True
+        # A call that began before this thread said that it sleeps has not woken it.
+        if not any(stream.answering for stream, _ in streams):
+            self._woken.wait(_wait_seconds(deadline))
+        self.is_asleep = False
+
+    def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
+        """Whether there are calls, and the next deadline."""
+        now = time.monotonic()
+        is_busy = False
+        following = None
+        for stream, seen in streams:
+            turn = stream.answering
+            deadline = stream.end_late_calls(now)
+            if deadline is not None and (following is None or deadline < following):
+                following = deadline
+            if not turn:
+                continue
+            is_busy = True
+            if turn == seen:
+                stream.hand_on(turn)
+            elif stream in self._seen:
+                with self._lock:
+                    if stream in self._seen:
+                        self._seen[stream] = turn
+        return is_busy, following
+
+
+def _wait_seconds(deadline: float | None) -> float | None:
+    """How long to sleep for a deadline, which clients choose: it may be later than any clock."""
+    if deadline is None:
+        return None
+    return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

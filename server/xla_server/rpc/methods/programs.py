@@ -1,0 +1,130 @@
+"""The rpcs of programs: CompileModule, ConvertModule, AnalyzeExecutable, ExplainExecutable."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.stubs import xla_data_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.wire.shape_proto import program_shape_to_proto, shape_from_proto
+from xla_server.backends.compile_options import DumpFormat, Pattern
+from xla_server.buffers.work import Work
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.method_table import MethodSpec, Unary
+from xla_server.rpc.calls.response_memory import Response, held
+from xla_server.rpc.decode.module_forms import FORMATS, converted, read_source
+from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.rpc.threads.pools import Pool
+from xla_server.sessions.runs.explanations import (
+    ExplanationRequest,
+    analyse,
+    explain,
+    explanation_bytes,
+)
+from xla_server.sessions.session import Session
+
+
+def _compile_module(
+    service: Session, request: extension_pb2.CompileModuleRequest, cancellation: Cancellation
+) -> extension_pb2.CompileModuleResponse:
+    with service.runner.counted_as_compiling():
+        proto = read_source(request.module)
+    wanted = read_compile_request(proto, request.execution_options)
+    shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
+    handle = service.runner.compile(wanted, shapes, cancellation)
+    compiled = service.executables.get(handle)
+    return extension_pb2.CompileModuleResponse(
+        handle=xla_data_pb2.ExecutionHandle(handle=handle),
+        name=compiled.name,
+        program_shape=program_shape_to_proto(compiled.program_shape),
+    )
+
+
+def _convert_module(
+    service: Session, request: extension_pb2.ConvertModuleRequest, _: Cancellation
+) -> extension_pb2.ConvertModuleResponse:
+    limits = service.limits
+    with service.runner.counted_as_compiling():
+        module = converted(
+            request,
+            max_bytes=limits.max_message_bytes,
+            max_literal_bytes=limits.max_device_bytes,
+        )
+    return extension_pb2.ConvertModuleResponse(module=module)
+
+
+def _analyze_executable(
+    service: Session, request: extension_pb2.AnalyzeExecutableRequest, _: Cancellation
+) -> extension_pb2.AnalyzeExecutableResponse:
+    analysis = analyse(service.runner, _handle(request))
+    use = analysis.memory
+    return extension_pb2.AnalyzeExecutableResponse(
+        once=_work(analysis.once),
+        done=None if analysis.done is None else _work(analysis.done),
+        memory=extension_pb2.MemoryAnalysis(
+            argument_bytes=use.parameters,
+            result_bytes=use.results,
+            temporary_bytes=use.arena + use.copies,
+            constant_bytes=use.constants,
+            peak_bytes=use.peak,
+            kept_bytes=analysis.kept_bytes,
+        ),
+    )
+
+
+def _explain_executable(
+    service: Session,
+    request: extension_pb2.ExplainExecutableRequest,
+    cancellation: Cancellation,
+) -> Response:
+    limit = explanation_bytes(request.max_bytes, service.limits.max_message_bytes)
+    wanted = ExplanationRequest(
+        _formats(request),
+        Pattern(request.pass_pattern) if request.pass_pattern else None,
+        request.profile,
+        [argument.handle for argument in request.arguments],
+        limit,
+    )
+
+    def made() -> extension_pb2.ExplainExecutableResponse:
+        files = explain(service.runner, _handle(request), wanted, cancellation)
+        response = extension_pb2.ExplainExecutableResponse(is_cut=files.is_cut)
+        for name, data in files.contents.items():
+            response.files.add(name=name, data=data)
+        return response
+
+    return held(service.answers, limit, made)
+
+
+METHODS: Mapping[str, MethodSpec] = MappingProxyType(
+    {
+        "CompileModule": Unary(Pool.COMPILE, _compile_module),
+        "ConvertModule": Unary(Pool.COMPILE, _convert_module, is_stateless=True),
+        "AnalyzeExecutable": Unary(Pool.SHORT, _analyze_executable),
+        # It may run the program, for as long as that takes.
+        "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
+    }
+)
+"""Names of rpcs -> their handlers."""
+
+
+def _handle(
+    request: extension_pb2.AnalyzeExecutableRequest | extension_pb2.ExplainExecutableRequest,
+) -> int | None:
+    return request.executable.handle if request.HasField("executable") else None
+
+
+def _formats(request: extension_pb2.ExplainExecutableRequest) -> frozenset[DumpFormat]:
+    unknown = [number for number in request.formats if number not in FORMATS]
+    if unknown:
+        raise InvalidArgumentError(
+            f"formats must be of {', '.join(extension_pb2.ModuleFormat.keys())}, got {unknown[0]}"
+        )
+    return frozenset(FORMATS[number] for number in request.formats) or frozenset({DumpFormat.TEXT})
+
+
+def _work(work: Work) -> extension_pb2.WorkAnalysis:
+    cost = work.cost
+    return extension_pb2.WorkAnalysis(
+        operations=cost.flops, transcendentals=cost.transcendentals, bytes=work.bytes
+    )

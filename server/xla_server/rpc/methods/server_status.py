@@ -1,0 +1,90 @@
+"""The rpc about the whole server, for administrators."""
+
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls.method_table import MethodSpec, Unary
+from xla_server.rpc.limits.memory_pressure import resident_bytes
+from xla_server.rpc.methods.sessions import SERVER_NAME, quotas_proto
+from xla_server.rpc.threads.pools import Pool, Pools
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
+
+_MAX_SESSIONS = 256
+"""Sessions in one answer of DescribeServer, as the contract says."""
+
+
+class ServerRpcs:
+    """DescribeServer."""
+
+    def __init__(
+        self, sessions: SessionRegistry, pools: Pools | None, max_resident_bytes: int
+    ) -> None:
+        """Take what is described; without pools nothing is said of calls."""
+        self._sessions = sessions
+        self._pools = pools
+        self._max_resident_bytes = max_resident_bytes
+        self._started = time.monotonic()
+
+    @property
+    def rows(self) -> Mapping[str, MethodSpec]:
+        """The rows of the rpcs by name."""
+        return MappingProxyType(
+            {"DescribeServer": Unary(Pool.SHORT, self._describe, has_session=False)}
+        )
+
+    def _describe(
+        self, _: Caller, request: extension_pb2.DescribeServerRequest, __: Cancellation
+    ) -> extension_pb2.DescribeServerResponse:
+        if not 0 <= request.sessions <= _MAX_SESSIONS:
+            raise InvalidArgumentError(
+                f"one answer must describe at most {_MAX_SESSIONS} sessions, got {request.sessions}"
+            )
+        engine = self._sessions.engine
+        limits, programs = engine.limits, engine.programs
+        response = extension_pb2.DescribeServerResponse(
+            server=SERVER_NAME,
+            platform=engine.backend.platform,
+            seconds=time.monotonic() - self._started,
+            devices=[str(device) for device in engine.backend.devices],
+            device_bytes=_usage(engine.memory.used_bytes, engine.memory.max_bytes),
+            shared_bytes=_usage(engine.arenas.lent_bytes, engine.arenas.max_bytes),
+            answer_bytes=_usage(engine.answers.used_bytes, engine.answers.max_bytes),
+            resident_bytes=_usage(resident_bytes(), self._max_resident_bytes),
+            sessions=_usage(len(self._sessions), limits.max_sessions),
+            executables=_usage(len(programs), limits.max_executables),
+            idle_executables=_usage(programs.idle_count, limits.max_idle_executables),
+            executions=_usage(engine.executing.shares.used, limits.max_executions),
+            launched_executions=_usage(engine.launched.value, limits.max_launches),
+            waiting_executions=len(engine.queue),
+            fusion_faults=FUSION_FAULTS.count,
+        )
+        if self._pools is not None:
+            calls, streams = self._pools.calls, self._pools.streams
+            response.calls.CopyFrom(_usage(calls.used, calls.limit))
+            response.streams.CopyFrom(_usage(streams.used, streams.limit))
+            for pool, threads in self._pools.threads().items():
+                response.pools.add(name=pool, threads=threads.count, waiting=threads.waiting)
+        found = [self._summary(session) for session in self._sessions.all()]
+        found.sort(key=lambda each: each.use.device_bytes, reverse=True)
+        response.described_sessions.extend(found[: request.sessions or _MAX_SESSIONS])
+        return response
+
+    def _summary(self, session: SessionEntry) -> extension_pb2.SessionSummary:
+        return extension_pb2.SessionSummary(
+            identity=session.caller.identity,
+            is_attached=bool(session.attached),
+            calls=session.users,
+            idle_seconds=self._sessions.idle_seconds(session),
+            use=quotas_proto(session.service.use()),
+            executables=len(session.service.executables),
+        )
+
+
+def _usage(used: int, limit: int) -> extension_pb2.Usage:
+    return extension_pb2.Usage(used=used, limit=limit)

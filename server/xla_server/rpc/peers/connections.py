@@ -1,0 +1,179 @@
+"""The accepted connections of a grpc server, and the one that a call came over.
+
+grpc tells the server of a call the address of the client alone. An address does not name a
+connection: with several local addresses two clients may call from the same one at the same time,
+and after a client has left another may come from there. grpc's Channelz numbers the connections of
+a server, never uses a number again, and lists a connection as long as it has a call. (The kernel's
+number of a socket, SO_COOKIE, is gone before: grpc closes the socket first.) So if one connection
+in the list has the address of a call in progress, the call came over it.
+"""
+
+import json
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import grpc
+
+from xla_server.rpc import grpc_internals
+
+_LOG = logging.getLogger(__name__)
+
+_PREFIX = "chttp2 "
+"""grpc calls a connection in its list so, with the client's address behind."""
+
+_UNIX = "unix"
+"""All clients of unix sockets have the same address."""
+
+_EMPTY = b'{"end":true,"socketRef":[]}'
+"""The usual answer to the question which connections are new."""
+
+
+class Live(NamedTuple):
+    """The connections there are at one time: their names, and the addresses of their clients."""
+
+    names: frozenset[str]
+    peers: frozenset[str]
+
+    def has(self, name: str) -> bool:
+        """Return whether a connection is there, or one from an address."""
+        return name in self.names or name in self.peers
+
+
+class Connections:
+    """The connections that grpc servers of this process have accepted. Any thread may use it.
+
+    Args:
+        server_numbers: The servers, by Channelz's numbers; None for all that there are.
+        is_incremental: True if a connection that is listed later has a higher number.
+    """
+
+    def __init__(
+        self, server_numbers: Iterable[int] | None = None, *, is_incremental: bool = False
+    ) -> None:
+        self._servers = None if server_numbers is None else tuple(server_numbers)
+        self._channelz = grpc_internals.channelz()
+        self._is_incremental = is_incremental
+        self._by_peer: dict[str, list[int]] = {}
+        self._following = 0
+        """The first number that no connection in `_by_peer` has."""
+        self._lock = threading.Lock()
+
+    def of(self, peer: str) -> str:
+        """Return the connection of a call in progress from `peer`, as `context.peer()` has it.
+
+        Returns:
+            Its name, which is never used again; empty if several connections may be the one.
+        """
+        if self._channelz is None or peer.startswith(_UNIX):
+            return ""
+        with self._lock:
+            self._add_new()
+            numbers = self._by_peer.get(peer, ())
+            if len(numbers) > 1:
+                # Some may have ended since they were listed.
+                self._list_all()
+                numbers = self._by_peer.get(peer, ())
+        return str(numbers[0]) if len(numbers) == 1 else ""
+
+    def live(self) -> Live:
+        """Return the connections there are."""
+        with self._lock:
+            self._list_all()
+            names = frozenset(str(each) for found in self._by_peer.values() for each in found)
+            return Live(names, frozenset(self._by_peer))
+
+    def when_asked(self) -> Callable[[str], bool]:
+        """Return `Live.has` of the connections there are when it is called for the first time."""
+        found: list[Live] = []
+
+        def has(name: str) -> bool:
+            if not found:
+                found.append(self.live())
+            return found[0].has(name)
+
+        return has
+
+    def _add_new(self) -> None:
+        """List the connections that came since the last time. Under the lock."""
+        if not self._is_incremental:
+            self._list_all()
+            return
+        following = self._following
+        for server in self._server_numbers():
+            following = max(following, self._add(server, self._following))
+        self._following = following
+
+    def _list_all(self) -> None:
+        """List all connections anew. Under the lock."""
+        self._by_peer.clear()
+        following = self._following
+        for server in self._server_numbers():
+            following = max(following, self._add(server, 0))
+        self._following = following
+
+    def _server_numbers(self) -> Iterable[int]:
+        return _server_numbers(self._channelz) if self._servers is None else self._servers
+
+    def _add(self, server: int, start: int) -> int:
+        """List connections with numbers from `start` on; gives the first number behind them."""
+        if self._channelz is None:
+            return start
+        is_whole = False
+        while not is_whole:
+            try:
+                answer = self._channelz.channelz_get_server_sockets(server, start, 0)
+            except ValueError:  # The server has ended.
+                return start
+            if answer == _EMPTY:
+                return start
+            listed = json.loads(answer)
+            for each in listed.get("socketRef", ()):
+                number = int(each["socketId"])
+                self._by_peer.setdefault(each["name"].removeprefix(_PREFIX), []).append(number)
+                start = max(start, number + 1)
+            is_whole = listed.get("end", False)
+        return start
+
+
+_MAKING = threading.Lock()
+
+
+def connected_server(make: Callable[[], grpc.Server]) -> tuple[grpc.Server, Connections]:
+    """Make a grpc server; gives it, and the connections that it will accept."""
+    channelz = grpc_internals.channelz()
+    if channelz is None:
+        _LOG.warning("grpc does not list connections: calls must name a session")
+        return make(), Connections(())
+    target = f"xla-probe-{secrets.token_hex(8)}"
+    with _MAKING, grpc.insecure_channel(f"unix:{target}"):
+        before = set(_server_numbers(channelz))
+        server = make()
+        # Others may have been made meanwhile, by somebody else: their connections do no harm.
+        numbers = set(_server_numbers(channelz)) - before
+        is_incremental = _is_numbered_after(channelz, target, max(numbers))
+        return server, Connections(numbers, is_incremental=is_incremental)
+
+
+def _server_numbers(channelz: Any) -> list[int]:
+    numbers: list[int] = []
+    is_whole = False
+    while not is_whole:
+        start = numbers[-1] + 1 if numbers else 0
+        listed = json.loads(channelz.channelz_get_servers(start))
+        numbers += sorted(int(each["ref"]["serverId"]) for each in listed.get("server", ()))
+        is_whole = listed.get("end", False)
+    return numbers
+
+
+def _is_numbered_after(channelz: Any, target: str, server: int) -> bool:
+    """Return whether the channel to `target`, which was made before a server, has a higher number.
+
+    Then grpc gives numbers when it first lists something, and a connection that is listed later has
+    a higher number. If grpc gives numbers when something is made, a connection may be listed after
+    one that was made later, so new ones cannot be requested by number.
+    """
+    channels = json.loads(channelz.channelz_get_top_channels(server)).get("channel", ())
+    return any(each["data"].get("target", "").endswith(target) for each in channels)

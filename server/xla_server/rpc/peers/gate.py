@@ -1,0 +1,123 @@
+"""The gate of all calls: who makes a call, by its credentials, and whether it may.
+
+A call is checked twice. First when its headers arrive, before it gets a slot or its request is
+read, so that a client without credentials uses no resources; this depends on `grpc_internals`.
+Then in its handler, which needs the identity, through grpc's public interface alone.
+"""
+
+import functools
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from xla_contract.errors import ERROR_BY_CODE, StatusCode, UnauthenticatedError, XlaError
+from xla_server.identity.authenticator import Authenticator, Sources
+from xla_server.identity.authorise import authorise
+from xla_server.identity.identity import Identity
+from xla_server.rpc.errors import status_of
+from xla_server.rpc.peers.addresses import is_unix
+
+_LOG = logging.getLogger(__name__)
+
+AUTHORIZATION_KEY = "authorization"
+"""The metadata key of a bearer token, as HTTP and other gRPC services have it."""
+
+_SCHEME = "bearer"
+_CERTIFICATE = "x509_pem_cert"
+"""The property of grpc's authentication context with a client certificate that TLS has verified."""
+
+_LOG_SECONDS = 1.0
+"""Least seconds between two log lines about refused calls, whose rate clients choose."""
+
+_KEPT_STATUSES = 64
+"""Statuses of refusals that are kept: the same client meets the same one again and again."""
+
+
+class Gate:
+    """Identities of calls, and which of them may be made. Any thread may use it."""
+
+    def __init__(self, authenticator: Authenticator | None = None) -> None:
+        """Without an authenticator anybody may call."""
+        self.authenticator = authenticator or Authenticator(Sources())
+        self._refused = 0
+        self._told_at = -_LOG_SECONDS
+
+    def admit(self, context: grpc.ServicerContext, path: str) -> Identity:
+        """Return the identity of a call of the rpc at `path`.
+
+        Raises UnauthenticatedError without valid credentials, PermissionDeniedError where the role
+        is too low.
+        """
+        identity = self.identify(context)
+        authorise(identity, path)
+        return identity
+
+    def identify(self, context: grpc.ServicerContext) -> Identity:
+        """Return the identity of a call.
+
+        A bearer token counts before what the connection says, for it may be that of a gateway.
+        Raises UnauthenticatedError.
+        """
+        known = self.authenticator
+        if known.has_tokens:
+            token = bearer_token(context.invocation_metadata())
+            if token is not None:
+                return known.of_token(token)
+        if known.trusts_sockets and is_unix(context.peer()):
+            return known.of_socket()
+        if known.is_open:
+            return known.anybody()
+        if known.has_certificates:
+            properties: Any = context.auth_context()
+            for pem in properties.get(_CERTIFICATE, ()):
+                return known.of_certificate(pem)
+        raise UnauthenticatedError(
+            "a call must carry credentials, got none",
+            hint="Use connect(target, token=...), or send the header `authorization: Bearer TOKEN`."
+            if known.has_tokens
+            else "Connect with a client certificate.",
+        )
+
+    def examine(self, context: grpc.ServicerContext, path: str) -> Identity | grpc.Status:
+        """Return the identity of a call, or the status of one that may not be made."""
+        try:
+            return self.admit(context, path)
+        except XlaError as error:
+            name = path.rpartition("/")[2]
+            self._note(error, name, context.peer())
+            return _status(error.code, name, error.message, error.hint)
+
+    def _note(self, error: XlaError, name: str, peer: str) -> None:
+        self._refused += 1
+        now = time.monotonic()
+        if now - self._told_at >= _LOG_SECONDS:
+            facts = {"rpc": name, "code": error.code.name, "peer": peer}
+            _LOG.warning("refused %d calls, the last: %s", self._refused, error, extra=facts)
+            self._refused, self._told_at = 0, now
+
+
+def bearer_token(metadata: Sequence[tuple[str, str | bytes]] | None) -> str | None:
+    """Return the bearer token of a call's headers; None without any.
+
+    Raises UnauthenticatedError for several, and for another scheme.
+    """
+    found = [value for key, value in metadata or () if key == AUTHORIZATION_KEY]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise UnauthenticatedError(f"a call must have one header authorization, got {len(found)}")
+    value = found[0].decode(errors="replace") if isinstance(found[0], bytes) else found[0]
+    scheme, _, token = value.partition(" ")
+    if scheme.lower() != _SCHEME or not token.strip():
+        raise UnauthenticatedError(
+            "the header authorization must be `Bearer TOKEN`, got another scheme or no token"
+        )
+    return token.strip()
+
+
+@functools.lru_cache(_KEPT_STATUSES)
+def _status(code: StatusCode, name: str, message: str, hint: str) -> grpc.Status:
+    return status_of(ERROR_BY_CODE[code](message, hint=hint).at(name))

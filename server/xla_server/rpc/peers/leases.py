@@ -1,0 +1,135 @@
+"""The credentials of streams, which end with them: when they expire, and when files change."""
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from xla_contract.errors import XlaError
+from xla_server.execution.cancellation import Cancellation
+from xla_server.identity.authorise import authorise
+from xla_server.identity.identity import Identity
+from xla_server.rpc.peers.gate import Gate
+
+_LOG = logging.getLogger(__name__)
+
+ROUND_SECONDS = 1.0
+"""Seconds between two readings of the files of credentials: how long a removed one still works."""
+
+
+class Lease:
+    """The credentials of one stream, as of the last look at them."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        identify: Callable[[], Identity],
+        path: str,
+        cancellation: Cancellation,
+    ) -> None:
+        self.identity = identity
+        self.cancellation = cancellation
+        self._identify = identify
+        self._path = path
+
+    def renew(self) -> None:
+        """Look at the credentials again; raises as `Gate.admit`."""
+        identity = self._identify()
+        authorise(identity, self._path)
+        self.identity = identity
+
+    def authorise(self, path: str) -> None:
+        """Raise PermissionDeniedError unless a call on the stream, of another rpc, may be made."""
+        authorise(self.identity, path)
+
+
+class Leases:
+    """The leases of a server's streams, and the thread that ends them. Any thread may use it."""
+
+    def __init__(self, gate: Gate, clock: Callable[[], float] = time.time) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._leases: set[Lease] = set()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._watch, name="credentials", daemon=True)
+
+    @contextlib.contextmanager
+    def holding(
+        self, context: grpc.ServicerContext, path: str, cancellation: Cancellation
+    ) -> Iterator[Lease]:
+        """End a stream when its credentials no longer let it in, until the block ends.
+
+        Its cancellation is then set with UnauthenticatedError, or PermissionDeniedError. Raises as
+        `Gate.admit`.
+        """
+        lease = Lease(
+            self._gate.admit(context, path),
+            lambda: self._gate.identify(context),
+            path,
+            cancellation,
+        )
+        with self._changed:
+            self._leases.add(lease)
+            self._changed.notify()
+        try:
+            yield lease
+        finally:
+            with self._changed:
+                self._leases.discard(lease)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching; harmless when that has not begun."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def look(self) -> None:
+        """Read files that changed, and end streams whose credentials no longer let them in."""
+        has_changed = self._gate.authenticator.refresh()
+        now = self._clock()
+        with self._changed:
+            leases = [
+                lease for lease in self._leases if has_changed or lease.identity.expires_at <= now
+            ]
+        for lease in leases:
+            try:
+                lease.renew()
+            except XlaError as error:
+                _LOG.info("a stream of %s ends: %s", lease.identity.name, error)
+                lease.cancellation.cancel(error)
+                with self._changed:
+                    self._leases.discard(lease)
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                if self._is_closed:
+                    return
+                self._changed.wait(self._pause())
+            try:
+                self.look()
+            except Exception:
+                # One round that fails, for want of descriptors perhaps, must not be the last.
+                _LOG.exception("looking at credentials failed")
+
+    def _pause(self) -> float | None:
+        """Seconds until something may have changed; None where that is never. Under the lock."""
+        pauses = [ROUND_SECONDS] if self._gate.authenticator.has_files else []
+        now = self._clock()
+        pauses += [
+            # The clock may be set: no pause is longer than a round.
+            min(ROUND_SECONDS, max(0.0, lease.identity.expires_at - now))
+            for lease in self._leases
+            if lease.identity.expires_at < float("inf")
+        ]
+        return min(pauses, default=None)

@@ -1,0 +1,129 @@
+"""A queue of jobs that callers take turns in."""
+
+import sys
+from collections import OrderedDict, deque
+from typing import Generic, Protocol, TypeVar
+
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, Level
+
+
+class HasFlow(Protocol):
+    """A job of a flow."""
+
+    @property
+    def flow(self) -> Flow:
+        """Identity, connection and session of the job."""
+
+
+J = TypeVar("J", bound=HasFlow)
+
+
+class FairQueue(Generic[J]):
+    """Jobs that wait for one of so many threads. Not thread-safe.
+
+    Identities take turns, then the connections of each, then their sessions; jobs of one session
+    stay in order. So of n identities with jobs each has every n-th thread that becomes free,
+    however many jobs it has.
+
+    No caller has more than its share of the threads at the same time, so that one is left for
+    others where there are several.
+
+    Args:
+        threads: How many threads there are.
+        shares: The largest shares of them that one caller may have.
+    """
+
+    def __init__(self, threads: int, shares: CallerShares = EVERYTHING) -> None:
+        self._limits = {
+            kind: max(1, int(share * threads)) if (share := shares.of(kind)) < 1 else sys.maxsize
+            for kind in ("identity", "connection")
+        }
+        self._is_limited = min(self._limits.values()) < sys.maxsize
+        self._waiting: OrderedDict[str, OrderedDict[str, OrderedDict[str, deque[J]]]] = (
+            OrderedDict()
+        )
+        self._running: dict[Level, int] = {}
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, job: J) -> None:
+        """Let a job wait behind those of its session."""
+        identity, connection, session = job.flow
+        connections = self._waiting.setdefault(identity, OrderedDict())
+        sessions = connections.setdefault(connection, OrderedDict())
+        sessions.setdefault(session, deque()).append(job)
+        self._length += 1
+
+    def start(self, job: J) -> bool:
+        """Count a job as running, until `done`; False where its caller has all it may have."""
+        if not self._is_limited:
+            return True
+        if self._has_all("identity", job.flow.identity):
+            return False
+        if self._has_all("connection", job.flow.connection):
+            return False
+        self._count(job.flow, 1)
+        return True
+
+    def take(self) -> J | None:
+        """Take out the next job that may run, which does until `done`; None where none may."""
+        for identity, connections in self._waiting.items():
+            if self._has_all("identity", identity):
+                continue
+            for connection, sessions in connections.items():
+                if self._has_all("connection", connection):
+                    continue
+                return self._taken(identity, connection, next(iter(sessions)))
+        return None
+
+    def take_all(self) -> list[J]:
+        """Take out all jobs, which are not to run."""
+        jobs = [
+            job
+            for connections in self._waiting.values()
+            for sessions in connections.values()
+            for waiting in sessions.values()
+            for job in waiting
+        ]
+        self._waiting.clear()
+        self._length = 0
+        return jobs
+
+    def done(self, job: J) -> None:
+        """Note that a job which was running has ended."""
+        if self._is_limited:
+            self._count(job.flow, -1)
+
+    def _taken(self, identity: str, connection: str, session: str) -> J:
+        connections = self._waiting[identity]
+        sessions = connections[connection]
+        job = sessions[session].popleft()
+        self._length -= 1
+        # Whoever had a turn stands behind all others.
+        sessions.move_to_end(session)
+        connections.move_to_end(connection)
+        self._waiting.move_to_end(identity)
+        if not sessions[session]:
+            del sessions[session]
+        if not sessions:
+            del connections[connection]
+        if not connections:
+            del self._waiting[identity]
+        if self._is_limited:
+            self._count(job.flow, 1)
+        return job
+
+    def _has_all(self, kind: str, name: str) -> bool:
+        """Return whether a caller has all threads that it may have."""
+        return bool(name) and self._running.get((kind, name), 0) >= self._limits[kind]
+
+    def _count(self, flow: Flow, amount: int) -> None:
+        for level in (("identity", flow.identity), ("connection", flow.connection)):
+            running = self._running.get(level, 0) + amount
+            if running:
+                self._running[level] = running
+            else:
+                del self._running[level]

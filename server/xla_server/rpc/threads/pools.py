@@ -1,0 +1,141 @@
+"""Thread pools: a call that waits must not hold up one that does not."""
+
+import contextlib
+import dataclasses
+import enum
+import itertools
+import threading
+import time
+from collections.abc import Mapping
+
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.limits.concurrency_limit import (
+    STREAM_LIMITS,
+    ConcurrencyLimit,
+    ConcurrencyLimits,
+)
+from xla_server.rpc.limits.idle_streams import IdleTimer
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.request_threads import Begun, RequestThreadPool
+from xla_server.rpc.threads.thread_pool import ThreadPool
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
+
+_numbers = itertools.count(1)
+
+_THREADS_OF_A_STREAM = 3
+"""One reads, one sends, one waits for the end. Calls that take long lend their slots."""
+
+_REFUSAL_THREADS = 2
+
+
+class Pool(enum.StrEnum):
+    """Kinds of calls by what they wait for; each kind has threads of its own."""
+
+    SHORT = "short"
+    """Answers from what is there."""
+    COMPILE = "compile"
+    """Computes, but waits for nobody."""
+    EXECUTE = "execute"
+    """Runs programs, which may wait for feeds."""
+    STREAM = "stream"
+    """Serves one stream as long as it lasts."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolSizes:
+    """Threads per kind. Calls beyond them wait, and callers take turns."""
+
+    short: int = 16
+    compile: int = 4
+    execute: int = 256
+    stream: int = 64
+    """Beside those of the streams that there are."""
+    lent: int = 1 << 13
+    """More of each kind, for programs that wait or run for long."""
+    shares: CallerShares = EVERYTHING
+    """The largest shares of the threads that compile for one identity and one connection."""
+
+
+class Pools:
+    """The thread pools of one server."""
+
+    def __init__(
+        self,
+        sizes: PoolSizes,
+        streams: ConcurrencyLimits | None = None,
+        calls: CallAdmission | None = None,
+        gate: Gate | None = None,
+    ) -> None:
+        self.calls = calls or CallAdmission()
+        self.streams = ConcurrencyLimit(
+            streams or STREAM_LIMITS, "streams", "End streams that are not used, or wait."
+        )
+        self._prefix = f"xla-{next(_numbers)}-"
+        self._executors: Mapping[Pool, ThreadPool] = {
+            pool: ThreadPool(
+                getattr(sizes, pool),
+                f"{self._prefix}{pool}",
+                most_lent=sizes.lent,
+                # These calls take long, and their threads wait for no client.
+                shares=sizes.shares if pool is Pool.COMPILE else None,
+            )
+            for pool in Pool
+        }
+        self.refusals = ThreadPool(_REFUSAL_THREADS, f"{self._prefix}refusals")
+        """For calls that are not begun, and so no work that is in progress."""
+        self.expected = ArrivingRequests()
+        """The calls whose requests are not there yet."""
+        self.begun = Begun()
+        """The unary calls that threads are answering."""
+        self.silences: dict[IdleTimer, None] = {}
+        """Those of the streams that grpc has, the oldest first."""
+        self._arrivals = {
+            (pool, is_streamed): RequestThreadPool(
+                threads,
+                self.expected,
+                self.calls,
+                is_streamed=is_streamed,
+                begun=self.begun,
+                gate=gate,
+            )
+            for pool, threads in self._executors.items()
+            for is_streamed in (False, True)
+        }
+
+    def serving_stream(self) -> contextlib.AbstractContextManager[None]:
+        """More threads as long as one stream is there, which is served in one of its kind's."""
+        return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
+
+    def executor(self, pool: Pool) -> ThreadPool:
+        """The executor of a kind of calls."""
+        return self._executors[pool]
+
+    def arrivals(self, pool: Pool, *, is_streamed: bool = False) -> RequestThreadPool:
+        """The same threads, for grpc: a call has one when its request is there.
+
+        One with a stream of requests (`is_streamed`) has it at once.
+        """
+        return self._arrivals[pool, is_streamed]
+
+    def threads(self) -> Mapping[Pool, ThreadPool]:
+        """Return the threads of each kind of calls."""
+        return self._executors
+
+    def is_idle(self, *, besides: Pool | None = None) -> bool:
+        """Whether no thread of any kind of calls, or of all `besides` one, has something to do."""
+        return all(
+            threads.is_idle() for pool, threads in self._executors.items() if pool is not besides
+        )
+
+    def close(self, timeout: float) -> bool:
+        """Stop taking calls and wait for the threads; False when some are still busy."""
+        for executor in (*self._executors.values(), self.refusals):
+            executor.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + timeout
+        threads = [
+            thread for thread in threading.enumerate() if thread.name.startswith(self._prefix)
+        ]
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)

@@ -1,0 +1,277 @@
+"""Threads for calls with one request, taken when the request is there.
+
+grpc gives a call a thread when its headers have come. The thread asks for the request, sleeps, and
+is woken again when it is there: twice the wake-ups that a small call needs, and a thread held by
+each client that sends slowly. Here the request is asked for first, and a thread is woken once.
+
+grpc has no public way to do so. This uses what its own threads are made of; where that is not as it
+is known here, calls get their threads as grpc gives them.
+
+Calls are counted here too, and those that are too many are refused (`limits/call_admission.py`).
+With another grpc only its own limit to the calls of all clients together is left.
+"""
+
+import functools
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+
+from xla_server.identity.identity import Identity
+from xla_server.rpc.grpc_internals import (
+    POOL_PARAMETERS,
+    end_call,
+    fail_call,
+    known_server,
+    reject_call,
+)
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.metadata import has_session
+from xla_server.rpc.peers.gate import Gate
+from xla_server.rpc.threads.thread_pool import Task, ThreadPool
+from xla_server.sessions.limits.caller import Flow
+
+_LOG = logging.getLogger(__name__)
+
+
+class Begun:
+    """The unary calls of `RequestThreadPool` that threads are answering. Any thread may use it.
+
+    Whoever takes a call out of `events` answers it.
+    """
+
+    def __init__(self) -> None:
+        self.events: dict[Any, Any] = {}
+        """Calls in progress: grpc's state of a call -> the event with which it arrived."""
+
+    def end_all(self, status_of: Callable[[bytes], grpc.Status | None]) -> int:
+        """End calls by the paths of their rpcs, whatever their threads do; returns how many."""
+        ended = 0
+        for state, event in self.events.copy().items():
+            status = status_of(event.call_details.method)
+            if status is None or self.events.pop(state, None) is None:
+                continue
+            with state.condition:
+                end_call(event, state, status)
+            ended += 1
+        return ended
+
+
+class RequestThreadPool(ThreadPoolExecutor):
+    """What grpc takes for the pool of handlers.
+
+    Calls that have one request begin in `threads` when it has come; those that wait for a thread
+    take turns. Calls with a stream of requests (`is_streamed`) begin with their first message, so
+    that those which never send one take no thread; if they name a session they begin at once, as
+    they keep it. That is for handlers that take and give bytes; calls of others begin as grpc
+    begins them. grpc takes nothing for a pool but that class; nothing of the class's own is used.
+
+    A call that the gate refuses ends at once, before its request is read. Any other has a slot of
+    `admission` until it is answered. One that is answered later, by a behaviour that does not
+    block, has it until its handler calls `leave`.
+    """
+
+    def __init__(
+        self,
+        threads: ThreadPool,
+        expected: ArrivingRequests,
+        admission: CallAdmission,
+        *,
+        is_streamed: bool = False,
+        gate: Gate | None = None,
+        begun: Begun | None = None,
+    ) -> None:
+        self._taken_from = threads
+        self._expected = expected.events
+        self._begun = (begun or Begun()).events
+        self._admission = admission
+        self._gate = gate
+        self._is_streamed = is_streamed
+        self._server = known_server()
+
+    def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """Let a thread call `do` with these arguments, those of a call once its request is there.
+
+        Called by grpc, which holds its lock on the call. Gives the Job. Raises RuntimeError after
+        the threads were shut down, for what is no call.
+        """
+        server = self._server
+        if server is not None and len(arguments) == 1 + len(POOL_PARAMETERS):
+            serve, event, state, behavior, _, *transforms = arguments
+            is_unary = serve is server._unary_response_in_pool
+            if is_unary or serve is server._stream_response_in_pool:
+                refusal = self._refusal(server, state, event)
+                if refusal is not None:
+                    end_call(event, state, refusal)
+                    return _ended_job()
+                if transforms == _NO_PARSING and not (self._is_streamed and has_session(event)):
+                    return self._expect(server, do, is_unary, event, state, behavior)
+                return self._begin_parsed(do, is_unary, arguments)
+        return self._taken_from.submit(do, *arguments, **named)
+
+    def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do` when it is the turn of `flow`; as `ThreadPool.submit_for`."""
+        self._taken_from.submit_for(flow, do, *arguments)
+
+    def _refusal(self, server: Any, state: Any, event: Any) -> grpc.Status | None:
+        """Admit a call and take a slot for it; return the status of one that is refused."""
+        if self._gate is None:
+            return self._admission.admit(state, event)
+        context = server._Context(event, state, None)
+        found = self._gate.examine(context, event.call_details.method.decode())
+        if not isinstance(found, Identity):
+            return found
+        return self._admission.admit(state, event, found.name if found.is_authenticated else "")
+
+    def _begin_parsed(
+        self, do: Callable[..., Any], is_unary: bool, arguments: tuple[Any, ...]
+    ) -> Task:
+        """Let a thread serve a call as grpc does."""
+        serve, event, state, behavior, *rest = arguments
+        if is_unary:
+            behavior = _leaving(behavior, functools.partial(self._admission.leave, state))
+        job = Task(do, (serve, event, state, behavior, *rest), self._admission.flow_of(state))
+        job.add_done_callback(lambda _: self._admission.leave(state))
+        self._taken_from.begin(job)
+        return job
+
+    def leave(self, context: grpc.ServicerContext) -> None:
+        """Release the slot of a call that is about to be answered; harmless when done before."""
+        self._admission.leave(getattr(context, "_state", None))
+
+    def _expect(
+        self,
+        server: Any,
+        do: Callable[..., Any],
+        is_unary: bool,
+        event: Any,
+        state: Any,
+        behavior: Callable[..., Any],
+    ) -> Task:
+        """Ask for the request of a call; gives the job that begins when it is there."""
+        is_streamed = self._is_streamed
+        if is_unary:
+            serve: Callable[..., Any] = functools.partial(_answer, self._begun)
+        else:
+            serve = _stream_of_requests if is_streamed else _stream
+        job = Task(do, (), self._admission.flow_of(state))
+        call = event.call
+        expected, leave = self._expected, self._admission.leave
+
+        def arrived(received: Any) -> Any:
+            request = received.batch_operations[0].message()
+            with state.condition:
+                was_refused = expected.pop(state, None) is None
+                # A stream may end without a message: that is for its handler to tell.
+                is_over = request is None and (was_refused or not is_streamed)
+                if request is None and not was_refused:
+                    if not is_streamed:
+                        reject_call(event, state)
+                    elif state.client is server._OPEN:
+                        state.client = server._CLOSED
+                ended = server._possibly_finish_call(state, server._RECEIVE_MESSAGE_TOKEN)
+            if is_over:
+                leave(state)
+                job.end()
+            else:
+                # Last: who is woken needs what this thread holds until it waits again.
+                job.arguments = (serve, server, event, state, behavior, request, leave)
+                self._begin(job, state)
+            return ended
+
+        operation = server.cygrpc.ReceiveMessageOperation(server._EMPTY_FLAGS)
+        call.start_server_batch((operation,), arrived)
+        state.due.add(server._RECEIVE_MESSAGE_TOKEN)
+        expected[state] = event
+        return job
+
+    def _begin(self, job: Task, state: Any) -> None:
+        try:
+            self._taken_from.begin(job)
+        except RuntimeError:
+            # The server ends, and with it the call. What is raised here would end grpc's thread.
+            _LOG.debug("a call came after the threads were closed")
+            self._admission.leave(state)
+            job.end()
+
+
+_NO_PARSING = [None, None]
+"""The deserializer and the serializer of handlers that take and give bytes."""
+
+
+def _leaving(behavior: Callable[..., Any], leave: Callable[[], object]) -> Callable[..., Any]:
+    """A behaviour whose call has left its slot before it is answered."""
+
+    def behave(request: Any, context: grpc.ServicerContext) -> Any:
+        try:
+            return behavior(request, context)
+        finally:
+            leave()
+
+    return behave
+
+
+def _ended_job() -> Task:
+    job = Task(lambda: None, ())
+    job.end()
+    return job
+
+
+def _answer(
+    begun: dict[Any, Any],
+    server: Any,
+    event: Any,
+    state: Any,
+    behavior: Callable[..., bytes],
+    request: bytes,
+    leave: Callable[[Any], object],
+) -> None:
+    """As `_unary_response_in_pool` of grpc, without what only its plugins need."""
+    if not server._is_rpc_state_active(state):
+        leave(state)
+        return  # Given up while it stood in the queue.
+    begun[state] = event
+    # The slot is released before the response: its client may call again at once.
+    try:
+        response = behavior(request, server._Context(event, state, None))
+    except Exception as error:
+        leave(state)
+        if begun.pop(state, None) is not None:
+            fail_call(event, state, error)
+    else:
+        leave(state)
+        if begun.pop(state, None) is not None:
+            server._status(event, state, response)
+
+
+def _stream(
+    server: Any,
+    event: Any,
+    state: Any,
+    behavior: Callable[..., Any],
+    request: bytes | Iterator[bytes],
+    leave: Callable[[Any], object],
+) -> None:
+    if server._is_rpc_state_active(state):
+        server._stream_response_in_pool(event, state, behavior, lambda: request, None, None)
+        if getattr(behavior, "experimental_non_blocking", False):
+            return  # It says itself when it has answered.
+    leave(state)
+
+
+def _stream_of_requests(
+    server: Any,
+    event: Any,
+    state: Any,
+    behavior: Callable[..., Any],
+    first: bytes | None,
+    leave: Callable[[Any], object],
+) -> None:
+    """Serve a call with a stream of requests, whose first message, or end, has come."""
+    rest = server._RequestIterator(state, event.call, None)
+    requests = iter(()) if first is None else itertools.chain((first,), rest)
+    _stream(server, event, state, behavior, requests, leave)

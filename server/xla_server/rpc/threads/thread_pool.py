@@ -1,0 +1,243 @@
+"""Threads for calls: what a thread pool does, without results that nobody asks for."""
+
+import contextlib
+import functools
+import itertools
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from xla_server.rpc.threads.fair_queue import FairQueue
+from xla_server.sessions.limits.blocking import worker_context
+from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
+
+_LOG = logging.getLogger(__name__)
+
+
+class Task:
+    """Something to be done, whose end can be told."""
+
+    __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "flow")
+
+    def __init__(
+        self, do: Callable[..., object], arguments: tuple[Any, ...], flow: Flow = LOCAL_FLOW
+    ) -> None:
+        self._do = do
+        self.arguments = arguments
+        self.flow = flow
+        """The source whose turn it takes where it has to wait for a thread."""
+        self._callbacks: list[Callable[[Task], object]] = []
+        self._is_over = False
+
+    def add_done_callback(self, callback: "Callable[[Task], object]") -> None:
+        """Call `callback` once, when the job is over or was dropped; called by grpc."""
+        self._callbacks.append(callback)
+        if self._is_over:
+            self.end()
+
+    def run(self) -> None:
+        """Do it; what it raises is for the log alone."""
+        try:
+            self._do(*self.arguments)
+        except BaseException:
+            _LOG.exception("a job of the server failed")
+
+    def end(self) -> None:
+        """Say that it is over. Each callback is called by whoever takes it from the list."""
+        self._is_over = True
+        while self._callbacks:
+            try:
+                callback = self._callbacks.pop()
+            except IndexError:
+                return
+            callback(self)
+
+
+class ThreadPool(ThreadPoolExecutor):
+    """A pool of up to so many threads, which start when they are needed. Any thread may use it.
+
+    Those that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at the
+    same time. Where the system has no more threads, jobs wait for those there are.
+
+    Jobs that wait for a thread take turns (`FairQueue`). With `shares` no caller has more than its
+    share of the threads, lent slots not counted as threads.
+
+    The futures of Python's own pool, with a condition variable each, and its count of idle
+    threads cost a small call a few percent. grpc takes nothing for a pool but that class, though
+    it only ever asks when a job is over; nothing of the class's own is used.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        name: str,
+        *,
+        most_lent: int = 1024,
+        shares: CallerShares | None = None,
+    ) -> None:
+        self._size = size
+        self._most_lent = most_lent
+        self._lent = 0
+        self._names = (f"{name}_{number}" for number in itertools.count())
+        self._jobs: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        """Jobs that have a thread: one that waits for them, or has just been started."""
+        self._waiting = FairQueue[Task](size, EVERYTHING if shares is None else shares)
+        """Jobs that have none, under `_changing`."""
+        self._started: list[threading.Thread] = []
+        self._spare = 0
+        """Threads that wait for a job."""
+        self._is_closed = False
+        self._changing = threading.Lock()
+
+    def submit(self, do: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """Let a thread call `do` with these arguments; gives the Job.
+
+        Raises RuntimeError after `shutdown`.
+        """
+        job = Task(functools.partial(do, **named) if named else do, arguments)
+        self.begin(job)
+        return job
+
+    def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do`, when it is the turn of `flow`; raises as `submit`."""
+        self.begin(Task(do, arguments, flow))
+
+    def begin(self, job: Task) -> None:
+        """Let a thread run a job; raises RuntimeError after `shutdown`, and without any thread."""
+        with self._changing:
+            if self._is_closed:
+                raise RuntimeError("threads must be open to be given a job, got closed ones")
+            if not self._has_thread():
+                if not self._started:
+                    raise RuntimeError("a thread must be there for a job, got none of the system")
+                self._waiting.append(job)
+            elif self._waiting.start(job):
+                self._give(job)
+            else:
+                self._waiting.append(job)
+
+    def _has_thread(self) -> bool:
+        """Return whether a thread is free, or could be started, which it is. Under the lock."""
+        if self._spare > 0:
+            return True
+        if not self._start():
+            return False
+        self._spare += 1
+        return True
+
+    def _give(self, job: Task) -> None:
+        """Give a job to a free thread. Under the lock."""
+        self._spare -= 1
+        self._jobs.put(job)
+
+    def lend(self) -> bool:
+        """Be one thread larger, until `take_back`, as one waits; False when too many do."""
+        with self._changing:
+            if self._lent >= self._most_lent:
+                return False
+            self._lent += 1
+            if len(self._waiting) and not self._is_closed:
+                self._start_waiting()
+            return True
+
+    def _start_waiting(self) -> None:
+        """Give a job that waits to a thread, if there are both. Under the lock."""
+        if self._has_thread() and (job := self._waiting.take()) is not None:
+            self._give(job)
+
+    def take_back(self) -> None:
+        """Be as large as before; a thread too many leaves after its job."""
+        with self._changing:
+            self._lent -= 1
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait for a thread."""
+        return len(self._waiting)
+
+    @property
+    def count(self) -> int:
+        """Threads there are."""
+        return len(self._started)
+
+    def is_idle(self) -> bool:
+        """Whether no job is being done or waits."""
+        with self._changing:
+            return self._spare == len(self._started) and not len(self._waiting)
+
+    @contextlib.contextmanager
+    def larger(self, count: int) -> Iterator[None]:
+        """Be so many threads larger as long as the block."""
+        with self._changing:
+            self._size += count
+        try:
+            yield
+        finally:
+            with self._changing:
+                self._size -= count
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more jobs; drop those that wait, if wished. Waits for the threads, if wished."""
+        with self._changing:
+            self._is_closed = True
+            dropped = self._take_all() if cancel_futures else []
+            threads = tuple(self._started)
+            for _ in threads:
+                self._jobs.put(None)
+        for job in dropped:
+            job.end()
+        if wait:
+            for thread in threads:
+                thread.join()
+
+    def _take_all(self) -> list[Task]:
+        """Take out all jobs that no thread has begun. Under the lock."""
+        jobs = self._waiting.take_all()
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return jobs
+            if job is not None:
+                self._waiting.done(job)
+                self._spare += 1
+                jobs.append(job)
+
+    def _start(self) -> bool:
+        """Start a thread; False where there are enough, or the system has no more."""
+        if len(self._started) >= self._size + self._lent:
+            return False
+        thread = threading.Thread(target=self._work, name=next(self._names), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            _LOG.warning("no thread could be started beside %d: %s", len(self._started), error)
+            return False
+        self._started.append(thread)
+        return True
+
+    def _work(self) -> None:
+        worker_context(self)
+        job = self._jobs.get()
+        while job is not None:
+            job.run()
+            job.end()
+            with self._changing:
+                self._waiting.done(job)
+                # It holds the call, which must not last as long as this thread has nothing to do.
+                job = None
+                if len(self._started) > self._size + self._lent:
+                    self._started.remove(threading.current_thread())
+                    if self._spare > 0:
+                        # A job whose caller had its share of the threads may have one now.
+                        self._start_waiting()
+                    return
+                job = self._waiting.take()
+                if job is None:
+                    self._spare += 1
+            if job is None:
+                job = self._jobs.get()

@@ -1,0 +1,53 @@
+"""Errors as clients get them, and the part of a request that an error is about."""
+
+import contextlib
+from collections.abc import Iterator
+
+from xla_contract.errors import InternalError, ResourceExhaustedError, XlaError
+from xla_server.backends.diagnostics.incidents import new_incident
+
+
+def client_error(error: BaseException, subject: str, op: str = "") -> XlaError:
+    """Return the error that a client gets for any exception; no other function decides it.
+
+    A fault of the server is an incident, whose id is in the message; the caller logs the cause
+    under it. `subject` says what the memory was needed for: "call" or "execution".
+    """
+    if isinstance(error, XlaError):
+        return error
+    if isinstance(error, MemoryError):
+        return ResourceExhaustedError(
+            f"the server ran out of memory in this {subject}",
+            op=op,
+            hint="Unregister values that are no longer needed, or use smaller ones.",
+        )
+    incident = new_incident()
+    return InternalError(f"the server failed, incident {incident}", op=op, incident=incident)
+
+
+def copy_of(error: XlaError, context: str = "") -> XlaError:
+    """Return an error to raise once more, with `context` in front of its message.
+
+    Each raise writes a traceback of its own.
+    """
+    return type(error)(
+        context + error.message,
+        op=error.op,
+        instruction=error.instruction,
+        hint=error.hint,
+        incident=error.incident,
+    )
+
+
+def with_context(part: str, error: XlaError) -> XlaError:
+    """Return the error with the part of the request in front, such as `argument 3`."""
+    return copy_of(error, f"{part}: ")
+
+
+@contextlib.contextmanager
+def part_of_request(part: str) -> Iterator[None]:
+    """Raise the errors of the block `with_context` in a part of the request."""
+    try:
+        yield
+    except XlaError as error:
+        raise with_context(part, error) from error.__cause__

@@ -1,0 +1,294 @@
+"""Channels between send and recv instructions of different runs.
+
+A channel belongs to the smallest whole that has both its ends: one program (then each run of it
+has its own, `evaluator.channels`), the programs of one ExecuteGraphParallel (`CallChannels`), or
+the server (`ChannelTable`). So numbers that writers choose by themselves meet nobody else's;
+only a channel of the server must have been made by CreateChannelHandle.
+"""
+
+import contextlib
+import dataclasses
+import enum
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
+from xla_contract.types.shape import Shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import Channels, require_shape
+from xla_server.ops.evaluation import Value
+from xla_server.sessions.limits.blocking import releasing_slot
+from xla_server.sessions.values.handles import HandleFactory, HandleKind
+
+
+class ChannelType(enum.IntEnum):
+    """Which ends a channel connects; the numbers of ChannelHandle.ChannelType."""
+
+    DEVICE_TO_DEVICE = 1
+    DEVICE_TO_HOST = 2
+    HOST_TO_DEVICE = 3
+
+
+_KINDS = {
+    ChannelType.DEVICE_TO_DEVICE: HandleKind.DEVICE_TO_DEVICE_CHANNEL,
+    ChannelType.DEVICE_TO_HOST: HandleKind.DEVICE_TO_HOST_CHANNEL,
+    ChannelType.HOST_TO_DEVICE: HandleKind.HOST_TO_DEVICE_CHANNEL,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Item:
+    """One value on its way."""
+
+    shape: Shape
+    value: Value
+
+
+@dataclasses.dataclass(slots=True)
+class _Channel:
+    """The values on one channel and who stands in line at its ends."""
+
+    items: deque[_Item] = dataclasses.field(default_factory=deque)
+    senders: deque[object] = dataclasses.field(default_factory=deque)
+    receivers: deque[object] = dataclasses.field(default_factory=deque)
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.items or self.senders or self.receivers)
+
+
+class ChannelQueues:
+    """The values on any number of channels, between any number of threads.
+
+    First come, first served at each end of a channel. Room is counted over all channels, by items
+    and bytes; what is larger than all room is let in when nothing else is there, and what somebody
+    waits for is always let in, so those who meet never wait for those who do not. A value of
+    another shape than the receiver's stays where it is.
+    """
+
+    def __init__(self, *, max_items: int, max_bytes: int) -> None:
+        self._max_items = max_items
+        self._max_bytes = max_bytes
+        self._channels: dict[int, _Channel] = {}
+        self._items = 0
+        self._bytes = 0
+        self._epoch = 0
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        """Append a value to a channel, waiting while there is no room.
+
+        Raises what `cancellation` raises, and AbortedError when the queues are emptied meanwhile.
+        """
+        size = shape.byte_size
+        with self._using(channel_id) as channel, self._in_line(channel.senders) as is_first:
+            epoch = self._epoch
+
+            def ready() -> bool:
+                return self._epoch != epoch or (is_first() and self._has_room(channel, size))
+
+            self._await(ready, cancellation)
+            if self._epoch != epoch:
+                raise AbortedError(
+                    f"the devices were reset while {shape} waited for room on channel {channel_id}"
+                )
+            channel.items.append(_Item(shape, _own(value)))
+            self._items += 1
+            self._bytes += size
+
+    def receive(
+        self,
+        channel_id: int,
+        shape: Shape,
+        cancellation: Cancellation,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> Value:
+        """Wait for the next value of a channel and take it.
+
+        `is_over` says whether nobody will send any more. Raises what `cancellation` raises,
+        InvalidArgumentError when the value has another shape than `shape`, and
+        FailedPreconditionError when it is over and there is no value.
+        """
+        with self._using(channel_id) as channel, self._in_line(channel.receivers) as is_first:
+            self._changed.notify_all()
+            self._await(lambda: is_first() and bool(channel.items or is_over()), cancellation)
+            if not channel.items:
+                raise FailedPreconditionError(
+                    "a value must be sent for each that is received, got no more for "
+                    f"{shape} on channel {channel_id} before its senders ended"
+                )
+            item = channel.items[0]
+            require_shape(channel_id, item.shape, shape)
+            channel.items.popleft()
+            self._items -= 1
+            self._bytes -= item.shape.byte_size
+            return item.value
+
+    def clear(self) -> None:
+        """Drop all values and turn away those who wait to send."""
+        with self._changed:
+            for number, channel in list(self._channels.items()):
+                channel.items.clear()
+                if channel.is_idle:
+                    del self._channels[number]
+            self._items = self._bytes = 0
+            self._epoch += 1
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _has_room(self, channel: _Channel, size: int) -> bool:
+        return (
+            not self._items
+            or len(channel.items) < len(channel.receivers)
+            or (self._items < self._max_items and self._bytes + size <= self._max_bytes)
+        )
+
+    @contextlib.contextmanager
+    def _using(self, channel_id: int) -> Iterator[_Channel]:
+        """The lock, and a channel, forgotten afterwards when nothing is left of it."""
+        with self._changed:
+            channel = self._channels.setdefault(channel_id, _Channel())
+            try:
+                yield channel
+            finally:
+                if channel.is_idle:
+                    self._channels.pop(channel_id, None)
+
+    @contextlib.contextmanager
+    def _in_line(self, line: deque[object]) -> Iterator[Callable[[], bool]]:
+        """A place in the line, left at the end; gives the question whether it is the first."""
+        place = object()
+        line.append(place)
+        try:
+            yield lambda: line[0] is place
+        finally:
+            line.remove(place)
+            self._changed.notify_all()
+
+    def _await(self, ready: Callable[[], bool], cancellation: Cancellation) -> None:
+        forget = cancellation.add_callback(self.wake)
+        try:
+            cancellation.check()
+            while not ready():
+                with releasing_slot():
+                    self._changed.wait()
+                cancellation.check()
+        finally:
+            forget()
+
+
+class ChannelTable:
+    """The channels that CreateChannelHandle makes; between any two runs on the server.
+
+    Nobody can guess the channel of another (the reference counts from 1, but there a channel only
+    marks programs). Implements xla_server.execution.channel_protocol.Channels.
+    """
+
+    def __init__(self, handles: HandleFactory, *, max_items: int, max_bytes: int) -> None:
+        self._handles = handles
+        self.has_any = False
+        """True once a channel was made."""
+        self._queues = ChannelQueues(max_items=max_items, max_bytes=max_bytes)
+
+    def create(self, channel_type: int) -> tuple[int, ChannelType]:
+        """A new handle and its type; InvalidArgumentError when the type is none of the three."""
+        try:
+            known = ChannelType(channel_type)
+        except ValueError:
+            names = ", ".join(f"{kind.name} = {kind}" for kind in ChannelType)
+            raise InvalidArgumentError(
+                f"channel_type must be one of {names}, got {channel_type}"
+            ) from None
+        self.has_any = True
+        return self._handles.issue(_KINDS[known]), known
+
+    def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        """As `ChannelQueues.send`; FailedPreconditionError for a channel not made for it."""
+        self._require_made(channel_id)
+        self._queues.send(channel_id, value, shape, cancellation)
+
+    def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
+        """As `ChannelQueues.receive`; FailedPreconditionError for a channel not made for it."""
+        self._require_made(channel_id)
+        return self._queues.receive(channel_id, shape, cancellation)
+
+    def reset(self) -> None:
+        """Drop the values on all channels; the channels stay."""
+        self._queues.clear()
+
+    def _require_made(self, channel_id: int) -> None:
+        for made, kind in _KINDS.items():
+            if self._handles.was_issued(channel_id, kind):
+                if made is ChannelType.DEVICE_TO_DEVICE:
+                    return
+                raise FailedPreconditionError(
+                    "programs exchange values on channels of type DEVICE_TO_DEVICE, got channel "
+                    f"{channel_id} of type {made.name}"
+                )
+        raise FailedPreconditionError(
+            "a channel must have both ends in the programs of one call or be made by "
+            f"CreateChannelHandle, got channel {channel_id}"
+        )
+
+
+class CallChannels:
+    """The channels of programs that run together: those they have both ends of, then the server's.
+
+    `ends` are, program by program, the channels it sends on and those it receives on. Implements
+    xla_server.execution.channel_protocol.Channels.
+    """
+
+    def __init__(
+        self,
+        ends: Sequence[tuple[frozenset[int], frozenset[int]]],
+        server: Channels,
+        *,
+        max_items: int,
+        max_bytes: int,
+    ) -> None:
+        self._senders = [sent for sent, _ in ends]
+        received = frozenset[int]().union(*(receives for _, receives in ends))
+        self._shared = frozenset[int]().union(*self._senders) & received
+        self._is_running = [True] * len(ends)
+        self._server = server
+        self._queues = ChannelQueues(max_items=max_items, max_bytes=max_bytes)
+
+    def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        """As `ChannelQueues.send`, or as the server's."""
+        channels = self._queues if channel_id in self._shared else self._server
+        channels.send(channel_id, value, shape, cancellation)
+
+    def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
+        """As `ChannelQueues.receive`, or as the server's."""
+        if channel_id not in self._shared:
+            return self._server.receive(channel_id, shape, cancellation)
+
+        def is_over() -> bool:
+            programs = zip(self._senders, self._is_running, strict=True)
+            return not any(running and channel_id in sent for sent, running in programs)
+
+        return self._queues.receive(channel_id, shape, cancellation, is_over)
+
+    def ended(self, program: int) -> None:
+        """Say that a program sends no more."""
+        self._is_running[program] = False
+        self._queues.wake()
+
+
+def _own(value: Value) -> Value:
+    """The value, views copied: what waits must not hold a larger array alive."""
+    if isinstance(value, tuple):
+        return tuple(map(_own, value))
+    if isinstance(value, np.ndarray) and value.base is not None:
+        return value.copy()
+    return value

@@ -1,0 +1,227 @@
+"""The feeds of a device: its two queues, as programs see them and as clients do.
+
+Programs run in threads of pools, which may wait here (`Feeds` of the evaluator) and lend their
+slots meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream` and
+`outfeed_stream` say.
+"""
+
+import dataclasses
+import queue
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from xla_contract.errors import AbortedError, XlaError
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.ops.evaluation import Value
+from xla_server.sessions.feeds.feed_queue import FeedQueue
+from xla_server.sessions.feeds.infeed_stream import InfeedSide
+from xla_server.sessions.feeds.item_conversion import (
+    arrays_of,
+    infeed_arrays,
+    items_of_literal,
+    items_of_value,
+    literal_of,
+    outfeed_arrays,
+)
+from xla_server.sessions.feeds.outfeed_stream import OutfeedSide
+from xla_server.sessions.feeds.queue_entries import BorrowedItems, Done, FeedClient, Item, WaitState
+from xla_server.sessions.limits.blocking import releasing_slot
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FeedState:
+    """What a queue holds, who waits for it, and how far its streams have come."""
+
+    queue: FeedQueue
+    front: Sequence[Shape]
+    waiting: Sequence[WaitState]
+    is_streaming: bool
+    sequence: int
+
+
+class DeviceFeeds:
+    """The two queues of one device and one session. Any thread may call any method."""
+
+    def __init__(self, *, max_items: int, max_bytes: int) -> None:
+        self.infeed = InfeedSide(FeedQueue("infeed", max_items=max_items, max_bytes=max_bytes))
+        self.outfeed = OutfeedSide(FeedQueue("outfeed", max_items=max_items, max_bytes=max_bytes))
+
+    def bound_to(self, name: str, execution: int = 0) -> "ProgramFeeds":
+        """The queues for a program, whose instructions are told of by its name.
+
+        `execution` is the handle of the execution, where it was launched.
+        """
+        return ProgramFeeds(self, name, execution)
+
+    def transfer_to_infeed(self, literal: Literal, cancellation: Cancellation, done: Done) -> None:
+        """Append a literal to infeed once there is room, then call `done(None)`.
+
+        Or with the error: AbortedError when the device is reset meanwhile or the queue is closed,
+        and what `cancellation` raises. Raises as `infeed_arrays`.
+        """
+        items = items_of_literal(literal, infeed_arrays(literal.shape))
+        self.infeed.queue.put(items, cancellation, done, FeedClient("TransferToInfeed"))
+
+    def transfer_from_outfeed(
+        self,
+        shape: Shape,
+        cancellation: Cancellation,
+        done: Callable[["BorrowedLiteral | XlaError"], None],
+    ) -> None:
+        """Lend the next value of outfeed, laid out as `shape`, to `done` once it is there.
+
+        It leaves the queue when `BorrowedLiteral.keep` is called. What a stream was sent and did
+        not acknowledge comes first, where none is connected. Or calls `done` with the error:
+        InvalidArgumentError when the value has another shape, AbortedError when the queue is
+        closed, and what `cancellation` raises. Raises as `outfeed_arrays`.
+        """
+        arrays = outfeed_arrays(shape)
+
+        def lend(outcome: BorrowedItems | XlaError) -> None:
+            done(outcome if isinstance(outcome, XlaError) else BorrowedLiteral(outcome, shape))
+
+        self.outfeed.put_back()
+        self.outfeed.queue.lend(arrays, cancellation, lend, FeedClient("TransferFromOutfeed"))
+
+    def drain_infeed(self, cancellation: Cancellation, done: Done) -> None:
+        """Call `done(None)` once programs have taken all items, or with what cancels."""
+        self.infeed.queue.drain(cancellation, done, FeedClient("DrainFeed"))
+
+    def drain_outfeed(self, cancellation: Cancellation, done: Done) -> None:
+        """Call `done(None)` once clients have all items, or with what cancels."""
+        self.outfeed.queue.drain(cancellation, done, FeedClient("DrainFeed"))
+
+    def close_infeed(self, *, discard: bool) -> int:
+        """Let nothing into infeed any more; gives how many arrays were dropped."""
+        dropped = self.infeed.queue.close(discard=discard)
+        self.infeed.abort(AbortedError("the infeed queue of the stream was closed"))
+        return dropped
+
+    def close_outfeed(self, *, discard: bool) -> int:
+        """Let nothing into outfeed any more; gives how many arrays were dropped."""
+        dropped = self.outfeed.queue.close(discard=discard)
+        held = self.outfeed.drop() if discard else 0
+        self.outfeed.wake()
+        return dropped + held
+
+    def describe_infeed(self) -> FeedState:
+        """What infeed holds, and who waits for it."""
+        side = self.infeed
+        refusal = side.last_refusal()
+        waiting = [
+            dataclasses.replace(each, reason=f"{each.reason}; {refusal}")
+            if refusal and each.user.instruction
+            else each
+            for each in (*side.queue.waiting(), *side.waiting())
+        ]
+        is_streaming = side.stream is not None
+        return FeedState(side.queue, side.queue.front(), waiting, is_streaming, side.received)
+
+    def describe_outfeed(self) -> FeedState:
+        """What outfeed holds, and who waits for it."""
+        side = self.outfeed
+        is_streaming = side.stream is not None
+        waiting = side.queue.waiting()
+        return FeedState(side.queue, side.front(), waiting, is_streaming, side.acknowledged)
+
+    def sizes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Items and bytes of infeed, and of outfeed."""
+        return self.infeed.queue.size, self.outfeed.queue.size
+
+    def reset(self) -> None:
+        """Empty both queues, and open them if they were closed."""
+        self.infeed.queue.clear()
+        self.outfeed.drop()
+        self.outfeed.queue.clear()
+
+
+class BorrowedLiteral:
+    """A value of outfeed on its way to a client, until `keep` or `release`."""
+
+    def __init__(self, loan: BorrowedItems, shape: Shape) -> None:
+        self._loan = loan
+        self._shape = shape
+
+    def literal(self) -> Literal:
+        """The value, which shares the memory of the queue's."""
+        return literal_of(self._loan.items, self._shape.with_default_layout())
+
+    def keep(self) -> None:
+        """Take the value."""
+        self._loan.keep()
+
+    def release(self) -> None:
+        """Leave it in the queue."""
+        self._loan.release()
+
+
+class ProgramFeeds:
+    """The two queues as one execution sees them: its thread waits. Implements `Feeds`.
+
+    Every execution has one, and few have anything to do with it: nothing is made before it is used.
+    """
+
+    __slots__ = ("_execution", "_feeds", "_name", "_users")
+
+    def __init__(self, feeds: DeviceFeeds, name: str, execution: int) -> None:
+        self._feeds = feeds
+        self._name = name
+        self._execution = execution
+        self._users: dict[str, FeedClient] = {}
+
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+        """Wait for the next value of infeed and take it.
+
+        Raises InvalidArgumentError when it has another shape than `shape`, UnimplementedError
+        when `shape` is a tuple of tuples, AbortedError when the queue is closed, and what
+        `cancellation` raises.
+        """
+        arrays = arrays_of(shape, "infeed")
+        user = self._asking(instruction)
+        items: tuple[Item, ...] = _wait(
+            lambda done: self._feeds.infeed.queue.take(arrays, cancellation, done, user)
+        )
+        return tuple(item.value for item in items) if shape.is_tuple else items[0].value
+
+    def put_outfeed(
+        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+    ) -> None:
+        """Append a value to outfeed, waiting while the queue is full.
+
+        Raises UnimplementedError when `shape` is a tuple of tuples, AbortedError when the device
+        is reset meanwhile or the queue is closed, and what `cancellation` raises.
+        """
+        items = items_of_value(value, shape)
+        user = self._asking(instruction)
+        if not items:
+            return
+
+        def begin(done: Done) -> None:
+            self._feeds.outfeed.queue.put(items, cancellation, done, user)
+
+        _wait(begin)
+
+    def _asking(self, instruction: str) -> FeedClient:
+        user = self._users.get(instruction)
+        if user is None:
+            user = FeedClient(self._name, instruction, self._execution)
+            self._users[instruction] = user
+        return user
+
+
+def _wait(begin: Callable[[Callable[[T | XlaError], None]], None]) -> T:
+    """What a call of a queue gives to its callback, waited for; raises the error it gives."""
+    outcomes: queue.SimpleQueue[T | XlaError] = queue.SimpleQueue()
+    begin(outcomes.put)
+    try:
+        outcome = outcomes.get_nowait()
+    except queue.Empty:
+        with releasing_slot():
+            outcome = outcomes.get()
+    if isinstance(outcome, XlaError):
+        raise outcome
+    return outcome

@@ -1,0 +1,109 @@
+"""Which device a device handle means."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
+from xla_server.backends.platform import Device
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds
+
+REPLICA_COUNT = 1
+"""Replicas of the service itself, as in the reference, where no option changes it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceHandle:
+    """Position `handle` in a set of `device_count` virtual devices."""
+
+    handle: int = 0
+    device_count: int = 1
+
+
+DEFAULT_DEVICE = DeviceHandle()
+
+
+class DeviceTable:
+    """The devices of the platform with the feeds that one session has there."""
+
+    def __init__(self, devices: Sequence[Device], make_feeds: Callable[[], DeviceFeeds]) -> None:
+        self._devices = tuple(devices)
+        self.default = self._devices[0]
+        """What no handle means: the handle {0, 1}."""
+        self._make_feeds = make_feeds
+        self._feeds: dict[int, DeviceFeeds] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._devices)
+
+    def resolve(self, handle: DeviceHandle | None) -> Device:
+        """The device of a handle, by default the handle {0, 1}.
+
+        Raises InternalError when the handle is not below its count and InvalidArgumentError when
+        the platform has no such device.
+        """
+        handle = DEFAULT_DEVICE if handle is None else handle
+        if handle.handle >= handle.device_count:
+            raise InternalError(
+                "a device handle must be below its device_count, got handle "
+                f"{handle.handle} of {handle.device_count}"
+            )
+        ordinal = handle.handle * REPLICA_COUNT
+        if not 0 <= ordinal < len(self._devices):
+            raise InvalidArgumentError(
+                f"a device ordinal must be below {len(self._devices)}, got {ordinal} from handle "
+                f"{handle.handle} of {handle.device_count}"
+            )
+        return self._devices[ordinal]
+
+    def feeds(self, device: Device) -> DeviceFeeds:
+        """The queues of a device, made when they are first asked for."""
+        feeds = self._feeds.get(device.ordinal)
+        if feeds is None:
+            with self._lock:
+                feeds = self._feeds.setdefault(device.ordinal, self._make_feeds())
+        return feeds
+
+    def all_feeds(self) -> list[DeviceFeeds]:
+        """The queues that were asked for."""
+        with self._lock:
+            return list(self._feeds.values())
+
+    def feeds_of_replica(self, handle: DeviceHandle | None, replica_id: int) -> DeviceFeeds:
+        """The queues of one replica of a device handle.
+
+        Raises FailedPreconditionError for a replica the handle does not have, and as `resolve`.
+        """
+        device = self.resolve(handle)
+        if not 0 <= replica_id < REPLICA_COUNT:
+            raise FailedPreconditionError(
+                f"replica_id must be below the replica count {REPLICA_COUNT}, got {replica_id}"
+            )
+        return self.feeds(device)
+
+    def handles(self, device_count: int) -> tuple[DeviceHandle, ...]:
+        """The handles of a set of virtual devices; nothing is reserved.
+
+        Raises InvalidArgumentError for a negative count, ResourceExhaustedError for more than the
+        platform has.
+        """
+        if device_count < 0:
+            raise InvalidArgumentError(f"device_count must not be negative, got {device_count}")
+        if device_count * REPLICA_COUNT > len(self._devices):
+            raise ResourceExhaustedError(
+                f"the server has {len(self._devices)} devices, got a request for {device_count} "
+                f"with {REPLICA_COUNT} replicas each",
+                hint="Start the server with more --devices.",
+            )
+        return tuple(DeviceHandle(number, device_count) for number in range(device_count))
+
+    def reset(self) -> None:
+        """Empty the feeds of all devices."""
+        for feeds in self.all_feeds():
+            feeds.reset()

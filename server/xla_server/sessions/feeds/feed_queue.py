@@ -1,0 +1,471 @@
+"""A queue between programs and clients, where who waits is a callback and not a thread.
+
+A queue holds arrays. A tuple enters as its elements and leaves as as many arrays as its shape
+has, each time in one step, so that `(a, b)` may also be fed as `a` and then `b`.
+
+The rules where a queue could go either way:
+- First come, first served, among those who put and among those who take.
+- A queue is full by items or by bytes. What is larger than the queue is let in when the queue is
+  empty, and arrays that a waiting taker still lacks are always let in, so nothing waits for ever.
+- What a stream has credit for is let in without waiting: credit is given for room there is, so a
+  queue holds at most its capacity and, of others, what came while the credit was out.
+- A value of another shape than the taker's stays where it is: the taker fails, and the queue can
+  be read by a right one or emptied by ResetDevice.
+- Cancelling a taker loses nothing and cancelling a putter leaves nothing behind.
+- Emptying a queue also turns away (AbortedError) those who wait to put, because what they bring
+  belongs to the time before; those who wait to take go on waiting.
+- A closed queue turns away who puts, and who takes what can not come any more.
+- Callbacks are called in the thread that ends the wait, with no lock held.
+"""
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xla_contract.errors import AbortedError, CancelledError, InvalidArgumentError, XlaError
+from xla_contract.types.shape import Shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.feeds.queue_contents import QueueContents
+from xla_server.sessions.feeds.queue_entries import (
+    BorrowedItems,
+    Done,
+    FeedClient,
+    Item,
+    Lent,
+    QueueConsumer,
+    QueueProducer,
+    QueueWaiter,
+    Taken,
+    WaitState,
+)
+from xla_server.sessions.feeds.wait_reasons import (
+    QueueFacts,
+    QueuePosition,
+    why_draining,
+    why_putting,
+    why_taking,
+)
+
+MAX_FRONT = 16
+"""Shapes of first items that are told."""
+
+MAX_TOLD = 256
+"""Of those who wait, as many are told of."""
+
+_Calls: TypeAlias = list[Callable[[], None]]
+
+
+class FeedQueue:
+    """A bounded queue of arrays between any number of parties. Any thread may call any method."""
+
+    def __init__(self, name: str, *, max_items: int, max_bytes: int) -> None:
+        self.name = name
+        self.max_items = max_items
+        self.max_bytes = max_bytes
+        self.observer: Callable[[], None] | None = None
+        """Called after items or room have changed, with no lock held."""
+        self._stock = QueueContents()
+        self._lent: QueueConsumer | None = None
+        self._is_closed = False
+        self._fitting: tuple[Shape, Shape] | None = None
+        self._putters: deque[QueueWaiter] = deque()
+        self._takers: deque[QueueWaiter] = deque()
+        self._drainers: deque[QueueWaiter] = deque()
+        self._lock = threading.Lock()
+
+    # State ----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._stock)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Items and their bytes, those that are held for a stream included."""
+        return self._stock.used
+
+    @property
+    def consumed(self) -> int:
+        """The largest number of a value that was taken, or dropped by `clear`."""
+        return self._stock.consumed
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called and neither `open` nor `clear` after it."""
+        return self._is_closed
+
+    def room(self) -> tuple[int, int]:
+        """Items and bytes that may come: at least 1 of both where somebody lacks items."""
+        with self._lock:
+            items, byte_size = self.size
+            lacking = self._lacking()
+            room = self.max_items - items, self.max_bytes - byte_size
+            return (max(room[0], lacking), max(room[1], 1)) if lacking else room
+
+    def lacking(self) -> int:
+        """Items that the first of those who take still waits for; 1 for an empty queue."""
+        with self._lock:
+            return self._lacking()
+
+    def front(self) -> list[Shape]:
+        """The shapes of the first items."""
+        with self._lock:
+            return [item.shape for item in self._stock.first(MAX_FRONT)]
+
+    def waiting(self) -> list[WaitState]:
+        """Who waits, those who take first, at most MAX_TOLD of them, with the reason of each."""
+        lines = (
+            (self._takers, why_taking),
+            (self._putters, why_putting),
+            (self._drainers, why_draining),
+        )
+        with self._lock:
+            facts = self._facts()
+            # The holder of a loan is in the queue and waits for nothing.
+            places = [
+                (why, QueuePosition(each, number))
+                for line, why in lines
+                for number, each in enumerate(itertools.islice(line, MAX_TOLD))
+                if not each.is_settled
+            ]
+        now = time.monotonic()
+        return [place.waiting(now, why(facts, place)) for why, place in places[:MAX_TOLD]]
+
+    # Putting --------------------------------------------------------------------------------
+
+    def put(
+        self, items: Sequence[Item], cancellation: Cancellation, done: Done, user: FeedClient
+    ) -> None:
+        """Append the items in one step once there is room, then call `done(None)`.
+
+        Or with the error: what `cancellation` raises, AbortedError when the queue is emptied
+        meanwhile or closed. `done` is called once, maybe before this returns.
+        """
+        putter = QueueProducer(items, user, done, self._putters)
+        with self._lock:
+            self._putters.append(putter)
+            calls = [] if cancellation.is_cancelled else self._pump()
+        self._run(calls)
+        self._watch(putter, cancellation)
+
+    def offer(self, values: Sequence[Sequence[Item]]) -> list[InvalidArgumentError | None]:
+        """Append values that have credit, each in one step, without waiting for room.
+
+        Gives for each why it was refused: it is not what the first of those who wait asks for.
+        Raises AbortedError when the queue is closed.
+        """
+        calls: _Calls = []
+        refusals: list[InvalidArgumentError | None] = []
+        try:
+            with self._lock:
+                for items in values:
+                    if self._is_closed:
+                        raise self._closed(f"{_shapes(items)} came")
+                    refusal = self._refusal(items)
+                    refusals.append(refusal)
+                    if refusal is None:
+                        self._stock.append(items)
+                        calls += self._pump()
+        finally:
+            self._run(calls)
+        return refusals
+
+    # Taking ---------------------------------------------------------------------------------
+
+    def take(
+        self,
+        shapes: Sequence[Shape] | None,
+        cancellation: Cancellation,
+        done: Taken,
+        user: FeedClient,
+        *,
+        holds: bool = False,
+    ) -> None:
+        """Take items of these shapes once they are there, and call `done` with them.
+
+        None takes the next value whatever it is. With `holds` they go on to use room, until
+        `release`. Or calls `done` with the error: what `cancellation` raises, InvalidArgumentError
+        when a queued item has another shape, AbortedError when the queue is closed and the items
+        are not there. `done` is called once, maybe before this returns.
+        """
+        self._enter(QueueConsumer(shapes, user, done, self._takers, holds=holds), cancellation)
+
+    def lend(
+        self,
+        shapes: Sequence[Shape],
+        cancellation: Cancellation,
+        done: Lent,
+        user: FeedClient,
+    ) -> None:
+        """As `take`, but the items stay in the queue until the loan is ended."""
+        self._enter(QueueConsumer(shapes, user, done, self._takers, is_lending=True), cancellation)
+
+    def release(self, items: int, byte_size: int) -> None:
+        """Give back the room of items that were held."""
+        with self._lock:
+            self._stock.release(items, byte_size)
+            calls = self._pump()
+        self._run(calls)
+
+    def put_back(self, items: Sequence[Item]) -> None:
+        """Put items that were held before all others again."""
+        with self._lock:
+            self._stock.put_back(items)
+            calls = self._pump()
+        self._run(calls)
+
+    # The whole ------------------------------------------------------------------------------
+
+    def drain(self, cancellation: Cancellation, done: Done, user: FeedClient) -> None:
+        """Call `done(None)` once nothing is in the queue or held, or with what cancels."""
+        drainer = QueueWaiter(user, done, self._drainers)
+        with self._lock:
+            self._drainers.append(drainer)
+            calls = [] if cancellation.is_cancelled else self._pump()
+        self._run(calls)
+        self._watch(drainer, cancellation)
+
+    def clear(self) -> None:
+        """Empty the queue, turn away those who wait to put, and open it if it was closed."""
+        with self._lock:
+            self._is_closed = False
+            self._stock.drop()
+            calls = self._turn_away(
+                self._putters,
+                lambda putter: AbortedError(
+                    f"the device was reset while {putter.shape} waited for room in its "
+                    f"{self.name} queue"
+                ),
+            )
+            calls += self._pump()
+        self._run(calls)
+
+    def close(self, *, discard: bool = False) -> int:
+        """Let nothing in any more, until `open` or `clear`; gives how many items were dropped."""
+        with self._lock:
+            self._is_closed = True
+            dropped = self._stock.drop() if discard else 0
+            calls = self._turn_away(
+                self._putters, lambda putter: self._closed(f"{putter.shape} waited for room")
+            )
+            calls += self._pump()
+        self._run(calls)
+        return dropped
+
+    def open(self) -> None:
+        """Let items in again after `close`."""
+        with self._lock:
+            self._is_closed = False
+
+    # Under the lock -------------------------------------------------------------------------
+
+    def _pump(self) -> _Calls:
+        """Move what can move; gives the callbacks to run without the lock."""
+        calls: _Calls = []
+        while self._admit(calls) or self._serve(calls):
+            pass
+        if not any(self.size) and self._lent is None:
+            for drainer in list(self._drainers):
+                drainer.settle()
+                calls.append(drainer.telling(None))
+        return calls
+
+    def _admit(self, calls: _Calls) -> bool:
+        if not self._putters:
+            return False
+        putter = self._putters[0]
+        assert isinstance(putter, QueueProducer)
+        if self._is_closed:
+            putter.settle()
+            calls.append(putter.telling(self._closed(f"{putter.shape} came")))
+            return True
+        if not self._has_room(putter):
+            return False
+        putter.settle()
+        self._stock.append(putter.items)
+        calls.append(putter.telling(None))
+        return True
+
+    def _serve(self, calls: _Calls) -> bool:
+        if not self._takers or self._lent is not None:
+            return False
+        taker = self._takers[0]
+        assert isinstance(taker, QueueConsumer)
+        error: XlaError | None = self._mismatch(taker)
+        count = self._count_for(taker)
+        if error is None and count is None and self._is_closed:
+            error = self._closed(f"{taker.user} waited for {taker.shape or 'an item'}")
+        if error is not None:
+            taker.settle()
+            calls.append(taker.telling(error))
+            return True
+        if count is None:
+            return False
+        if taker.is_lending:
+            calls.append(taker.telling(self._lend(taker, count)))
+        else:
+            taker.settle()
+            calls.append(taker.telling(self._stock.take(count, holds=taker.holds)))
+        return True
+
+    def _lend(self, taker: QueueConsumer, count: int) -> BorrowedItems:
+        """Lend the first items; the taker stays in line until the loan ends."""
+        self._lent = taker
+        taker.is_settled = True
+        items, epoch = self._stock.first(count), self._stock.epoch
+        return BorrowedItems(items, lambda is_kept: self._end_loan(taker, items, epoch, is_kept))
+
+    def _has_room(self, putter: QueueProducer) -> bool:
+        items, byte_size = self.size
+        if not items:
+            return True
+        first = self._takers[0] if self._takers and self._lent is None else None
+        if (
+            isinstance(first, QueueConsumer)
+            and len(self._stock) < first.wanted
+            # Who holds items gets more when what it holds is let go.
+            and not (first.holds and self._stock.held_items)
+        ):
+            return True
+        return (
+            items + len(putter.items) <= self.max_items
+            and byte_size + putter.byte_size <= self.max_bytes
+        )
+
+    def _lacking(self) -> int:
+        first = self._takers[0] if self._takers and self._lent is None else None
+        if isinstance(first, QueueConsumer):
+            return max(0, first.wanted - len(self._stock))
+        return 0 if self._stock.items else 1
+
+    def _count_for(self, taker: QueueConsumer) -> int | None:
+        """How many items the taker gets; None when they are not there."""
+        if taker.shapes is not None:
+            return len(taker.shapes) if len(self._stock) >= len(taker.shapes) else None
+        return self._stock.value_count()
+
+    def _mismatch(self, taker: QueueConsumer) -> InvalidArgumentError | None:
+        # The shapes are compared as items come in: waiting for the rest of a tuple that cannot
+        # fit any more would hide the mistake.
+        for item, shape in zip(self._stock.items, taker.shapes or (), strict=False):
+            if not self._fits(item.shape, shape):
+                return InvalidArgumentError(
+                    f"the next value of the {self.name} queue must have the shape that is asked "
+                    f"for, got {item.shape.without_layout()} in the queue and "
+                    f"{shape.without_layout()} asked for",
+                    hint="The value stays in the queue: ask for its shape, or reset the device.",
+                )
+        return None
+
+    def _refusal(self, items: Sequence[Item]) -> InvalidArgumentError | None:
+        """Why items do not fit what the first of those who wait still lacks."""
+        first = self._takers[0] if self._takers and self._lent is None else None
+        if not isinstance(first, QueueConsumer) or first.shapes is None:
+            return None
+        for item, shape in zip(items, first.shapes[len(self._stock) :], strict=False):
+            if not self._fits(item.shape, shape):
+                return InvalidArgumentError(
+                    f"an item of {self.name} must have the shape that is waited for, got "
+                    f"{_shapes(items)} where {first.user} waits for {first.shape}",
+                    hint="The item was dropped and the program goes on waiting.",
+                )
+        return None
+
+    def _fits(self, shape: Shape, asked: Shape) -> bool:
+        # Usually it is the same two objects again and again.
+        if self._fitting is not None and shape is self._fitting[0] and asked is self._fitting[1]:
+            return True
+        fits = shape.fits(asked)
+        if fits:
+            self._fitting = shape, asked
+        return fits
+
+    def _turn_away(
+        self, line: "deque[QueueWaiter]", error_of: Callable[[QueueWaiter], XlaError]
+    ) -> _Calls:
+        calls: _Calls = []
+        for waiter in list(line):
+            waiter.settle()
+            calls.append(waiter.telling(error_of(waiter)))
+        return calls
+
+    def _closed(self, what: str) -> AbortedError:
+        return AbortedError(
+            f"the {self.name} queue must be open, got it closed where {what}",
+            hint="Start a stream of the feed, or reset the device, to open it again.",
+        )
+
+    def _facts(self) -> QueueFacts:
+        stock = self._stock
+        return QueueFacts(
+            self.name,
+            *stock.used,
+            stock.held_items,
+            len(stock),
+            stock.items[0].shape if stock.items else None,
+            self._lent is not None,
+            self.max_items,
+            self.max_bytes,
+        )
+
+    # Without the lock -----------------------------------------------------------------------
+
+    def _enter(self, taker: QueueConsumer, cancellation: Cancellation) -> None:
+        with self._lock:
+            self._takers.append(taker)
+            calls = [] if cancellation.is_cancelled else self._pump()
+        self._run(calls)
+        self._watch(taker, cancellation)
+
+    def _watch(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
+        """End the wait when `cancellation` says so."""
+        if waiter.is_settled:
+            return
+        forget = cancellation.add_callback(lambda: self._give_up(waiter, cancellation))
+        with self._lock:
+            waiter.forget = forget
+            is_settled = waiter.is_settled
+        if is_settled:
+            forget()
+
+    def _give_up(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
+        with self._lock:
+            if waiter.is_settled:
+                return
+            waiter.settle()
+            calls = [waiter.telling(_error_of(cancellation)), *self._pump()]
+        self._run(calls)
+
+    def _end_loan(
+        self, taker: QueueConsumer, items: tuple[Item, ...], epoch: int, is_kept: bool
+    ) -> None:
+        with self._lock:
+            if self._lent is not taker:
+                return
+            self._lent = None
+            self._takers.remove(taker)
+            if is_kept and self._stock.epoch == epoch:
+                self._stock.take(len(items))
+            calls = self._pump()
+        self._run(calls)
+
+    def _run(self, calls: _Calls) -> None:
+        for call in calls:
+            call()
+        if self.observer is not None:
+            self.observer()
+
+
+def _error_of(cancellation: Cancellation) -> XlaError:
+    """What a cancellation that was set raises."""
+    try:
+        cancellation.check()
+    except XlaError as error:
+        return error
+    return CancelledError("the caller gave up")
+
+
+def _shapes(items: Sequence[Item]) -> str:
+    return ", ".join(str(item.shape) for item in items)

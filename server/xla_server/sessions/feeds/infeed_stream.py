@@ -1,0 +1,317 @@
+"""The client's end of an infeed queue: numbered items on streams that may be cut and resumed.
+
+What was received is a fact of the session, so that a client that lost its stream goes on behind
+it. Credit belongs to a stream: it is given for room in the queue, a quarter of it at a time, or
+at once where the queue lacks items; so a stream's items always find room, and the thread that
+reads them never waits.
+"""
+
+import dataclasses
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from xla_contract.errors import (
+    AbortedError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    XlaError,
+)
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.feeds.feed_queue import FeedQueue
+from xla_server.sessions.feeds.item_conversion import infeed_arrays, items_of_literal
+from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
+
+STREAM = FeedClient("Infeed")
+MAX_REFUSALS = 64
+"""Refusals that are told once more after a stream was cut."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Credit:
+    """How much more may be sent: arrays, and bytes of their data."""
+
+    items: int
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReceivedItem:
+    """An item as it came: its number, its value or what is wrong with it, and its size."""
+
+    sequence: int
+    value: Literal | XlaError
+    arrays: int
+    byte_size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Progress:
+    """All up to these numbers were received, and taken by programs; and credit to add."""
+
+    received: int
+    consumed: int
+    credit: Credit
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RejectedItem:
+    """An item that was not queued, and why."""
+
+    sequence: int
+    error: XlaError
+
+
+Report: TypeAlias = Progress | RejectedItem
+
+
+class InfeedSide:
+    """What outlives the streams of one infeed queue. Any thread may call any method."""
+
+    def __init__(self, queue: FeedQueue) -> None:
+        self.queue = queue
+        self.received = 0
+        self.refused: deque[RejectedItem] = deque(maxlen=MAX_REFUSALS)
+        self.stream: InfeedStream | None = None
+        # Callbacks of the queue come back here from within `accept`.
+        self.changed = threading.Condition(threading.RLock())
+
+    def attach(self, declared: Shape | None, cancellation: Cancellation) -> "InfeedStream":
+        """Begin a stream; the one there was ends with AbortedError, through its cancellation.
+
+        Raises as `infeed_arrays` for a shape that infeed does not take.
+        """
+        arrays = None if declared is None else infeed_arrays(declared)
+        with self.changed:
+            previous = self.stream
+            if previous is not None:
+                previous.end()
+            self.stream = stream = InfeedStream(self, arrays, cancellation)
+            self.queue.open()
+            self.queue.observer = stream.wake_if_due
+        if previous is not None:
+            previous.abort(AbortedError("another Infeed stream has taken the place of this one"))
+        return stream
+
+    def abort(self, error: XlaError) -> None:
+        """End the stream there is."""
+        with self.changed:
+            stream = self.stream
+        if stream is not None:
+            stream.abort(error)
+
+    def waiting(self) -> list[WaitState]:
+        """The stream, where it has used its credit."""
+        with self.changed:
+            stream = self.stream
+            return [] if stream is None else stream.waiting()
+
+    def last_refusal(self) -> str:
+        """A sentence about the last item that was refused, if any."""
+        with self.changed:
+            if not self.refused:
+                return ""
+            last = self.refused[-1]
+            return f"item {last.sequence} of the stream was refused: {last.error.message}"
+
+
+class InfeedStream:
+    """One stream. One thread accepts, another reports. Made by `InfeedSide.attach`."""
+
+    def __init__(
+        self, side: InfeedSide, arrays: Sequence[Shape] | None, cancellation: Cancellation
+    ) -> None:
+        self._side = side
+        self._arrays = arrays
+        self._cancellation = cancellation
+        self._refusals = list(side.refused)
+        self._credit_items, self._credit_bytes = (max(0, room) for room in side.queue.room())
+        self._used_up_at = time.monotonic()
+        self._reported = side.received
+        self._unreported_bytes = 0
+        self._is_asked = False
+        self._is_ended = False
+        self._fitting: Shape | None = None
+        self.next_sequence = side.received + 1
+        self.credit = Credit(self._credit_items, self._credit_bytes)
+        """What may be sent at first."""
+
+    def accept(self, arrivals: Sequence[ReceivedItem]) -> None:
+        """Queue items that came together, those that were received before left out.
+
+        What does not fit is refused in a report. Raises InvalidArgumentError for a gap in the
+        numbers, ResourceExhaustedError for an item without credit, AbortedError when the queue is
+        closed or another stream has come; what came before the fault counts as received.
+        """
+        side = self._side
+        with side.changed:
+            if self._is_ended:
+                raise AbortedError("the Infeed stream must go on to be used, got its end")
+            fresh: list[ReceivedItem] = []
+            fault: XlaError | None = None
+            for arrival in arrivals:
+                expected = side.received + len(fresh) + 1
+                fault = self._fault(arrival, expected)
+                if fault is not None:
+                    break
+                self._spend(arrival)
+                if arrival.sequence == expected:
+                    fresh.append(arrival)
+            self._queue(fresh)
+            if fault is not None:
+                raise fault
+            self.wake_if_due()
+
+    def flush(self) -> None:
+        """Have a progress reported at once."""
+        with self._side.changed:
+            self._is_asked = True
+            self._side.changed.notify_all()
+
+    def reports(self) -> Iterator[Report]:
+        """What the client is to be told, as it comes, until `end`. Waits."""
+        changed = self._side.changed
+        while True:
+            with changed:
+                changed.wait_for(lambda: self._is_ended or self._is_due())
+                if self._is_ended:
+                    return
+                reports = self._take_reports()
+            yield from reports
+
+    def end(self) -> list[Report]:
+        """Let the stream go; gives what is still to be told."""
+        side = self._side
+        with side.changed:
+            if side.stream is self:
+                side.stream = None
+                side.queue.observer = None
+            reports = [] if self._is_ended else self._take_reports()
+            self._is_ended = True
+            side.changed.notify_all()
+        return reports
+
+    def abort(self, error: XlaError) -> None:
+        """End the stream with an error."""
+        self.end()
+        self._cancellation.cancel(error)
+
+    def wake_if_due(self) -> None:
+        """Wake who waits for reports when there is something to tell."""
+        with self._side.changed:
+            if self._is_due():
+                self._side.changed.notify_all()
+
+    def waiting(self) -> list[WaitState]:
+        """Itself, when its client may not send."""
+        if self._credit_items > 0 and self._credit_bytes > 0:
+            return []
+        queue = self._side.queue
+        items, byte_size = queue.size
+        reason = (
+            f"the Infeed stream has used its credit; the queue holds {items} of {queue.max_items} "
+            f"items and {byte_size} of {queue.max_bytes} bytes"
+        )
+        shape = None if self._arrays is None else _joined(self._arrays)
+        return [WaitState(STREAM, shape, time.monotonic() - self._used_up_at, reason)]
+
+    # Under the lock of the side -------------------------------------------------------------
+
+    def _fault(self, arrival: ReceivedItem, expected: int) -> XlaError | None:
+        if arrival.sequence < 1 or arrival.sequence > expected:
+            return InvalidArgumentError(
+                "items must be numbered from 1 without gaps, got "
+                f"{arrival.sequence} where {expected} comes next"
+            )
+        if self._credit_items <= 0 or self._credit_bytes <= 0:
+            return ResourceExhaustedError(
+                "an item may be sent while there is credit for items and bytes, got item "
+                f"{arrival.sequence} with {self._credit_items} items and {self._credit_bytes} "
+                "bytes left",
+                hint="Wait for an InfeedProgress that adds credit.",
+            )
+        return None
+
+    def _spend(self, arrival: ReceivedItem) -> None:
+        self._credit_items -= arrival.arrays
+        self._credit_bytes -= arrival.byte_size
+        self._unreported_bytes += arrival.byte_size
+        if self._credit_items <= 0 or self._credit_bytes <= 0:
+            self._used_up_at = time.monotonic()
+
+    def _queue(self, arrivals: Sequence[ReceivedItem]) -> None:
+        values: list[tuple[Item, ...]] = []
+        numbers: list[int] = []
+        for arrival in arrivals:
+            try:
+                values.append(self._items(arrival))
+                numbers.append(arrival.sequence)
+            except XlaError as error:
+                self._refuse(arrival.sequence, error)
+        for number, refusal in zip(numbers, self._side.queue.offer(values), strict=True):
+            if refusal is not None:
+                self._refuse(number, refusal)
+        if arrivals:
+            self._side.received = arrivals[-1].sequence
+
+    def _items(self, arrival: ReceivedItem) -> tuple[Item, ...]:
+        """The items of an arrival; raises what is wrong with it."""
+        if isinstance(arrival.value, XlaError):
+            raise arrival.value
+        shape = arrival.value.shape
+        if self._arrays is None:
+            return items_of_literal(arrival.value, infeed_arrays(shape), arrival.sequence)
+        parts = shape.tuple_shapes if shape.is_tuple else (shape,)
+        # Usually all items have the same shape object.
+        if shape is not self._fitting and (
+            len(parts) != len(self._arrays)
+            or not all(part.fits(array) for part, array in zip(parts, self._arrays, strict=True))
+        ):
+            raise InvalidArgumentError(
+                "an item must have the shape that the stream declares, got "
+                f"{shape.without_layout()} for {_joined(self._arrays)}"
+            )
+        self._fitting = shape
+        return items_of_literal(arrival.value, self._arrays, arrival.sequence)
+
+    def _refuse(self, sequence: int, error: XlaError) -> None:
+        refused = RejectedItem(sequence, error)
+        self._refusals.append(refused)
+        self._side.refused.append(refused)
+
+    def _is_due(self) -> bool:
+        if self._refusals or self._is_asked:
+            return True
+        queue = self._side.queue
+        items, byte_size = self._grantable()
+        if 4 * max(items, self._side.received - self._reported) >= queue.max_items:
+            return True
+        if 4 * max(byte_size, self._unreported_bytes) >= queue.max_bytes:
+            return True
+        is_used_up = self._credit_items <= 0 or self._credit_bytes <= 0
+        return is_used_up and queue.lacking() > 0
+
+    def _grantable(self) -> tuple[int, int]:
+        items, byte_size = self._side.queue.room()
+        return items - self._credit_items, byte_size - self._credit_bytes
+
+    def _take_reports(self) -> list[Report]:
+        """What is to be told now, with all credit there is; refusals before the progress."""
+        side = self._side
+        items, byte_size = (max(0, more) for more in self._grantable())
+        self._credit_items += items
+        self._credit_bytes += byte_size
+        self._reported = side.received
+        self._unreported_bytes = 0
+        self._is_asked = False
+        refusals, self._refusals = self._refusals, []
+        progress = Progress(side.received, side.queue.consumed, Credit(items, byte_size))
+        return [*refusals, progress]
+
+
+def _joined(arrays: Sequence[Shape]) -> Shape:
+    return arrays[0] if len(arrays) == 1 else Shape.tuple_of(arrays)

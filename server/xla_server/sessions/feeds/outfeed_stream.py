@@ -1,0 +1,340 @@
+"""The client's end of an outfeed queue: numbered items on streams that may be cut and resumed.
+
+An item gets its number when a stream takes it from the queue, and is held, using room there, until
+the client acknowledges it; a stream that begins later gets what is held once more. A stream takes
+no more than its client has given credit for.
+"""
+
+import dataclasses
+import itertools
+import threading
+from collections import deque
+from collections.abc import Sequence
+
+from xla_contract.errors import (
+    AbortedError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    XlaError,
+)
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.feeds.feed_queue import MAX_FRONT, FeedQueue
+from xla_server.sessions.feeds.infeed_stream import Credit
+from xla_server.sessions.feeds.item_conversion import literal_of, outfeed_arrays
+from xla_server.sessions.feeds.queue_entries import FeedClient, Item
+
+STREAM = FeedClient("Outfeed")
+BATCH_ITEMS = 256
+BATCH_BYTES = 1 << 20
+"""What one message holds at most; an item that takes more has one of its own."""
+
+_MOST_CREDIT = 2**62
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnacknowledgedItem:
+    """A value with its number, held until it is acknowledged."""
+
+    sequence: int
+    items: tuple[Item, ...]
+    byte_size: int
+
+
+class OutfeedSide:
+    """What outlives the streams of one outfeed queue. Any thread may call any method."""
+
+    def __init__(self, queue: FeedQueue) -> None:
+        self.queue = queue
+        self.acknowledged = 0
+        self.held: deque[UnacknowledgedItem] = deque()
+        self.stream: OutfeedStream | None = None
+        self.changed = threading.Condition(threading.RLock())
+
+    @property
+    def next_sequence(self) -> int:
+        """The number the next item that is taken will have."""
+        return self.acknowledged + len(self.held) + 1
+
+    def front(self) -> list[Shape]:
+        """The shapes of the first arrays that are to be sent, again where no stream is connected.
+
+        At most MAX_FRONT of them.
+        """
+        with self.changed:
+            coming = self.held if self.stream is None else self.stream.unsent()
+            shapes = (item.shape for held in coming for item in held.items)
+            sent = list(itertools.islice(shapes, MAX_FRONT))
+        return [*sent, *self.queue.front()][:MAX_FRONT]
+
+    def attach(
+        self,
+        declared: Shape | None,
+        next_sequence: int,
+        credit: Credit,
+        cancellation: Cancellation,
+    ) -> "OutfeedStream":
+        """Begin a stream at a number, or with 0 at the first that was not acknowledged.
+
+        The stream there was ends with AbortedError, through its cancellation. Raises
+        FailedPreconditionError for a number that was acknowledged or is not the next to be sent,
+        InvalidArgumentError for negative credit, and as `outfeed_arrays`.
+        """
+        arrays = None if declared is None else outfeed_arrays(declared)
+        with self.changed:
+            begin = next_sequence or self.acknowledged + 1
+            if not self.acknowledged < begin <= self.next_sequence:
+                raise FailedPreconditionError(
+                    f"an Outfeed stream may begin at a number between {self.acknowledged + 1} and "
+                    f"{self.next_sequence}, got {next_sequence}",
+                    hint="Items before were acknowledged, dropped by a reset, or taken by "
+                    "TransferFromOutfeed.",
+                )
+            stream = OutfeedStream(self, declared, arrays, begin, cancellation)
+            stream.add_credit(credit)
+            previous = self.stream
+            if previous is not None:
+                previous.end()
+            self.stream = stream
+            self.queue.open()
+        if previous is not None:
+            previous.abort(AbortedError("another Outfeed stream has taken the place of this one"))
+        return stream
+
+    def put_back(self) -> None:
+        """Give what was not acknowledged back to the queue, unless a stream is connected."""
+        with self.changed:
+            if self.stream is None and self.held:
+                items = [item for held in self.held for item in held.items]
+                self.held.clear()
+                self.queue.put_back(items)
+
+    def drop(self) -> int:
+        """Forget what is held; gives the number of arrays."""
+        with self.changed:
+            items = sum(len(held.items) for held in self.held)
+            if self.stream is not None:
+                self.stream.forget_ahead()
+            self.acknowledge(self.acknowledged + len(self.held))
+            return items
+
+    def keep(self, items: tuple[Item, ...]) -> None:
+        """Hold what was taken from the queue, under the next number."""
+        with self.changed:
+            byte_size = sum(item.byte_size for item in items)
+            self.held.append(UnacknowledgedItem(self.next_sequence, items, byte_size))
+            if self.stream is not None:
+                self.stream.count_ahead(len(items), byte_size)
+            self.changed.notify_all()
+
+    def wake(self) -> None:
+        """Have the stream look at the queue again."""
+        with self.changed:
+            self.changed.notify_all()
+
+    def acknowledge(self, sequence: int) -> None:
+        """Let go what is held, up to a number."""
+        with self.changed:
+            items = byte_size = 0
+            while self.held and self.held[0].sequence <= sequence:
+                gone = self.held.popleft()
+                items, byte_size = items + len(gone.items), byte_size + gone.byte_size
+                self.acknowledged = gone.sequence
+            self.changed.notify_all()
+        if items:
+            self.queue.release(items, byte_size)
+
+
+class OutfeedStream:
+    """One stream. One thread sends, another takes the client's word. Made by `attach`."""
+
+    def __init__(
+        self,
+        side: OutfeedSide,
+        declared: Shape | None,
+        arrays: Sequence[Shape] | None,
+        begin: int,
+        cancellation: Cancellation,
+    ) -> None:
+        self._side = side
+        self._declared = None if declared is None else declared.with_default_layout()
+        self._declared_bytes = None if declared is None else declared.byte_size
+        self._arrays = arrays
+        self._cancellation = cancellation
+        self._taking = Cancellation()
+        self._is_taking = False
+        self._cursor = begin
+        self._credit_items = 0
+        self._credit_bytes = 0
+        self._ahead_items = 0
+        self._ahead_bytes = 0
+        for held in self.unsent():
+            self.count_ahead(len(held.items), held.byte_size)
+        self._error: XlaError | None = None
+        self._is_drained = False
+        self._is_ended = False
+        self.next_sequence = begin
+
+    @property
+    def declared(self) -> Shape | None:
+        """The shape of all items, with layout."""
+        return self._declared
+
+    def add_credit(self, credit: Credit) -> None:
+        """Allow more to be sent; InvalidArgumentError for a negative number."""
+        if credit.items < 0 or credit.bytes < 0:
+            raise InvalidArgumentError(
+                f"credit must not be negative, got {credit.items} items and {credit.bytes} bytes"
+            )
+        with self._side.changed:
+            self._credit_items = min(self._credit_items + credit.items, _MOST_CREDIT)
+            self._credit_bytes = min(self._credit_bytes + credit.bytes, _MOST_CREDIT)
+            self._side.changed.notify_all()
+
+    def acknowledge(self, sequence: int) -> None:
+        """Let go what the client has; InvalidArgumentError for what it was never sent."""
+        with self._side.changed:
+            if not 0 <= sequence < self._cursor:
+                raise InvalidArgumentError(
+                    f"acknowledged must be a number that was sent, up to {self._cursor - 1}, got "
+                    f"{sequence}"
+                )
+        self._side.acknowledge(sequence)
+
+    def next_batch(self) -> list[tuple[int, Literal]] | None:
+        """The next items there are, with their numbers; waits for one. None at the good end.
+
+        That is `end`, or a queue that is closed with everything acknowledged. Raises
+        InvalidArgumentError when the next item has another shape than the stream declares, which
+        then stays.
+        """
+        changed = self._side.changed
+        while True:
+            self._take_all()
+            with changed:
+                changed.wait_for(self._is_ready)
+                if self._is_ended or self._is_at_end():
+                    return None
+                batch = self._sendable()
+                if not batch and self._error is not None:
+                    raise self._error
+            if batch:
+                return [(held.sequence, self._literal(held)) for held in batch]
+
+    def end(self) -> None:
+        """Let the stream go."""
+        side = self._side
+        with side.changed:
+            self._is_ended = True
+            if side.stream is self:
+                side.stream = None
+            side.changed.notify_all()
+        self._taking.cancel()
+
+    def abort(self, error: XlaError) -> None:
+        """End the stream with an error."""
+        self.end()
+        self._cancellation.cancel(error)
+
+    def fail(self, error: XlaError) -> None:
+        """Have `next_batch` raise an error."""
+        with self._side.changed:
+            self._error = error
+            self._side.changed.notify_all()
+
+    def count_ahead(self, items: int, byte_size: int) -> None:
+        """Count what was taken from the queue and not sent. To be called inside `changed`."""
+        self._ahead_items += items
+        self._ahead_bytes += byte_size
+
+    def forget_ahead(self) -> None:
+        """Nothing is there any more that was taken and not sent. To be called inside."""
+        self._ahead_items = self._ahead_bytes = 0
+
+    def _take_all(self) -> None:
+        """Take what the queue has, as far as credit and one message go."""
+        while True:
+            with self._side.changed:
+                if not self._may_take():
+                    return
+                self._is_taking = True
+            self._side.queue.take(self._arrays, self._taking, self._taken, STREAM, holds=True)
+
+    def _taken(self, outcome: tuple[Item, ...] | XlaError) -> None:
+        side = self._side
+        with side.changed:
+            self._is_taking = False
+            if not isinstance(outcome, XlaError):
+                side.keep(outcome)
+            elif isinstance(outcome, AbortedError):
+                self._is_drained = True
+            elif not self._is_ended:
+                self._error = outcome
+            side.changed.notify_all()
+
+    def _is_ready(self) -> bool:
+        return (
+            self._is_ended
+            or self._error is not None
+            or self._may_take()
+            or self._is_at_end()
+            or (self._has_credit() and self._cursor < self._side.next_sequence)
+        )
+
+    def _is_at_end(self) -> bool:
+        """Whether the queue is closed, and everything acknowledged."""
+        queue = self._side.queue
+        is_drained = self._is_drained or (queue.is_closed and not len(queue))
+        return is_drained and not self._side.held
+
+    def _has_credit(self) -> bool:
+        return self._credit_items > 0 and self._credit_bytes > 0
+
+    def _may_take(self) -> bool:
+        if self._is_taking or self._is_drained or self._is_ended or self._error is not None:
+            return False
+        return self._ahead_items < min(self._credit_items, BATCH_ITEMS) and (
+            self._ahead_bytes < min(self._credit_bytes, BATCH_BYTES)
+        )
+
+    def unsent(self) -> "itertools.islice[UnacknowledgedItem]":
+        """What it was not sent yet. To be called inside `changed`."""
+        sent = max(0, self._cursor - self._side.acknowledged - 1)
+        return itertools.islice(self._side.held, sent, None)
+
+    def _sendable(self) -> list[UnacknowledgedItem]:
+        batch: list[UnacknowledgedItem] = []
+        items = byte_size = 0
+        for held in self.unsent():
+            size = self._sent_bytes(held)
+            is_full = items >= BATCH_ITEMS or byte_size + size > BATCH_BYTES
+            if not self._has_credit() or (batch and is_full):
+                break
+            batch.append(held)
+            items, byte_size = items + len(held.items), byte_size + size
+            self._credit_items -= len(held.items)
+            self._credit_bytes -= size
+            self.count_ahead(-len(held.items), -held.byte_size)
+            self._cursor = held.sequence + 1
+        return batch
+
+    def _sent_bytes(self, held: UnacknowledgedItem) -> int:
+        """Bytes of its data as it is sent: padded, and of dynamic dimensions up to the bounds."""
+        if self._declared_bytes is not None:
+            return self._declared_bytes
+        return sum(item.shape.byte_size for item in held.items)
+
+    def _literal(self, held: UnacknowledgedItem) -> Literal:
+        if self._arrays is not None and (
+            len(held.items) != len(self._arrays)
+            or not all(
+                item.shape.fits(array) for item, array in zip(held.items, self._arrays, strict=True)
+            )
+        ):
+            raise InvalidArgumentError(
+                "an item of outfeed must have the shape that the stream declares, got "
+                f"{literal_of(held.items).shape.without_layout()} for {self._declared}",
+                hint="The item stays: ask for its shape, or reset the device.",
+            )
+        return literal_of(held.items, self._declared)

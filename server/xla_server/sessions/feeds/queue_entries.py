@@ -1,0 +1,165 @@
+"""What moves through a feed's queue, and who waits for it."""
+
+import dataclasses
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from xla_contract.errors import XlaError
+from xla_contract.types.shape import Shape
+from xla_server.ops.evaluation import Array
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Item:
+    """One array on its way.
+
+    A value is one array, or with `in_tuple` the arrays of a tuple; `is_last` ends it. `sequence`
+    is the number of a value that came by a stream, in its last array.
+    """
+
+    shape: Shape
+    value: Array
+    in_tuple: bool = False
+    is_last: bool = True
+    sequence: int = 0
+
+    @property
+    def byte_size(self) -> int:
+        """The bytes it takes: of an array of dynamic shape, those of its actual sizes."""
+        return self.value.nbytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FeedClient:
+    """Who asks a queue: an rpc, or an instruction of a program in an execution."""
+
+    name: str
+    instruction: str = ""
+    execution: int = 0
+    """The handle of the execution, where it was launched."""
+
+    def __str__(self) -> str:
+        return f"%{self.instruction} of module {self.name}" if self.instruction else self.name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WaitState:
+    """Somebody who waits for a queue: for how long, with or for which shape, and why."""
+
+    user: FeedClient
+    shape: Shape | None
+    seconds: float
+    reason: str
+
+
+Done: TypeAlias = Callable[[XlaError | None], None]
+Taken: TypeAlias = Callable[[tuple[Item, ...] | XlaError], None]
+Lent: TypeAlias = Callable[["BorrowedItems | XlaError"], None]
+
+
+class QueueWaiter:
+    """One who waits in a line. Changed under the queue's lock."""
+
+    __slots__ = ("forget", "is_settled", "line", "since", "tell", "user")
+
+    def __init__(
+        self, user: FeedClient, tell: Callable[[Any], None], line: "deque[QueueWaiter]"
+    ) -> None:
+        self.user = user
+        self.tell = tell
+        self.line = line
+        self.since = time.monotonic()
+        self.is_settled = False
+        self.forget: Callable[[], None] | None = None
+
+    @property
+    def shape(self) -> Shape | None:
+        """What it brings or asks for; None where that does not matter."""
+        return None
+
+    def settle(self) -> None:
+        """Leave the line: the wait is over."""
+        self.is_settled = True
+        self.line.remove(self)
+
+    def telling(self, outcome: object) -> Callable[[], None]:
+        """What tells the outcome, to be called without the lock."""
+
+        def call() -> None:
+            if self.forget is not None:
+                self.forget()
+            self.tell(outcome)
+
+        return call
+
+
+class QueueProducer(QueueWaiter):
+    """One who waits for room for items."""
+
+    __slots__ = ("byte_size", "items")
+
+    def __init__(
+        self, items: Sequence[Item], user: FeedClient, done: Done, line: "deque[QueueWaiter]"
+    ) -> None:
+        super().__init__(user, done, line)
+        self.items = items
+        self.byte_size = sum(item.byte_size for item in items)
+
+    @property
+    def shape(self) -> Shape:
+        """What it brings."""
+        return joined([item.shape for item in self.items], self.items[0].in_tuple)
+
+
+class QueueConsumer(QueueWaiter):
+    """One who waits for items of these shapes, or with None for the next value."""
+
+    __slots__ = ("holds", "is_lending", "shapes")
+
+    def __init__(
+        self,
+        shapes: Sequence[Shape] | None,
+        user: FeedClient,
+        tell: Callable[[Any], None],
+        line: "deque[QueueWaiter]",
+        *,
+        is_lending: bool = False,
+        holds: bool = False,
+    ) -> None:
+        super().__init__(user, tell, line)
+        self.shapes = shapes
+        self.is_lending = is_lending
+        self.holds = holds
+
+    @property
+    def wanted(self) -> int:
+        """How many items it takes at least."""
+        return 1 if self.shapes is None else len(self.shapes)
+
+    @property
+    def shape(self) -> Shape | None:
+        """What it asks for; None for any."""
+        return None if self.shapes is None else joined(self.shapes, len(self.shapes) != 1)
+
+
+class BorrowedItems:
+    """Items lent to who takes them, until `keep` or `release`; others wait behind."""
+
+    def __init__(self, items: tuple[Item, ...], end: Callable[[bool], None]) -> None:
+        self.items = items
+        self._end = end
+
+    def keep(self) -> None:
+        """Take the items."""
+        self._end(True)
+
+    def release(self) -> None:
+        """Leave them in the queue."""
+        self._end(False)
+
+
+def joined(shapes: Sequence[Shape], in_tuple: bool) -> Shape:
+    """The shape of a value of these arrays."""
+    return Shape.tuple_of(shapes) if in_tuple else shapes[0]

@@ -1,0 +1,66 @@
+"""Why somebody waits for a feed's queue, in sentences: a deadlock is to be explained."""
+
+import dataclasses
+
+from xla_contract.types.shape import Shape
+from xla_server.sessions.feeds.queue_entries import QueueWaiter, WaitState
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """What a queue holds at one moment.
+
+    `items` and `byte_size` count what is held for a stream, `held_items` is that alone; `queued` is
+    how many arrays nobody has taken, `first` the shape of the first of them.
+    """
+
+    name: str
+    items: int
+    byte_size: int
+    held_items: int
+    queued: int
+    first: Shape | None
+    is_lent: bool
+    max_items: int
+    max_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueuePosition:
+    """One who waits, and how many of the line stand before."""
+
+    waiter: QueueWaiter
+    before: int
+
+    def waiting(self, now: float, reason: str) -> WaitState:
+        """What is told of it, at a time of time.monotonic()."""
+        waiter = self.waiter
+        return WaitState(waiter.user, waiter.shape, now - waiter.since, reason)
+
+
+def why_taking(queue: QueueFacts, place: QueuePosition) -> str:
+    """Why one who takes does not get what it asks for."""
+    taker = place.waiter
+    text = f"{queue.name} {taker.user} waits for {taker.shape or 'an item'}; "
+    if queue.is_lent or place.before:
+        return f"{text}{place.before} before it in line"
+    if not queue.queued:
+        return f"{text}the queue is empty"
+    return f"{text}{queue.queued} arrays are there, the first of them {queue.first}"
+
+
+def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
+    """Why one who puts finds no room."""
+    putter = place.waiter
+    held = f", {queue.held_items} of them sent and not acknowledged" if queue.held_items else ""
+    first = f"; the first item of the queue is {queue.first}" if queue.queued else ""
+    return (
+        f"{queue.name} {putter.user} waits for room for {putter.shape}; the queue holds "
+        f"{queue.items} of {queue.max_items} items{held} and {queue.byte_size} of "
+        f"{queue.max_bytes} bytes{first}"
+    )
+
+
+def why_draining(queue: QueueFacts, place: QueuePosition) -> str:
+    """Why the queue is not empty yet for one who waits for that."""
+    return f"{place.waiter.user} waits until {queue.items} items are gone"

@@ -1,0 +1,113 @@
+"""Descriptions of the handles of a session, for a client that resumes it."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from xla_contract.errors import InvalidArgumentError, NotFoundError, XlaError
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.sessions.programs.executable_table import ExecutableTable
+from xla_server.sessions.runs.background_executions import BackgroundExecutions, LaunchedExecution
+from xla_server.sessions.values.futures import ValueFuture
+from xla_server.sessions.values.handles import HandleFactory, HandleKind
+from xla_server.sessions.values.value_table import ValueTable
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ValueDescription:
+    """A value on a device, or one that an execution is still to give, or never will."""
+
+    shape: Shape
+    is_pending: bool = False
+    error: XlaError | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExecutableDescription:
+    """A compiled program."""
+
+    name: str
+    program_shape: ProgramShape
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaunchedStep:
+    """A step of a launched execution: its result, and the values it keeps."""
+
+    result: Shape
+    outputs: Sequence[int]
+    shapes: Sequence[Shape]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExecutionDescription:
+    """A launched execution."""
+
+    name: str
+    steps: Sequence[LaunchedStep]
+    is_done: bool
+
+
+Description: TypeAlias = ValueDescription | ExecutableDescription | ExecutionDescription
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HandleListing:
+    """The descriptions of a session's handles."""
+
+    handles: HandleFactory
+    values: ValueTable
+    executables: ExecutableTable
+    executions: BackgroundExecutions
+
+    def describe(self, handle: int) -> Description:
+        """Return the description of a handle.
+
+        Raises InvalidArgumentError for one that was freed and NotFoundError for one that never was;
+        an execution that somebody has waited for is NotFoundError too.
+        """
+        if self.executables.handles.has_issued(handle):
+            compiled = self.executables.get(handle)
+            return ExecutableDescription(compiled.name, compiled.program_shape)
+        if self.handles.was_issued(handle, HandleKind.EXECUTION):
+            return _execution(self.executions.get(handle))
+        entry = self.values.entry(handle)
+        if not isinstance(entry, ValueFuture):
+            return ValueDescription(entry.shape)
+        error = None
+        try:
+            entry.require_no_error()
+        except XlaError as raised:
+            error = raised
+        return ValueDescription(entry.shape, error is None and not entry.has_value, error)
+
+    def after(self, after: int) -> Iterator[tuple[int, Description]]:
+        """Values, executables, executions, each in the order in which they were made.
+
+        They begin behind the handle `after`, live or freed, or with the first for 0. Raises
+        NotFoundError for a handle that the session never gave to any of them.
+        """
+        tables = [part.handles for part in (self.values, self.executables, self.executions)]
+        first = 0
+        if after:
+            issuers = [number for number, table in enumerate(tables) if table.has_issued(after)]
+            if not issuers:
+                raise NotFoundError(
+                    "after must be 0 or the handle of a value, executable or execution of this "
+                    f"session, got {after}, which it was never given"
+                )
+            first = issuers[0]
+        for number, table in enumerate(tables[first:]):
+            for handle in table.handles_after(0 if number else after):
+                try:
+                    description = self.describe(handle)
+                except (InvalidArgumentError, NotFoundError):
+                    continue  # It was freed meanwhile.
+                yield handle, description
+
+
+def _execution(execution: LaunchedExecution) -> ExecutionDescription:
+    steps = []
+    for step, outputs in zip(execution.run.steps, execution.outputs, strict=True):
+        steps.append(LaunchedStep(step.result, outputs, step.output.shapes(step.result)))
+    return ExecutionDescription(execution.name, steps, execution.is_done)

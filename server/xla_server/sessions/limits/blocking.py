@@ -1,0 +1,80 @@
+"""Slots of thread pools, lent while the threads that have them are blocked.
+
+A program that waits for a feed or a channel does so in its thread, which may be long, and one that
+runs for long keeps its thread as well (`sessions.turns`). Meanwhile the pool may have one thread
+more: such programs keep no others from running.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+
+class SlotPool(Protocol):
+    """A pool of threads that can be one larger for a while."""
+
+    def lend(self) -> bool:
+        """Be one thread larger, until `take_back`; False where that cannot be."""
+
+    def take_back(self) -> None:
+        """Be as large as before."""
+
+
+class Passing:
+    """The pool of threads that end with their work, and so have no slots to lend."""
+
+    def lend(self) -> bool:
+        """False: nobody waits for such a thread."""
+        return False
+
+    def take_back(self) -> None:
+        """Nothing was lent."""
+
+
+class Worker:
+    """A thread of a pool, and what it does."""
+
+    __slots__ = ("is_waiting", "pool", "turn")
+
+    def __init__(self, pool: SlotPool | None) -> None:
+        self.pool = pool
+        self.turn: Any = None
+        """What it runs, if `sessions.turns` has it."""
+        self.is_waiting = False
+        """True if it waits for others, and has lent its slot."""
+
+
+class _Here(threading.local):
+    worker: Worker | None = None
+
+
+_HERE = _Here()
+
+
+def worker_context(pool: SlotPool) -> None:
+    """Say that the thread that calls this is one of a pool's."""
+    _HERE.worker = Worker(pool)
+
+
+def current_worker() -> Worker:
+    """The thread that calls this; it has no pool unless it said so."""
+    worker = _HERE.worker
+    if worker is None:
+        worker = _HERE.worker = Worker(None)
+    return worker
+
+
+@contextlib.contextmanager
+def releasing_slot() -> Iterator[None]:
+    """Lend the slot of the calling thread, if it is one of a pool's, as long as the block."""
+    worker = current_worker()
+    turn, pool = worker.turn, worker.pool
+    worker.is_waiting = True
+    is_lent = pool is not None and not (turn is not None and turn.is_lent) and pool.lend()
+    try:
+        yield
+    finally:
+        worker.is_waiting = False
+        if is_lent and pool is not None:
+            pool.take_back()

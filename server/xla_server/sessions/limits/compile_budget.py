@@ -1,0 +1,52 @@
+"""The time that a session may compile."""
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from xla_contract.errors import ResourceExhaustedError
+
+COMPILE_WINDOW_SECONDS = 3600.0
+"""The window over which the seconds of compiling are summed."""
+
+
+class CompileBudget:
+    """Seconds of compiling within the last hour. Any thread may use it."""
+
+    def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._spent: deque[tuple[float, float]] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def used(self) -> float:
+        """Seconds spent within the window that ends now."""
+        with self._lock:
+            oldest = self._clock() - COMPILE_WINDOW_SECONDS
+            while self._spent and self._spent[0][0] < oldest:
+                self._spent.popleft()
+            return sum(seconds for _, seconds in self._spent)
+
+    def require(self) -> None:
+        """Raise ResourceExhaustedError when the budget is spent."""
+        used = self.used
+        if used >= self.limit:
+            raise ResourceExhaustedError(
+                f"a session may compile for {self.limit:g} s within an hour, got another program "
+                f"after {used:.1f} s",
+                hint="Run programs that are compiled, or wait.",
+            )
+
+    @contextlib.contextmanager
+    def spending(self) -> Iterator[None]:
+        """Count the time of the block."""
+        started = self._clock()
+        try:
+            yield
+        finally:
+            ended = self._clock()
+            with self._lock:
+                self._spent.append((ended, ended - started))

@@ -1,0 +1,60 @@
+"""The seconds of compiling that one identity, and one connection, may take of all there are."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares, Level, levels
+from xla_server.sessions.limits.compile_budget import CompileBudget
+
+_MANY = 4096
+"""Number of levels beyond which those are dropped that compiled nothing within the hour."""
+
+
+class CompileShare:
+    """Compiling of all callers within the last hour. Any thread may use it.
+
+    Args:
+        limit: Seconds that all threads together can compile within an hour.
+        shares: The largest shares of it that one caller may have.
+    """
+
+    def __init__(self, limit: float, shares: CallerShares) -> None:
+        self._limit = limit
+        self._shares = shares
+        self._budgets: dict[Level, CompileBudget] = {}
+        self._lock = threading.Lock()
+
+    def require(self, caller: Caller) -> None:
+        """Raise ResourceExhaustedError when a caller has compiled for its share."""
+        for level in levels(caller):
+            budget = self._budgets.get(level)
+            if budget is not None and budget.used >= budget.limit:
+                kind, _ = level
+                raise ResourceExhaustedError(
+                    f"one {kind} may compile for {budget.limit:g} of the {self._limit:g} s that "
+                    f"the server has within an hour, got another program after {budget.used:.1f} s",
+                    hint="Run programs that are compiled, or wait.",
+                )
+
+    @contextlib.contextmanager
+    def spending(self, caller: Caller) -> Iterator[None]:
+        """Count the time of the block for a caller."""
+        with contextlib.ExitStack() as stack:
+            for level in levels(caller):
+                stack.enter_context(self._budget(level).spending())
+            yield
+
+    def _budget(self, level: Level) -> CompileBudget:
+        with self._lock:
+            if len(self._budgets) >= _MANY:
+                self._budgets = {
+                    name: budget for name, budget in self._budgets.items() if budget.used
+                }
+            budget = self._budgets.get(level)
+            if budget is None:
+                share = self._shares.of(level[0])
+                budget = self._budgets[level] = CompileBudget(share * self._limit)
+            return budget

@@ -1,0 +1,55 @@
+"""The device memory of one session's caller, charged for each reservation."""
+
+from typing import Any
+
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerUse
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+
+
+class MemoryAccount:
+    """The memory of the devices as the sessions of one caller have it. Any thread may use it.
+
+    It stands before the memory of all, and takes what that takes.
+    """
+
+    def __init__(self, memory: DeviceMemory, use: CallerUse, caller: Caller) -> None:
+        self._memory = memory
+        self._use = use
+        self._caller = caller
+
+    def take(self, byte_size: int, purpose: object, **details: Any) -> None:
+        """Reserve bytes, as `DeviceMemory.take`.
+
+        Raises ResourceExhaustedError also where the caller may not have so many more.
+        """
+        with self._use.lock:
+            self._require(byte_size, purpose)
+            self._memory.take(byte_size, purpose, **details)
+            self._use.add(self._caller, byte_size)
+
+    def require(self, byte_size: int, purpose: object, **details: Any) -> None:
+        """Raise as `take` if so many bytes have no room now."""
+        with self._use.lock:
+            self._require(byte_size, purpose)
+            self._memory.require(byte_size, purpose, **details)
+
+    def change(self, byte_size: int, **details: Any) -> None:
+        """Count bytes that came without being reserved, or (negative) went."""
+        with self._use.lock:
+            self._memory.change(byte_size, **details)
+            self._use.add(self._caller, byte_size)
+
+    def _require(self, byte_size: int, purpose: object) -> None:
+        used, limit = self._memory.used_bytes, self._memory.max_bytes
+        level = self._use.exceeded(self._caller, byte_size, used, limit)
+        # If there is no room at all, the memory of all callers refuses, in words of its own.
+        if level is not None and used + byte_size <= limit:
+            raise self._use.refusal(
+                level,
+                byte_size,
+                used,
+                limit,
+                "bytes on the devices",
+                f"Unregister values that are no longer needed; they were for {purpose}.",
+            )

@@ -1,0 +1,176 @@
+"""The memory of answers that clients have not read yet.
+
+An answer leaves when its client reads it, which may be never; until then the transport has it.
+Room is taken before an answer is made where its size is known. An answer that has been made, of a
+call that has had its effects, is lost to its client when it is refused, so those may go beyond the
+limits, by as much again.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.caller import LOCAL, Caller, flow_of
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse
+
+_HINT = "Read the answers to calls made before, or download large values in chunks."
+
+
+class ResponseMemory:
+    """The bytes of the answers of all sessions. Any thread may use it.
+
+    Args:
+        max_bytes: The limit of all answers together.
+        shares: The largest shares of it that one identity and one connection may have.
+    """
+
+    def __init__(self, max_bytes: int, shares: CallerShares = EVERYTHING) -> None:
+        self.max_bytes = max_bytes
+        self._used = 0
+        self._use = CallerUse(shares)
+        self._lock = self._use.lock
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of answers that were not read, and of those being made."""
+        return self._used
+
+    def take(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
+        """Count bytes more of an answer that has `own`, of a session that has `mine` in all.
+
+        As in `Shares`, a session may have no more than is left, so that there is room for others;
+        the only answer there is has room always. The same holds for the share of `caller`, and the
+        only answer that it has. Raises ResourceExhaustedError, with the limit and the use, when
+        there is no room in `times` the limit.
+        """
+        with self._lock:
+            used, limit = self._used, times * self.max_bytes
+            if used > own and mine + byte_size > limit - used:
+                raise ResourceExhaustedError(
+                    f"answers of all sessions that were not read may take {self.max_bytes} bytes, "
+                    f"and those of one no more than are left, got {byte_size} bytes more with "
+                    f"{used} there, {mine} of them this session's",
+                    hint=_HINT,
+                )
+            level = self._use.exceeded(caller, byte_size, used, limit)
+            if level is not None and self._use.used_by(level) > own:
+                noun = "bytes of answers that were not read"
+                raise self._use.refusal(level, byte_size, used, limit, noun, _HINT)
+            self._count(byte_size, caller)
+
+    def change(self, byte_size: int, caller: Caller) -> None:
+        """Count bytes that an answer has more than was known, or (negative) that went."""
+        with self._lock:
+            self._count(byte_size, caller)
+
+    def _count(self, byte_size: int, caller: Caller) -> None:
+        self._used += byte_size
+        self._use.add(caller, byte_size)
+
+
+class SessionResponseMemory:
+    """The bytes of one session's answers, counted among those of all. Any thread may use it.
+
+    A session has room for one answer always, of up to `max_answer_bytes`, which is what a message
+    may take: no legal call is made impossible.
+    """
+
+    def __init__(
+        self,
+        memory: ResponseMemory,
+        *,
+        max_bytes: int,
+        max_answer_bytes: int,
+        caller: Caller = LOCAL,
+    ) -> None:
+        self.max_bytes = max_bytes
+        self._caller = caller
+        self.flow = flow_of(caller)
+        """The source by which turns for making large answers are fair."""
+        self._max_answer_bytes = max_answer_bytes
+        self._memory = memory
+        self._used = 0
+        self._lock = threading.Lock()
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of answers that were not read, and of those being made."""
+        return self._used
+
+    def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
+        """Room for an answer, which may have been made; raises as `ResponseReservation.grow`."""
+        room = ResponseReservation(self)
+        # Who knows no better than how many it may be at most may name more.
+        room.grow(min(byte_size, self._max_answer_bytes), is_made=is_made)
+        return room
+
+    @contextlib.contextmanager
+    def taking(self, byte_size: int) -> Iterator[None]:
+        """Room as long as the block; raises as `ResponseReservation.grow`."""
+        room = self.take(byte_size)
+        try:
+            yield
+        finally:
+            room.release()
+
+    def _grow(self, byte_size: int, own: int, times: int) -> None:
+        """Count bytes more of an answer that has `own` already. Under the lock."""
+        used = self._used
+        is_first = used == own and own + byte_size <= self._max_answer_bytes
+        if used + byte_size > times * self.max_bytes and not is_first:
+            raise ResourceExhaustedError(
+                f"answers of a session that were not read may take {self.max_bytes} bytes, got "
+                f"{byte_size} bytes more with {used} there",
+                hint=_HINT,
+            )
+        self._memory.take(byte_size, own, used, times, self._caller)
+        self._used = used + byte_size
+
+    def _change(self, byte_size: int) -> None:
+        """Count bytes more or less, without a limit. Under the lock."""
+        self._used += byte_size
+        self._memory.change(byte_size, self._caller)
+
+
+class ResponseReservation:
+    """What one answer takes, until `release`. Any thread may use it."""
+
+    __slots__ = ("_answers", "_byte_size", "_is_over")
+
+    def __init__(self, answers: SessionResponseMemory) -> None:
+        self._answers = answers
+        self._byte_size = 0
+        self._is_over = False
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes it has now."""
+        return self._byte_size
+
+    def grow(self, byte_size: int, *, is_made: bool = False) -> None:
+        """Take so many bytes more, of an answer that may have been made.
+
+        Raises ResourceExhaustedError, with the limit and the use, when there is no room for them.
+        """
+        answers = self._answers
+        with answers._lock:
+            answers._grow(byte_size, self._byte_size, 2 if is_made else 1)
+            self._byte_size += byte_size
+
+    def resize(self, byte_size: int) -> None:
+        """Have just so many bytes, those of an answer that has been made; nothing once over."""
+        answers = self._answers
+        with answers._lock:
+            if not self._is_over:
+                answers._change(byte_size - self._byte_size)
+                self._byte_size = byte_size
+
+    def release(self) -> None:
+        """Give all of it back; harmless when done before."""
+        answers = self._answers
+        with answers._lock:
+            if not self._is_over:
+                self._is_over = True
+                answers._change(-self._byte_size)
+                self._byte_size = 0

@@ -1,0 +1,141 @@
+"""Counting semaphores of a session, and of all sessions together."""
+
+import contextlib
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse, Level
+from xla_server.sessions.limits.fair_share import FairShare
+
+
+class FairSemaphore:
+    """A counting semaphore with a FIFO queue and a limit per session. Any thread may use it.
+
+    With `shared` they are slots of all sessions, of which this one, of `caller`, may take `limit`
+    at most.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        noun: str,
+        hint: str,
+        shared: "SharedSemaphore | None" = None,
+        caller: Caller = LOCAL,
+    ) -> None:
+        self.limit = limit
+        self.used = 0
+        self._noun = noun
+        self._hint = hint
+        self._shared = SharedSemaphore(sys.maxsize) if shared is None else shared
+        self._shares = self._shared.shares
+        self._caller = caller
+        self._queue: deque[Callable[[], None]] = deque()
+
+    def take(self) -> None:
+        """Take a slot; raises ResourceExhaustedError when there is none."""
+        shares = self._shares
+        with shares.lock:
+            mine, used = self.used, shares.used
+            exceeded = self._shared.exceeded(self._caller)
+            if mine < self.limit and shares.has_room(mine) and exceeded is None:
+                self._count(1)
+                return
+        if mine >= self.limit:
+            raise ResourceExhaustedError(
+                f"a session may have {self.limit} {self._noun}, got one more with {mine} there",
+                hint=self._hint,
+            )
+        if exceeded is not None:
+            raise self._shared.refusal(exceeded, self._noun, self._hint)
+        raise ResourceExhaustedError(
+            f"all sessions may have {shares.limit} {self._noun}, and one of them no more than are "
+            f"left, got one more with {used} there, {mine} of them this session's",
+            hint=self._hint,
+        )
+
+    def acquire_async(self, callback: Callable[[], None]) -> None:
+        """Take a slot as soon as there is one, and then call back.
+
+        The callback may run in the thread that releases a slot: it must not raise or wait.
+        """
+        with self._shares.lock:
+            self._queue.append(callback)
+            ready = self._admitted()
+        for each in ready:
+            each()
+
+    def release(self) -> None:
+        """Release a slot, to the first in the queue that may have it."""
+        shares = self._shares
+        with shares.lock:
+            self._count(-1)
+            if not self._queue and not self._shared.held_up:
+                return
+            ready = self._admitted()
+            for slots in list(self._shared.held_up):
+                # One slot was released; other sessions get the next one.
+                if ready or shares.used >= shares.limit:
+                    break
+                ready = slots._admitted()
+        for each in ready:
+            each()
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """A slot as long as the block; raises as `take` does."""
+        self.take()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def _admitted(self) -> list[Callable[[], None]]:
+        """Return the callbacks of the queue that have a slot now. Under the lock."""
+        ready: list[Callable[[], None]] = []
+        shares, queue, held_up = self._shares, self._queue, self._shared.held_up
+        while (
+            queue
+            and self.used < self.limit
+            and shares.has_room(self.used)
+            and self._shared.exceeded(self._caller) is None
+        ):
+            self._count(1)
+            ready.append(queue.popleft())
+        held_up.pop(self, None)
+        if queue and self.used < self.limit:
+            # Sessions get slots in the order in which they came: this one goes to the end.
+            held_up[self] = None
+        return ready
+
+    def _count(self, amount: int) -> None:
+        """Count a slot taken or left. Under the lock."""
+        self.used += amount
+        self._shares.used += amount
+        self._shared.use.add(self._caller, amount)
+
+
+class SharedSemaphore:
+    """A semaphore of all sessions, with the sessions that wait for slots of others."""
+
+    def __init__(
+        self, limit: int, reserve: int = 0, caller_shares: CallerShares = EVERYTHING
+    ) -> None:
+        self.shares = FairShare(limit, reserve)
+        self.use = CallerUse(caller_shares)
+        """The use of each caller; under the lock of `shares`."""
+        self.held_up: dict[FairSemaphore, None] = {}
+        """Sessions that wait for slots of others; changed under the lock of `shares`."""
+
+    def exceeded(self, caller: Caller) -> Level | None:
+        """Return the level of a caller that may not have one more. Under the lock."""
+        shares = self.shares
+        return self.use.exceeded(caller, 1, shares.used, shares.limit, shares.reserve)
+
+    def refusal(self, level: Level, noun: str, hint: str) -> ResourceExhaustedError:
+        """Return the error for a level that `exceeded` gave."""
+        with self.shares.lock:
+            return self.use.refusal(level, 1, self.shares.used, self.shares.limit, noun, hint)

@@ -1,0 +1,144 @@
+"""The compiled code of programs that handles name: what was used last stays, within limits.
+
+A handle names a program, and its code is a cache of it: the code that was used longest ago goes
+first, and is compiled again when its program is called. The code of a program counts for the
+caller whose call had it compiled. A caller who wants more than its share loses code of its own,
+never that of others. Code that an execution uses stays, and so does code that has a state.
+"""
+
+import concurrent.futures
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.backends.platform import Executable
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares, CallerUse, Level, levels
+
+_HINT = "Unregister executables of programs that have a state of random numbers."
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Code:
+    """The code of one program: there, or being compiled."""
+
+    key: bytes
+    owner: Caller
+    on_evicted: Callable[[], None]
+    compiling: "concurrent.futures.Future[Executable]" = dataclasses.field(
+        default_factory=concurrent.futures.Future
+    )
+    executable: Executable | None = None
+    """The result of compiling; None before."""
+    uses: int = 0
+    """Number of calls that compile it, wait for it or run it."""
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of constants and code; 0 while it is compiled."""
+        return 0 if self.executable is None else self.executable.kept_bytes
+
+    @property
+    def may_go(self) -> bool:
+        """True if it may be dropped now, and compiled again to the same effect."""
+        return not self.uses and self.executable is not None and not self.executable.has_state
+
+
+class CodeCache:
+    """Codes in the order of their last use. Not thread-safe: its owner has a lock.
+
+    Args:
+        max_count: The number of programs whose code is kept.
+        max_bytes: Bytes of constants and code. Code that executions use may take more.
+        shares: The largest shares of both that one caller may have.
+    """
+
+    def __init__(self, *, max_count: int, max_bytes: int, shares: CallerShares) -> None:
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._codes: OrderedDict[bytes, Code] = OrderedDict()
+        self._count_use = CallerUse(shares)
+        self._byte_use = CallerUse(shares)
+        self.byte_size = 0
+        """Bytes of all codes."""
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def add(self, code: Code) -> None:
+        """Take in code, there or about to be compiled; others go where there is no room for it.
+
+        Code that is in use stays, beyond the limit if need be: there is no more of it than
+        executions and compilations.
+
+        Raises:
+            ResourceExhaustedError: There is no room beside code that has a state.
+        """
+        limit = self._max_count
+        for level in levels(code.owner):
+            while not self._count_use.has_room(level, 1, len(self._codes), limit):
+                if self._drop_oldest(level):
+                    continue
+                used, mine = self._in_use(None), self._in_use(level)
+                if self._count_use.has_room(level, 1 - mine, len(self._codes) - used, limit):
+                    break
+                raise self._count_use.refusal(
+                    level, 1, len(self._codes), limit, "programs whose code must stay", _HINT
+                )
+        while len(self._codes) >= limit and self._drop_oldest():
+            pass
+        if len(self._codes) - self._in_use(None) >= limit:
+            raise ResourceExhaustedError(
+                f"the server keeps the code of at most {limit} programs, got one more with "
+                f"{len(self._codes)} whose code must stay",
+                hint=_HINT,
+            )
+        self._codes[code.key] = code
+        self._count_use.add(code.owner, 1)
+        self._count_bytes(code)
+
+    def compiled(self, code: Code) -> None:
+        """Count the bytes of code that is there now; others go where they are too many."""
+        if self._codes.get(code.key) is code:
+            self._count_bytes(code)
+
+    def used(self, code: Code) -> None:
+        """Make it the last to go."""
+        if self._codes.get(code.key) is code:
+            self._codes.move_to_end(code.key)
+
+    def remove(self, code: Code) -> None:
+        """Count it no more; harmless where that was done."""
+        if self._codes.get(code.key) is code:
+            del self._codes[code.key]
+            self._count_use.add(code.owner, -1)
+            self.byte_size -= code.byte_size
+            self._byte_use.add(code.owner, -code.byte_size)
+
+    def _count_bytes(self, code: Code) -> None:
+        self.byte_size += code.byte_size
+        self._byte_use.add(code.owner, code.byte_size)
+        for level in levels(code.owner):
+            while not self._byte_use.has_room(level, 0, self.byte_size, self._max_bytes):
+                if not self._drop_oldest(level, code):
+                    break
+        while self.byte_size > self._max_bytes and self._drop_oldest(None, code):
+            pass
+
+    def _in_use(self, level: Level | None) -> int:
+        """The number of codes in use, of one level or all."""
+        return sum(
+            code.uses > 0 and (level is None or level in levels(code.owner))
+            for code in self._codes.values()
+        )
+
+    def _drop_oldest(self, level: Level | None = None, spared: Code | None = None) -> bool:
+        """Drop the code that was used longest ago, of one level or all; False if none may go."""
+        for code in self._codes.values():
+            is_of_level = level is None or level in levels(code.owner)
+            if is_of_level and code is not spared and code.may_go:
+                self.remove(code)
+                code.on_evicted()
+                return True
+        return False

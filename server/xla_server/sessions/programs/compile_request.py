@@ -1,0 +1,142 @@
+"""Requests to compile programs: the layouts of their signatures, and the key of their code."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.shape import ProgramShape, Shape
+from xla_server.backends.compile_options import CompileOptions, DumpOptions
+from xla_server.backends.platform import Device
+from xla_server.ir.importer import import_serialized_module
+from xla_server.ir.module import HloModule
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramSource:
+    """A program as a client wrote it."""
+
+    name: str
+    signature: ProgramShape
+    load: Callable[[int], HloModule]
+    """Imports it, given the most bytes of its constants; raises as `importer.import_module`."""
+    serialize: Callable[[], bytes]
+    """Returns its serialized module."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """A program with the options to compile it with."""
+
+    source: ProgramSource
+    result: Shape | None
+    """The shape of the result with the layout requested for it."""
+    seed: int
+    options: CompileOptions
+    serialized_options: bytes
+    """All options that the code depends on."""
+    assigned: tuple[tuple[str, int], ...]
+    """The device assignments, by their owners, and the ordinal of the device that each names."""
+    device_count: int
+    """The number of device handles in the options."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """A program in wire form, what it is compiled with, and the key of all."""
+
+    data: bytes
+    """The serialized module."""
+    entry: ProgramShape
+    seed: int
+    options: CompileOptions
+    key: bytes
+    load: Callable[[int], HloModule] | None = None
+    """Imports the module without parsing `data`."""
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of the module."""
+        return len(self.data)
+
+    def import_module(self, max_literal_bytes: int) -> HloModule:
+        """Return the module, checked; raises as `ir.importer.import_module` does."""
+        if self.load is not None:
+            return self.load(max_literal_bytes)
+        return import_serialized_module(self.data, max_literal_bytes=max_literal_bytes)
+
+    def kept(self) -> "Program":
+        """Return the program in the form in which it is kept, to be compiled again.
+
+        Only the first compilation writes a dump, unless executions write their profiles into it.
+        """
+        options = self.options
+        if not options.is_profiled:
+            options = dataclasses.replace(options, dump=DumpOptions())
+        return dataclasses.replace(self, load=None, options=options)
+
+
+def prepare_program(
+    request: CompileRequest, arguments: Sequence[Shape] | None, device: Device
+) -> Program:
+    """Return the program with the layouts of `arguments` and of the requested result.
+
+    Without `arguments` the parameters are those that the program declares.
+
+    Raises InvalidArgumentError when there is not one compatible argument per parameter, when the
+    result shape is not compatible, and when a device assignment does not name `device`.
+    """
+    for owner, ordinal in request.assigned:
+        if ordinal != device.ordinal:
+            raise InvalidArgumentError(
+                f"{owner} device_assignment must name the device the program runs on, got "
+                f"{ordinal} for device {device.ordinal}"
+            )
+    source = request.source
+    declared = source.signature
+    entry = ProgramShape(
+        _parameters(declared, arguments),
+        _result(declared, request.result),
+        declared.parameter_names,
+    )
+    data = source.serialize()
+    key = _key(data, request.serialized_options, repr(entry).encode())
+    return Program(data, entry, request.seed, request.options, key, source.load)
+
+
+def _parameters(declared: ProgramShape, arguments: Sequence[Shape] | None) -> tuple[Shape, ...]:
+    if arguments is None:
+        arguments = declared.parameters
+    if len(arguments) != len(declared.parameters):
+        raise InvalidArgumentError(
+            f"there must be one argument per parameter, got {len(arguments)} for "
+            f"{len(declared.parameters)} parameters of {declared}"
+        )
+    for number, (argument, parameter) in enumerate(
+        zip(arguments, declared.parameters, strict=True)
+    ):
+        if not argument.compatible(parameter):
+            raise InvalidArgumentError(
+                f"argument {number} must have the shape of its parameter, got {argument} for "
+                f"{parameter}"
+            )
+    return tuple(argument.with_default_layout() for argument in arguments)
+
+
+def _result(declared: ProgramShape, wanted: Shape | None) -> Shape:
+    if wanted is None:
+        return declared.result.without_layout().with_default_layout()
+    if not wanted.compatible(declared.result):
+        raise InvalidArgumentError(
+            "shape_with_output_layout must be compatible with the program's result, got "
+            f"{wanted} for {declared.result}"
+        )
+    return wanted.with_default_layout()
+
+
+def _key(*parts: bytes) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.digest()

@@ -1,0 +1,390 @@
+"""Programs that handles name, shared by content; their code comes and goes."""
+
+import concurrent.futures
+import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from xla_contract.errors import ResourceExhaustedError, XlaError
+from xla_contract.types.shape import ProgramShape
+from xla_server.backends.platform import Executable
+from xla_server.buffers.assignment import MemoryUse
+from xla_server.buffers.work import ProgramWork
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.caller_shares import (
+    EVERYTHING,
+    CallerShares,
+    CallerUse,
+    Level,
+    levels,
+)
+from xla_server.sessions.programs.code_cache import Code, CodeCache
+from xla_server.sessions.programs.compile_request import Program
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
+
+_OVERHEAD_BYTES = 1 << 12
+"""Bytes that a program takes beside its module: its handle and what stays known of it."""
+
+_HINT = "Unregister executables that are no longer needed."
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Shared:
+    """One program and how many users it has: handles and calls."""
+
+    program: Program
+    """The source that its code is compiled from."""
+    code: Code | None = None
+    users: int = 0
+    held: "dict[Level, int]" = dataclasses.field(default_factory=dict)
+    """How many of the users each caller is."""
+
+    def forget_code(self) -> None:
+        """Let go of the code."""
+        self.code = None
+
+
+class ExecutionFootprint:
+    """What room is set aside for before an execution; in words where there is none."""
+
+    __slots__ = ("_memory", "_result", "byte_size")
+
+    def __init__(self, memory: MemoryUse, program_shape: ProgramShape) -> None:
+        self._memory = memory
+        self._result = program_shape.result
+        # A result that shares the memory of an argument or a constant counts as one of its own.
+        self.byte_size = memory.added + max(0, self._result.byte_size - memory.results)
+        """Bytes, the arguments aside: they are kept already."""
+
+    def __str__(self) -> str:
+        return f"an execution ({self._memory}) with the result {self._result}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LoadedExecutable:
+    """A program in use, and what stays known of it while its code is not there.
+
+    Give it to `release` or `keep` of the table it came from.
+    """
+
+    program_shape: ProgramShape
+    channel_ends: tuple[frozenset[int], frozenset[int]]
+    memory: MemoryUse
+    work: ProgramWork | None
+    kept_bytes: int
+    cache_hit: bool
+    compile_time_ns: int
+    shared: _Shared
+    room: ExecutionFootprint
+    caller: Caller = LOCAL
+    name: str = ""
+    """The program's."""
+
+    @property
+    def program(self) -> Program:
+        """The source that its code is compiled from."""
+        return self.shared.program
+
+    @property
+    def compile_time_ms(self) -> int:
+        """What compiling cost, counted up to whole milliseconds."""
+        return -(-self.compile_time_ns // 1_000_000)
+
+
+class ExecutableCache:
+    """The programs of all sessions: those of equal key are compiled once and share their code.
+
+    Programs are kept as long as anybody has a handle of them, and their modules' bytes are limited.
+    Their code is kept within limits of its own and compiled again where it is gone. Code of
+    programs without users stays for a while too, the oldest going first.
+
+    Args:
+        max_executables: The number of programs whose code is kept.
+        max_executable_bytes: Bytes of constants and code of those.
+        max_program_bytes: Bytes of the modules of all programs.
+        max_idle: The number of programs without users whose code is kept.
+        max_idle_bytes: Bytes of constants and code of those.
+        shares: The largest shares of all of these that one caller may have.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_executables: int,
+        max_idle: int,
+        max_idle_bytes: int,
+        max_executable_bytes: int = 2**32,
+        max_program_bytes: int = 2**30,
+        shares: CallerShares = EVERYTHING,
+    ) -> None:
+        self._max_idle = max_idle
+        self._max_idle_bytes = max_idle_bytes
+        self._max_program_bytes = max_program_bytes
+        self._program_bytes = 0
+        self._idle_bytes = 0
+        self._known: dict[bytes, _Shared] = {}
+        self._idle: OrderedDict[bytes, Code] = OrderedDict()
+        self._cache = CodeCache(
+            max_count=max_executables, max_bytes=max_executable_bytes, shares=shares
+        )
+        self._use = CallerUse(shares)
+        """How many bytes of programs each caller has, under the lock."""
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def code_count(self) -> int:
+        """The number of programs in use whose code is there, or being compiled."""
+        return len(self._cache)
+
+    @property
+    def idle_count(self) -> int:
+        """Executables without users."""
+        return len(self._idle)
+
+    def has(self, key: bytes) -> bool:
+        """Return whether the code of a program is there, or being compiled."""
+        with self._lock:
+            shared = self._known.get(key)
+            return key in self._idle or (shared is not None and shared.code is not None)
+
+    def acquire(
+        self,
+        program: Program,
+        compile_program: Callable[[], Executable],
+        cancellation: Cancellation,
+        caller: Caller = LOCAL,
+    ) -> LoadedExecutable:
+        """A program, compiled by `compile_program` if its code is not there.
+
+        Raises what `compile_program` raises, ResourceExhaustedError at the limits, and what
+        `cancellation` raises while another call compiles the same program.
+        """
+        shared = self._join(program, caller)
+        try:
+            started = time.perf_counter_ns()
+            code, is_ours = self._begin(shared, compile_program, cancellation, caller)
+            spent = time.perf_counter_ns() - started if is_ours else 0
+            executable = _executable_of(code)
+            self.end_use(code)
+            shape, memory = executable.program_shape, executable.memory
+            return LoadedExecutable(
+                shape,
+                executable.channel_ends,
+                memory,
+                executable.work,
+                executable.kept_bytes,
+                not is_ours,
+                spent,
+                shared,
+                ExecutionFootprint(memory, shape),
+                caller,
+                executable.name,
+            )
+        except BaseException:  # Whatever ends the use early, it has ended.
+            self._leave(shared, caller)
+            raise
+
+    def release(self, compiled: LoadedExecutable) -> None:
+        """End a use."""
+        self._leave(compiled.shared, compiled.caller)
+
+    def begin_use(
+        self,
+        compiled: LoadedExecutable,
+        compile_program: Callable[[], Executable],
+        cancellation: Cancellation,
+    ) -> tuple[Code, Executable]:
+        """The code of a program, which stays until `end_use`; raises as `acquire`."""
+        code, _ = self._begin(compiled.shared, compile_program, cancellation, compiled.caller)
+        return code, _executable_of(code)
+
+    def end_use(self, code: Code) -> None:
+        """End what `begin_use` began."""
+        with self._lock:
+            code.uses -= 1
+
+    def _begin(
+        self,
+        shared: _Shared,
+        compile_program: Callable[[], Executable],
+        cancellation: Cancellation,
+        caller: Caller,
+    ) -> tuple[Code, bool]:
+        """The code, in use, and whether it was compiled here."""
+        with self._lock:
+            code, is_ours = shared.code, False
+            if code is None:
+                is_ours = True
+                code = Code(shared.program.key, caller, shared.forget_code)
+                # A run may use a program whose last handle was freed: its code is not counted.
+                if shared.users:
+                    self._cache.add(code)
+                    shared.code = code
+            else:
+                self._cache.used(code)
+            code.uses += 1
+        try:
+            if is_ours:
+                self._compile(shared, code, compile_program)
+            elif code.executable is None:
+                _await(code.compiling, cancellation)
+        except BaseException:
+            self.end_use(code)
+            raise
+        return code, is_ours
+
+    def _compile(
+        self, shared: _Shared, code: Code, compile_program: Callable[[], Executable]
+    ) -> None:
+        try:
+            executable = compile_program()
+        except BaseException as error:  # Those who wait would otherwise wait for ever.
+            with self._lock:
+                self._cache.remove(code)
+                if shared.code is code:
+                    shared.code = None
+            code.compiling.set_exception(error)
+            raise
+        with self._lock:
+            code.executable = executable
+            self._cache.compiled(code)
+        code.compiling.set_result(executable)
+
+    def _join(self, program: Program, caller: Caller) -> _Shared:
+        with self._lock:
+            shared = self._known.get(program.key)
+            self._require_room(shared, program.byte_size + _OVERHEAD_BYTES, caller)
+            if shared is None:
+                shared = self._new(program, caller)
+            shared.users += 1
+            self._count(shared, caller, 1)
+            return shared
+
+    def _new(self, program: Program, caller: Caller) -> _Shared:
+        """Begin to know a program, with the code that is left of it. Under the lock."""
+        shared = _Shared(program.kept())
+        code = self._idle.get(program.key)
+        if code is not None:
+            code.owner, code.on_evicted = caller, shared.forget_code
+            self._cache.add(code)
+            self._remove_idle(program.key)
+            shared.code = code
+        self._known[program.key] = shared
+        self._program_bytes += program.byte_size + _OVERHEAD_BYTES
+        return shared
+
+    def _require_room(self, shared: _Shared | None, size: int, caller: Caller) -> None:
+        """Raise ResourceExhaustedError if a caller may not have a program. Under the lock."""
+        used, limit = self._program_bytes, self._max_program_bytes
+        for level in levels(caller):
+            is_another = shared is None or level not in shared.held
+            if is_another and not self._use.has_room(level, size, used, limit):
+                raise self._use.refusal(level, size, used, limit, "bytes of programs", _HINT)
+        if shared is None and used + size > limit:
+            raise ResourceExhaustedError(
+                f"the server keeps programs of at most {limit} bytes, got one more of {size} "
+                f"with {used} in use",
+                hint=_HINT,
+            )
+
+    def _count(self, shared: _Shared, caller: Caller, amount: int) -> None:
+        """Count a use begun or ended, and a program with the first and the last of a level."""
+        size = shared.program.byte_size + _OVERHEAD_BYTES
+        for level in levels(caller):
+            before = shared.held.get(level, 0)
+            if before + amount:
+                shared.held[level] = before + amount
+            else:
+                del shared.held[level]
+            if not before or not before + amount:
+                self._use.add_to(level, amount * size)
+
+    def _leave(self, shared: _Shared, caller: Caller) -> None:
+        with self._lock:
+            shared.users -= 1
+            self._count(shared, caller, -1)
+            if shared.users:
+                return
+            key, code = shared.program.key, shared.code
+            del self._known[key]
+            self._program_bytes -= shared.program.byte_size + _OVERHEAD_BYTES
+            if code is None:
+                return
+            self._cache.remove(code)
+            if code.executable is not None:
+                self._idle[key] = code
+                self._idle_bytes += code.byte_size
+            while len(self._idle) > self._max_idle or self._idle_bytes > self._max_idle_bytes:
+                self._remove_idle(next(iter(self._idle)))
+
+    def _remove_idle(self, key: bytes) -> None:
+        self._idle_bytes -= self._idle.pop(key).byte_size
+
+
+class ExecutableTable:
+    """Handle -> executable, of one session.
+
+    Each `keep` gives a handle of its own, so that one Unregister does not take away what another
+    handle names.
+    """
+
+    def __init__(
+        self, handles: HandleFactory, shared: ExecutableCache, *, max_handles: int
+    ) -> None:
+        self._shared = shared
+        self.handles: HandleTable[LoadedExecutable] = HandleTable(
+            handles, HandleKind.EXECUTABLE, max_handles
+        )
+
+    def __len__(self) -> int:
+        return len(self.handles)
+
+    def keep(self, compiled: LoadedExecutable) -> int:
+        """A handle for the executable; the use that `acquire` began lasts until `remove`.
+
+        Raises as `HandleTable.add_all`, which ends the use.
+        """
+        try:
+            return self.handles.add(compiled)
+        except XlaError:
+            self._shared.release(compiled)
+            raise
+
+    def get(self, handle: int) -> LoadedExecutable:
+        """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
+        return self.handles.get(handle)
+
+    def remove(self, handle: int) -> None:
+        """Free a handle; raises as `get` does."""
+        self._shared.release(self.handles.remove(handle))
+
+    def close(self) -> None:
+        """Free all handles; nothing can be kept any more."""
+        for compiled in self.handles.close():
+            self._shared.release(compiled)
+
+
+def _executable_of(code: Code) -> Executable:
+    executable = code.executable
+    assert executable is not None, "the code is there once nobody waits for it"
+    return executable
+
+
+def _await(
+    compiling: "concurrent.futures.Future[Executable]", cancellation: Cancellation
+) -> Executable:
+    woken = threading.Event()
+    forget = cancellation.add_callback(woken.set)
+    try:
+        compiling.add_done_callback(lambda _: woken.set())
+        woken.wait()
+        cancellation.check()
+        return compiling.result(timeout=0)
+    finally:
+        forget()

@@ -1,0 +1,47 @@
+"""The launched executions of all sessions, from their launch to their end."""
+
+import threading
+
+from xla_contract.errors import XlaError
+from xla_server.execution.cancellation import Cancellation
+
+
+class ActiveExecutions:
+    """Every execution that was launched and has not ended. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self.value = 0
+        """How many there are."""
+        self._running: set[Cancellation] = set()
+        self._refusal: XlaError | None = None
+        self._changed = threading.Condition()
+
+    def begin(self, cancellation: Cancellation) -> None:
+        """Count an execution until `end`; it is cancelled at once after `cancel_all`."""
+        with self._changed:
+            self._running.add(cancellation)
+            self.value = len(self._running)
+            refusal = self._refusal
+        if refusal is not None:
+            cancellation.cancel(refusal)
+
+    def end(self, cancellation: Cancellation) -> None:
+        """End what `begin` began."""
+        with self._changed:
+            self._running.discard(cancellation)
+            self.value = len(self._running)
+            self._changed.notify_all()
+
+    def cancel_all(self, error: XlaError) -> int:
+        """Stop all with an error, also those that come later; gives how many there are."""
+        with self._changed:
+            self._refusal = error
+            running = list(self._running)
+        for cancellation in running:
+            cancellation.cancel(error)
+        return len(running)
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there are none; False when some are left after `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._running, timeout)

@@ -1,0 +1,337 @@
+"""Executions that nobody stands and waits for: launched ones, and those of a batch.
+
+A launched execution has handles for its outputs before it has begun. Executions that name them
+begin when the outputs are there: they are chained by callbacks, and no thread waits.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from xla_contract.errors import (
+    CancelledError,
+    InvalidArgumentError,
+    NotFoundError,
+    XlaError,
+)
+from xla_server.backends.platform import Profile
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.error_context import client_error, copy_of, with_context
+from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.runs.active_executions import ActiveExecutions
+from xla_server.sessions.runs.memory_queue import MemoryWaiter
+from xla_server.sessions.runs.planner import RunPlanner
+from xla_server.sessions.runs.requests import RunRequest
+from xla_server.sessions.runs.run import PlannedRun, StepOutcome
+from xla_server.sessions.values.futures import Completion, ValueFuture, ValuePendingError
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
+from xla_server.sessions.values.value_table import Reservation, ValueTable
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WaitResult:
+    """What WaitForExecution gives: the first output, if any was kept, and what all cost."""
+
+    output: int | None
+    profile: Profile
+
+
+class LaunchedExecution:
+    """A run on its way. Implements Awaitable."""
+
+    def __init__(self, run: PlannedRun) -> None:
+        self.run = run
+        self.name = run.name
+        self.handle = 0
+        self.cancellation = Cancellation()
+        self.outputs: list[list[int]] = []
+        """The handles of the kept values, step by step."""
+        self.expected: list[tuple[int, ValueFuture]] = []
+        self.error: XlaError | None = None
+        self.profile = Profile()
+        self._missing = 0
+        self._lock = threading.Lock()
+        self._claim = threading.Lock()
+        self._completion = Completion()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._completion.is_done
+
+    def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once it has ended, as Awaitable says."""
+        return self._completion.when_done(callback)
+
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when all arguments are there or will never be."""
+        pending = self.run.pending
+        self._missing = len(pending) + 1
+
+        def one_more() -> None:
+            with self._lock:
+                self._missing -= 1
+                is_ready = self._missing == 0
+            if is_ready:
+                callback()
+
+        for value in pending:
+            value.when_done(one_more)
+        one_more()
+
+    def claim(self) -> bool:
+        """Whether the caller is the one to end it: by running it, or by failing it unrun."""
+        return self._claim.acquire(blocking=False)
+
+    def finish(self) -> None:
+        """Say that it has ended."""
+        self._completion.finish()
+
+
+class BackgroundExecutions:
+    """The launched executions of one session. Any thread may call any method."""
+
+    def __init__(
+        self,
+        planner: RunPlanner,
+        values: ValueTable,
+        handles: HandleFactory,
+        *,
+        max_handles: int,
+        running: FairSemaphore,
+        launched: FairSemaphore,
+        active: ActiveExecutions,
+        submit: Callable[..., Any],
+    ) -> None:
+        """`submit(do, *arguments)` lets a thread for executions call `do` in the session's turn."""
+        self._planner = planner
+        self._values = values
+        self.handles: HandleTable[LaunchedExecution] = HandleTable(
+            handles, HandleKind.EXECUTION, max_handles
+        )
+        self._running = running
+        self._launched = launched
+        self._active = active
+        self._submit = submit
+
+    def __len__(self) -> int:
+        return self._launched.used
+
+    def launch(self, request: RunRequest) -> LaunchedExecution:
+        """Start a run and return; its outputs have handles at once.
+
+        Raises as `RunPlanner.plan`, InvalidArgumentError for results to be sent back, and
+        ResourceExhaustedError when the session has launched too many.
+        """
+        for number, step in enumerate(request.steps):
+            parts = [part.fetch_bytes for part in step.output.parts]
+            for fetch_bytes in (step.output.fetch_bytes, *parts):
+                if fetch_bytes:
+                    raise InvalidArgumentError(
+                        "nothing waits for results of a launched run to be sent back, so "
+                        f"fetch_bytes must be 0, got {fetch_bytes} in step {number}"
+                    )
+        with contextlib.ExitStack() as undo:
+            run = self._planner.plan(request)
+            undo.callback(run.close)
+            self._launched.take()
+            undo.callback(self._launched.release)
+            execution = LaunchedExecution(run)
+            # First, for who asks what there is sees the execution with its outputs.
+            self._expect_outputs(execution)
+            undo.callback(self._drop_outputs, execution)
+            run.label = execution.handle = self.handles.add(execution)
+            undo.callback(self._forget, execution.handle)
+            run.free_donated()
+            undo.pop_all()
+        self._active.begin(execution.cancellation)
+        execution.cancellation.add_callback(lambda: self._on_cancel(execution))
+        execution.when_ready(lambda: self._line_up(execution))
+        return execution
+
+    def wait(self, handle: int) -> WaitResult:
+        """What an execution that has ended gave; it is then forgotten.
+
+        Raises ValuePendingError for one that has not ended, the error of one that failed,
+        NotFoundError for a handle of none.
+        """
+        execution = self.get(handle)
+        if not execution.is_done:
+            raise ValuePendingError(execution)
+        if self._forget(handle) is None:
+            raise _no_execution(handle)
+        if execution.error is not None:
+            raise copy_of(execution.error)
+        kept = [output for outputs in execution.outputs for output in outputs]
+        return WaitResult(kept[0] if kept else None, execution.profile)
+
+    def cancel(self, handle: int) -> bool:
+        """Stop an execution; False when it had ended. NotFoundError for a handle of none."""
+        execution = self.get(handle)
+        if execution.is_done:
+            return False
+        return execution.cancellation.cancel(CancelledError("CancelExecution was called"))
+
+    def forget(self, handle: int) -> None:
+        """Forget an execution, which goes on; NotFoundError for a handle of none."""
+        if self._forget(handle) is None:
+            raise _no_execution(handle)
+
+    def close(self) -> None:
+        """Cancel all."""
+        for execution in self.handles.close():
+            execution.cancellation.cancel(CancelledError("the session was closed"))
+
+    def _expect_outputs(self, execution: LaunchedExecution) -> None:
+        shapes = [step.output.shapes(step.result) for step in execution.run.steps]
+        execution.expected = self._values.expect([one for each in shapes for one in each])
+        handles = iter([handle for handle, _ in execution.expected])
+        execution.outputs = [[next(handles) for _ in each] for each in shapes]
+
+    def _drop_outputs(self, execution: LaunchedExecution) -> None:
+        # They are gone where the session has ended meanwhile.
+        with contextlib.suppress(XlaError):
+            self._values.remove_all([handle for handle, _ in execution.expected])
+
+    def get(self, handle: int) -> LaunchedExecution:
+        """An execution that was not forgotten; NotFoundError for a handle of none."""
+        try:
+            return self.handles.get(handle)
+        except (InvalidArgumentError, NotFoundError):
+            raise _no_execution(handle) from None
+
+    def _forget(self, handle: int) -> LaunchedExecution | None:
+        try:
+            return self.handles.remove(handle)
+        except (InvalidArgumentError, NotFoundError):
+            return None
+
+    def _line_up(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
+        run = functools.partial(self._run, waiter=waiter)
+        self._running.acquire_async(lambda: self._submit(run, execution))
+
+    def _on_cancel(self, execution: LaunchedExecution) -> None:
+        # One that runs sees it by itself.
+        if execution.claim():
+            self._submit(self._fail_unrun, execution)
+
+    def _fail_unrun(self, execution: LaunchedExecution) -> None:
+        try:
+            execution.cancellation.check()
+        except XlaError as error:
+            self._end(execution, self._named(execution, error))
+            execution.finish()
+
+    def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
+        """Run an execution that has a slot; it gives the slot back before its end is told.
+
+        An execution that has to wait for memory gives the slot back, too. It comes back with
+        `waiter`, which has the memory.
+        """
+        error = None if waiter else self._error_of_arguments(execution)
+        room: Reservation | None = None
+        try:
+            if error is None:
+                try:
+                    entered = waiter.result() if waiter else self._enter(execution)
+                    if entered is None:
+                        return
+                    room = entered
+                except BaseException as caught:
+                    error = self._named(execution, caught)
+            if not execution.claim():
+                return
+            if room is not None:
+                try:
+                    with execution.run.executing(execution.cancellation, room) as outcomes:
+                        execution.run.close()
+                        self._keep(execution, outcomes)
+                except BaseException as caught:
+                    # Whatever it was, there are those who wait.
+                    error = self._named(execution, caught)
+            self._end(execution, error)
+        finally:
+            if room is not None:
+                room.release()
+            self._running.release()
+        execution.finish()
+
+    def _enter(self, execution: LaunchedExecution) -> Reservation | None:
+        """Reserve memory for an execution; None where it waits, after which it lines up again."""
+
+        def on_left(waiter: MemoryWaiter) -> None:
+            # Who has cancelled it ends it.
+            if not waiter.was_given_up:
+                self._line_up(execution, waiter)
+
+        entered = execution.run.enter(on_left)
+        if isinstance(entered, Reservation):
+            return entered
+        execution.cancellation.add_callback(lambda: execution.run.leave(entered))
+        return None
+
+    def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
+        """The error of the execution that failed before: it is told as it is."""
+        try:
+            for value in execution.run.pending:
+                value.result()
+        except XlaError as error:
+            return error
+        return None
+
+    def _keep(self, execution: LaunchedExecution, outcomes: list[StepOutcome]) -> None:
+        execution.profile = _total([outcome.profile for outcome in outcomes])
+        buffers = [buffer for outcome in outcomes for buffer in outcome.kept]
+        for (handle, pending), buffer in zip(execution.expected, buffers, strict=True):
+            self._values.fulfil(handle, pending, buffer)
+
+    def _end(self, execution: LaunchedExecution, error: XlaError | None) -> None:
+        """Release all that an execution has but its slot; `finish` wakes its waiters."""
+        execution.run.close()
+        execution.error = error
+        if error is not None:
+            for _, pending in execution.expected:
+                pending.fail(error)
+        # The values belong to their handles and to those who wait for them.
+        execution.expected = []
+        self._launched.release()
+        self._active.end(execution.cancellation)
+
+    def _named(self, execution: LaunchedExecution, error: BaseException) -> XlaError:
+        """The error, saying which execution failed."""
+        return with_context(f"execution {execution.handle} of {execution.name}", reported(error))
+
+
+def reported(error: BaseException) -> XlaError:
+    """Return the error of an execution that clients get, after logging the cause of a fault."""
+    told = client_error(error, "execution")
+    if told is not error and told.incident:
+        _LOG.error("incident %s", told.incident, exc_info=error)
+    return told
+
+
+def _no_execution(handle: int) -> NotFoundError:
+    return NotFoundError(
+        f"the handle of an execution of this session is needed, got {handle}, which is none or "
+        "was waited for before"
+    )
+
+
+def _total(profiles: list[Profile]) -> Profile:
+    """One profile for all steps: what they cost together."""
+    if len(profiles) == 1:
+        return profiles[0]
+    return Profile(
+        compilation_cache_hit=all(each.compilation_cache_hit for each in profiles),
+        compile_time_ms=sum(each.compile_time_ms for each in profiles),
+        compute_cycle_count=sum(each.compute_cycle_count for each in profiles),
+        compute_time_ns=sum(each.compute_time_ns for each in profiles),
+        compute_and_transfer_time_ns=sum(each.compute_and_transfer_time_ns for each in profiles),
+        executable_size_in_bytes=sum(each.executable_size_in_bytes for each in profiles),
+    )

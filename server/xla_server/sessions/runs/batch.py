@@ -1,0 +1,144 @@
+"""Independent runs at the same time, each with an outcome of its own."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.runs.background_executions import reported
+from xla_server.sessions.runs.run import MAX_RUNS
+from xla_server.sessions.values.futures import ValueFuture, ValuePendingError
+from xla_server.sessions.values.value_table import ValueTable
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+class Batch(Generic[Q, R]):
+    """The runs of one RunBatch.
+
+    They run in the threads of `submit`, as many as `running` has slots. A thread that has ended one
+    run goes on to the next, so that many small runs take few threads. `run` runs one in the slot of
+    its thread, and `values_of` gives the handles of the values that a run names.
+    """
+
+    def __init__(
+        self,
+        values: ValueTable,
+        running: FairSemaphore,
+        submit: Callable[..., Any],
+        requests: Sequence[Q],
+        values_of: Callable[[Q], Iterable[int]],
+        cancellation: Cancellation,
+        run: Callable[[Q, Cancellation], R],
+        done: Callable[[list[R | XlaError]], None],
+    ) -> None:
+        self._values = values
+        self._running = running
+        self._submit = submit
+        self._requests = requests
+        self._values_of = values_of
+        self._cancellation = cancellation
+        self._run = run
+        self._done = done
+        self._outcomes: list[R | XlaError | None] = [None] * len(requests)
+        self._next = 0
+        self._left = len(requests)
+        self._threads = 0
+        self._starting = 0
+        """Threads that have a slot and have not begun."""
+        self._working = 0
+        """Threads that have begun and have not left their slots."""
+        self._is_told = False
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin; `done` is called with the outcomes, in order, in one of the threads.
+
+        The slots that the runs had are free then.
+
+        Raises InvalidArgumentError for none or too many, ValuePendingError while a value that a run
+        names is not there.
+        """
+        if not 1 <= len(self._requests) <= MAX_RUNS:
+            raise InvalidArgumentError(
+                f"a batch must have between 1 and {MAX_RUNS} runs, got {len(self._requests)}"
+            )
+        for request in self._requests:
+            self._require_values(request)
+        self._add_thread()
+
+    def _require_values(self, request: Q) -> None:
+        for handle in self._values_of(request):
+            try:
+                entry = self._values.entry(handle)
+                if isinstance(entry, ValueFuture):
+                    entry.result()
+            except XlaError:
+                # The run's own outcome will say so.
+                return
+
+    def _add_thread(self) -> None:
+        """One thread more while there are runs that nobody has begun."""
+        with self._lock:
+            wanted = self._next < len(self._requests) and self._threads < self._running.limit
+            self._threads += wanted
+        if wanted:
+            self._running.acquire_async(self._start_thread)
+
+    def _start_thread(self) -> None:
+        with self._lock:
+            self._starting += 1
+        self._submit(self._work)
+
+    def _work(self) -> None:
+        with self._lock:
+            if not self._starting:  # Another thread has left its slot for it.
+                return
+            self._starting -= 1
+            self._working += 1
+        try:
+            while self._run_next():
+                pass
+        finally:
+            self._leave()
+
+    def _run_next(self) -> bool:
+        """Run one that nobody has begun; False where there is none."""
+        with self._lock:
+            number = self._next
+            if number >= len(self._requests):
+                return False
+            self._next += 1
+        self._add_thread()
+        self._outcomes[number] = self._outcome(self._requests[number])
+        with self._lock:
+            self._left -= 1
+        return True
+
+    def _leave(self) -> None:
+        """Release slots; the last thread to do so reports the outcomes."""
+        with self._lock:
+            # Nothing is left to begin, so those are not waited for that would only see it.
+            slots, self._starting = 1 + self._starting, 0
+        for _ in range(slots):
+            self._running.release()
+        with self._lock:
+            self._working -= 1
+            if self._left or self._working or self._is_told:
+                return
+            self._is_told = True
+        self._done([each for each in self._outcomes if each is not None])
+
+    def _outcome(self, request: Q) -> R | XlaError:
+        try:
+            self._cancellation.check()
+            with self._cancellation.followed() as cancellation:
+                return self._run(request, cancellation)
+        except ValuePendingError:
+            # It was there before, so the handle was freed and another run donated it.
+            return InvalidArgumentError("a value of the run was freed before the run began")
+        except BaseException as error:
+            return reported(error)

@@ -1,0 +1,294 @@
+"""A queue of executions that wait for memory which other executions give back.
+
+- An execution begins at once if the queue is empty and its memory is free.
+- It is refused at once if it can never fit: it needs more than there is, or than its session may
+  have, beside what running executions do not give back (values, uploads).
+- Else it waits. The first in the queue gets memory as soon as there is enough, and those behind it
+  wait for it, so a large one is not starved. Only executions that together fit into the share that
+  is spared for others pass it. So a waiting execution does not stop small programs, and one that
+  needs more than the rest may have to wait for those.
+- Later executions of a session that waits for its own limit wait for its earlier ones; those of
+  other sessions do not.
+- No execution waits while it holds memory, so those that have some always go on.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from xla_contract.errors import ResourceExhaustedError, XlaError
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.limits.blocking import releasing_slot
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.values.value_table import Reservation, ValueTable
+
+
+class MemoryWaiter:
+    """An execution in the queue; `on_left` is called with it once it has left, by any thread."""
+
+    __slots__ = (
+        "_error",
+        "_reservation",
+        "byte_size",
+        "deadline",
+        "has_left",
+        "on_left",
+        "purpose",
+        "table",
+    )
+
+    def __init__(
+        self,
+        table: ValueTable,
+        byte_size: int,
+        purpose: object,
+        deadline: float,
+        on_left: "Callable[[MemoryWaiter], None]",
+    ) -> None:
+        self.table = table
+        self.byte_size = byte_size
+        self.purpose = purpose
+        self.deadline = deadline
+        self.on_left = on_left
+        self.has_left = False
+        self._reservation: Reservation | None = None
+        self._error: XlaError | None = None
+
+    @property
+    def was_given_up(self) -> bool:
+        """Return whether it has left with neither memory nor an error."""
+        return self.has_left and self._reservation is None and self._error is None
+
+    def settle(self, outcome: "Reservation | XlaError | None") -> None:
+        """Leave the queue; `on_left` is still to be called."""
+        self.has_left = True
+        if isinstance(outcome, Reservation):
+            self._reservation = outcome
+        else:
+            self._error = outcome
+
+    def result(self) -> Reservation:
+        """Return the memory, once it has left; raises why it got none."""
+        if self._error is not None:
+            raise self._error
+        assert self._reservation is not None
+        return self._reservation
+
+    def release(self) -> None:
+        """Give back the memory, if it got some."""
+        if self._reservation is not None:
+            self._reservation.release()
+
+
+class MemoryQueue:
+    """The queue of one server. Any thread may call any method.
+
+    Executions wait for `wait_seconds` at most; those that pass others have `spared_bytes` together.
+    A thread of its own looks at the queue while there is one, whenever memory was given back.
+    """
+
+    def __init__(
+        self,
+        memory: DeviceMemory,
+        *,
+        wait_seconds: float = 60.0,
+        spared_bytes: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._memory = memory
+        self._wait_seconds = wait_seconds
+        self._spared_bytes = spared_bytes
+        self._clock = clock
+        self._passed_bytes = 0
+        self._waiters: list[MemoryWaiter] = []
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Event()
+        self._lock = threading.Lock()
+        self._passed_lock = threading.Lock()
+
+    def __len__(self) -> int:
+        """How many executions wait."""
+        return len(self._waiters)
+
+    def reserve(
+        self,
+        table: ValueTable,
+        byte_size: int,
+        purpose: object,
+        cancellation: Cancellation,
+        slots: FairSemaphore | None = None,
+    ) -> Reservation:
+        """Reserve memory of a session for an execution; waits in the calling thread.
+
+        A slot of `slots` that the caller has is lent while it waits. Raises as `enter`,
+        ResourceExhaustedError after `wait_seconds` too, and the error of `cancellation`.
+        """
+        left = threading.Event()
+        entered = self.enter(table, byte_size, purpose, lambda _: left.set())
+        if isinstance(entered, Reservation):
+            return entered
+        forget = cancellation.add_callback(lambda: self.leave(entered))
+        try:
+            with releasing_slot(), _given_back(slots):
+                left.wait()
+            cancellation.check()
+        except BaseException:
+            entered.release()
+            raise
+        finally:
+            forget()
+        return entered.result()
+
+    def enter(
+        self,
+        table: ValueTable,
+        byte_size: int,
+        purpose: object,
+        on_left: Callable[[MemoryWaiter], None],
+    ) -> Reservation | MemoryWaiter:
+        """Reserve memory of a session for an execution, or have it wait.
+
+        `on_left` must not wait. Raises ResourceExhaustedError, with the limits and the use, for
+        what can never fit, and InvalidArgumentError as `ValueTable.reserve` does.
+        """
+        if not self._waiters:
+            try:
+                return table.reserve(byte_size, purpose, is_running=True)
+            except ResourceExhaustedError:
+                if not self._may_fit(table, byte_size):
+                    raise
+        waiter = MemoryWaiter(
+            table, byte_size, purpose, self._clock() + self._wait_seconds, on_left
+        )
+        with self._lock:
+            if not self._may_fit(table, byte_size):
+                table.require(byte_size, purpose)
+            self._waiters.append(waiter)
+            self._memory.on_change = self._changed.set
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="memory", daemon=True)
+                self._thread.start()
+        self._changed.set()
+        return waiter
+
+    def leave(self, waiter: MemoryWaiter) -> None:
+        """Leave the queue; harmless for one that has left it."""
+        with self._lock:
+            if waiter.has_left:
+                return
+            waiter.settle(None)
+            self._waiters.remove(waiter)
+        # Those behind it may be next.
+        self._changed.set()
+        waiter.on_left(waiter)
+
+    def _watch(self) -> None:
+        while True:
+            with self._lock:
+                left = self._look()
+                if not self._waiters:
+                    self._memory.on_change = None
+                    self._thread = None
+                next_deadline = min((each.deadline for each in self._waiters), default=None)
+            for waiter in left:
+                waiter.on_left(waiter)
+            if next_deadline is None:
+                return
+            self._changed.wait(max(0.0, next_deadline - self._clock()))
+            self._changed.clear()
+
+    def _look(self) -> list[MemoryWaiter]:
+        """Settle all who can be; gives those. Called with the lock held."""
+        now = self._clock()
+        left: list[MemoryWaiter] = []
+        staying: list[MemoryWaiter] = []
+        held_up: set[ValueTable] = set()
+        is_held_up = False
+        for waiter in self._waiters:
+            table = waiter.table
+            is_passing = is_held_up or table in held_up
+            outcome = self._taken(waiter, is_passing=is_passing) or self._refusal(waiter, now)
+            if outcome is not None:
+                waiter.settle(outcome)
+                left.append(waiter)
+                continue
+            staying.append(waiter)
+            if not self._memory.has_room(waiter.byte_size):
+                is_held_up = True
+            else:
+                # A session's own limit does not hold up other sessions.
+                held_up.add(table)
+        self._waiters = staying
+        return left
+
+    def _taken(self, waiter: MemoryWaiter, *, is_passing: bool) -> Reservation | XlaError | None:
+        """Take the memory of a waiter, if it may have it now."""
+        if is_passing:
+            if self._passed_bytes + waiter.byte_size > self._spared_bytes:
+                return None
+            on_release = self._passed
+        else:
+            on_release = None
+        try:
+            reservation = waiter.table.reserve(
+                waiter.byte_size, waiter.purpose, is_running=True, on_release=on_release
+            )
+        except ResourceExhaustedError:
+            return None
+        except XlaError as error:
+            return error
+        if is_passing:
+            self._passed(-waiter.byte_size)
+        return reservation
+
+    def _passed(self, byte_size: int) -> None:
+        """Note that executions which passed others gave back so many bytes."""
+        with self._passed_lock:
+            self._passed_bytes -= byte_size
+
+    def _refusal(self, waiter: MemoryWaiter, now: float) -> XlaError | None:
+        """Return why an execution waits no longer, if so."""
+        is_late = now >= waiter.deadline
+        if not is_late and self._may_fit(waiter.table, waiter.byte_size):
+            return None
+        try:
+            waiter.table.require(waiter.byte_size, waiter.purpose)
+        except XlaError as error:
+            if not is_late:
+                return error
+            reason = error.message
+        else:
+            if not is_late:
+                return None
+            reason = f"others that wait come before {waiter.purpose}"
+        return ResourceExhaustedError(
+            f"an execution may wait {self._wait_seconds:g} s for memory, got none in that time: "
+            f"{reason}",
+            hint="Run fewer programs at the same time, or raise execution_wait_seconds.",
+        )
+
+    def _may_fit(self, table: ValueTable, byte_size: int) -> bool:
+        """Return whether there is room beside memory that running executions do not give back."""
+        memory = self._memory
+        return (
+            self._wait_seconds > 0
+            and byte_size <= table.max_bytes - table.staying_bytes
+            and byte_size <= memory.max_bytes - memory.staying_bytes
+        )
+
+
+@contextlib.contextmanager
+def _given_back(slots: FairSemaphore | None) -> Iterator[None]:
+    """Give back a slot as long as the block, then wait for another one."""
+    if slots is None:
+        yield
+        return
+    slots.release()
+    try:
+        yield
+    finally:
+        taken = threading.Event()
+        slots.acquire_async(taken.set)
+        taken.wait()

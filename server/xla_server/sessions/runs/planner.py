@@ -1,0 +1,235 @@
+"""Planning of runs: all of a run is checked before anything of it runs.
+
+Checked are handles, counts, shapes, layouts, references to earlier steps and donations.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Backend, Buffer, Device
+from xla_server.sessions.error_context import with_context
+from xla_server.sessions.feeds.device_table import DeviceTable
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.program_runner import same_but_for_layout
+from xla_server.sessions.runs.requests import (
+    Argument,
+    HandleArgument,
+    InlineArgument,
+    ResultArgument,
+    RunRequest,
+    RunStep,
+)
+from xla_server.sessions.runs.run import FromStep, PlannedRun, PlannedStep, RunParts, Source
+from xla_server.sessions.runs.run_outputs import OutputReader, part_shape
+from xla_server.sessions.values.donation_check import Donations, Path, Root
+from xla_server.sessions.values.futures import ValueFuture
+from xla_server.sessions.values.value_table import Reservation
+
+MAX_STEPS = 1024
+"""Largest number of steps of one run, as the contract says."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RunPlanner:
+    """Plans the runs of one session. Any thread may call `plan`."""
+
+    parts: RunParts
+    devices: DeviceTable
+    backend: Backend
+    limits: Limits
+    quotas: Quotas
+
+    def plan(self, request: RunRequest) -> PlannedRun:
+        """Check a run and hold its arguments until it is closed.
+
+        Raises InvalidArgumentError for what does not fit, which names the step and the argument;
+        NotFoundError for values that never were; ResourceExhaustedError where there is no room for
+        the values sent along or no message for those to be sent back.
+        """
+        device = self.devices.resolve(request.device)
+        if not 1 <= len(request.steps) <= MAX_STEPS:
+            raise InvalidArgumentError(
+                f"a run must have between 1 and {MAX_STEPS} steps, got {len(request.steps)}"
+            )
+        plan = _Plan(self, device)
+        try:
+            return plan.run(request.steps)
+        except BaseException:
+            plan.undo()
+            raise
+
+
+class _Plan:
+    """One run while it is planned, step by step."""
+
+    def __init__(self, planner: RunPlanner, device: Device) -> None:
+        self._planner = planner
+        self._values = planner.parts.values
+        self._device = device
+        self._steps: list[PlannedStep] = []
+        self._held: dict[int, Buffer | ValueFuture] = {}
+        self._donated: list[int] = []
+        self._room: Reservation | None = None
+        self._donations = Donations()
+        self._last_use: dict[int, int] = {}
+        self._outputs = OutputReader(planner.limits.max_message_bytes)
+
+    def undo(self) -> None:
+        """Release what was held and reserved."""
+        if self._held:
+            self._values.release(list(self._held.values()))
+        if self._room is not None:
+            self._room.release()
+
+    def run(self, steps: Sequence[RunStep]) -> PlannedRun:
+        """Return the run of these steps."""
+        # Bytes of the values sent along: as many as arrived, for they must be as their shapes say.
+        room = 0
+        uses: dict[int, tuple[int, int]] = {}
+        for number, step in enumerate(steps):
+            for index, argument in enumerate(step.arguments):
+                if isinstance(argument, HandleArgument):
+                    uses.setdefault(argument.handle, (number, index))
+                elif isinstance(argument, InlineArgument):
+                    room += argument.byte_size
+        if uses:
+            self._hold(uses)
+        if room:
+            self._room = self._values.reserve(room, "values sent along")
+        for number, step in enumerate(steps):
+            try:
+                self._steps.append(self._step(number, step))
+            except XlaError as error:
+                raise with_context(f"step {number}", error) from error.__cause__
+        self._finish()
+        return PlannedRun(
+            self._planner.parts,
+            self._device,
+            self._steps,
+            self._held,
+            self._donated,
+            self._room,
+            self._outputs.sent_back,
+        )
+
+    def _hold(self, uses: dict[int, tuple[int, int]]) -> None:
+        """Hold the values of these handles; an error names the argument of the first wrong one."""
+        handles = list(uses)
+        try:
+            entries = self._values.hold(handles)
+        except XlaError:
+            for handle, (number, index) in uses.items():
+                try:
+                    self._values.entry(handle)
+                except XlaError as error:
+                    raise with_context(f"step {number}: argument {index}", error) from None
+            raise
+        self._held = dict(zip(handles, entries, strict=True))
+
+    def _step(self, number: int, step: RunStep) -> PlannedStep:
+        compiled = self._planner.parts.runner.compiled_under(step.executable)
+        parameters = compiled.program_shape.parameters
+        if len(step.arguments) != len(parameters):
+            raise InvalidArgumentError(
+                f"there must be one argument per parameter, got {len(step.arguments)} for "
+                f"{len(parameters)} parameters"
+            )
+        sources: list[Source] = []
+        donated: list[int] = []
+        for index, argument in enumerate(step.arguments):
+            try:
+                if isinstance(argument, InlineArgument):
+                    # A value sent along is the run's own, whether it is donated or not.
+                    sources.append(self._inline(argument, parameters[index]))
+                    continue
+                source = self._source(argument, parameters[index])
+            except XlaError as error:
+                raise with_context(f"argument {index}", error) from error.__cause__
+            sources.append(source)
+            if argument is not None and argument.donate:
+                donated.append(index)
+            if isinstance(source, FromStep):
+                self._last_use[source.step] = number
+        if donated or self._donations:
+            self._check_donations(number, step, donated)
+        output = self._outputs.read(step.output, compiled.program_shape.result)
+        return PlannedStep(compiled, sources, donated, output)
+
+    def _source(self, argument: HandleArgument | ResultArgument | None, parameter: Shape) -> Source:
+        """Return the value that an argument names."""
+        source: Source
+        if argument is None:
+            raise InvalidArgumentError("an argument must say its source, got none")
+        if isinstance(argument, HandleArgument):
+            source = self._held[argument.handle]
+            shape = source.shape
+        else:
+            source = FromStep(argument.step, argument.path)
+            shape = self._shape_of(source)
+        if shape is not parameter and not same_but_for_layout(shape, parameter):
+            raise InvalidArgumentError(
+                f"it must have the type and dimensions of its parameter, got {shape} for "
+                f"{parameter}"
+            )
+        return source
+
+    def _inline(self, argument: InlineArgument, parameter: Shape) -> Buffer:
+        """A value sent along; its layout is only how it was sent."""
+        literal = argument.read(max_bytes=self._planner.quotas.device_bytes)
+        if not literal.shape.equal(parameter):
+            if not literal.shape.compatible(parameter):
+                raise InvalidArgumentError(
+                    "a value must have the shape of its parameter, got "
+                    f"{literal.shape} for {parameter}"
+                )
+            literal = literal.relayout(parameter)
+        return self._planner.backend.to_device(literal, self._device)
+
+    def _shape_of(self, source: FromStep) -> Shape:
+        done = len(self._steps)
+        if not 0 <= source.step < done:
+            raise InvalidArgumentError(
+                f"a step can use the results of those before it, got step {source.step} with "
+                f"{done} before"
+            )
+        return part_shape(self._steps[source.step].result, source.path)
+
+    def _check_donations(self, number: int, step: RunStep, donated: Sequence[int]) -> None:
+        """Note what the step donates; it must not be used beside that, or later."""
+        for index in donated:
+            root = _root(step.arguments[index])
+            if root is not None:
+                self._donations.add(*root, f"argument {index} of step {number}")
+                kind, handle = root[0]
+                if kind == "handle":
+                    self._donated.append(handle)
+        if self._donations:
+            for index, argument in enumerate(step.arguments):
+                root = _root(argument)
+                if root is not None and index not in donated:
+                    self._donations.check(*root, f"argument {index} of step {number}")
+
+    def _finish(self) -> None:
+        """Find the last use of each result, and check that no output is a donated value."""
+        steps = self._steps
+        for number, step in enumerate(steps):
+            steps[self._last_use.get(number, number)].done_with.append(number)
+            if not self._donations:
+                continue
+            if step.output.sees_whole:
+                self._donations.check(("step", number), (), f"the output of step {number}")
+            for part in step.output.parts:
+                where = f"part {list(part.path)} of the output of step {number}"
+                self._donations.check(("step", number), part.path, where)
+
+
+def _root(argument: Argument) -> "tuple[Root, Path] | None":
+    """Return what an argument names; None for a value of its own."""
+    if isinstance(argument, HandleArgument):
+        return ("handle", argument.handle), ()
+    if isinstance(argument, ResultArgument):
+        return ("step", argument.step), argument.path
+    return None

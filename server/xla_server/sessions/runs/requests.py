@@ -1,0 +1,96 @@
+"""Requests to run programs, and their results."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Profile
+from xla_server.sessions.feeds.device_table import DeviceHandle
+from xla_server.sessions.programs.compile_request import CompileRequest
+from xla_server.sessions.values.donation_check import Path
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GraphProgram:
+    """One program of ExecuteGraphParallel with the handles of its arguments."""
+
+    program: Callable[[], CompileRequest]
+    """Decodes the program, and raises what is wrong with it."""
+    arguments: Sequence[int | None]
+    devices: Sequence[DeviceHandle]
+
+
+class ExecutionResult(NamedTuple):
+    """The handle of a result and what it cost."""
+
+    output: int
+    profile: Profile
+
+
+class HandleArgument(NamedTuple):
+    """A value of the session."""
+
+    handle: int
+    donate: bool
+
+
+class ResultArgument(NamedTuple):
+    """The result of an earlier step, or the part of it at `path`."""
+
+    step: int
+    path: Path
+    donate: bool
+
+
+class InlineArgument(NamedTuple):
+    """A value sent along, of `byte_size` bytes.
+
+    `read(max_bytes=...)` decodes it, and raises InvalidArgumentError if it is malformed.
+    """
+
+    byte_size: int
+    read: Callable[..., Literal]
+
+
+Argument: TypeAlias = HandleArgument | ResultArgument | InlineArgument | None
+"""An argument of a step; None for one without a source."""
+
+
+class PartRequest(NamedTuple):
+    """The fate of the part of a result at `path`; see OutputRequest."""
+
+    path: Path
+    keep: bool
+    fetch_bytes: int
+    fetch_as: Shape | None
+
+
+class OutputRequest(NamedTuple):
+    """The fate of a result: keep it, and send it back if it has at most `fetch_bytes`.
+
+    `fetch_as` is the shape, with layout, in which it is sent back; None for row-major. If
+    `flatten`, the elements of a kept tuple get handles instead of the tuple.
+    """
+
+    keep: bool
+    fetch_bytes: int
+    fetch_as: Shape | None
+    flatten: bool
+    parts: Sequence[PartRequest]
+
+
+class RunStep(NamedTuple):
+    """One execution of a run."""
+
+    executable: int | None
+    arguments: Sequence[Argument]
+    output: OutputRequest
+
+
+class RunRequest(NamedTuple):
+    """Executions one after the other, on one device."""
+
+    steps: Sequence[RunStep]
+    device: DeviceHandle | None

@@ -1,0 +1,257 @@
+"""A run: executables one after the other, with arguments sent along or results of earlier steps."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+from xla_contract.errors import ResourceExhaustedError, XlaError
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Buffer, Device, Profile
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.error_context import with_context
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
+from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
+from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of
+from xla_server.sessions.runs.run_outputs import (
+    PartOutcome,
+    StepOutput,
+    part_of,
+    sent_back,
+)
+from xla_server.sessions.runs.time_slicing import TimeSlicer
+from xla_server.sessions.values.donation_check import Path
+from xla_server.sessions.values.futures import ValueFuture
+from xla_server.sessions.values.value_table import Reservation, ValueTable
+
+MAX_RUNS = 1024
+"""Largest number of runs of one batch, as the contract says."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FromStep:
+    """An argument that is the result of a step before, or a part of it."""
+
+    step: int
+    path: Path
+
+
+Source: TypeAlias = "Buffer | ValueFuture | FromStep"
+
+
+@dataclasses.dataclass(slots=True)
+class PlannedStep:
+    """One execution of a run, checked."""
+
+    compiled: LoadedExecutable
+    arguments: list[Source]
+    donated: list[int]
+    output: StepOutput
+    done_with: list[int] = dataclasses.field(default_factory=list)
+    """The steps whose results are not used after this one."""
+
+    @property
+    def result(self) -> Shape:
+        """The shape of the result."""
+        return self.compiled.program_shape.result
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """The results of a step. Kept values of parts come after the others."""
+
+    kept: tuple[Buffer, ...]
+    value: Literal | None
+    profile: Profile
+    parts: tuple[PartOutcome, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RunParts:
+    """The parts of a session that its runs use."""
+
+    values: ValueTable
+    runner: ProgramRunner
+    queue: MemoryQueue
+    turns: TimeSlicer
+    flow: Flow
+
+
+class PlannedRun:
+    """A run that was checked. It holds its arguments, and memory for those sent along.
+
+    Made by `RunPlanner.plan`; `close` releases everything.
+
+    Args:
+        parts: The parts of the session that run it.
+        device: The device that it runs on.
+        steps: Its steps in order.
+        held: The arguments that are values of the session, by their handles.
+        donated: The handles that it donates.
+        room: Memory of the values sent along, if any.
+        sent_back_bytes: Bytes of the results that are sent back, by their shapes.
+    """
+
+    def __init__(
+        self,
+        parts: RunParts,
+        device: Device,
+        steps: list[PlannedStep],
+        held: dict[int, Buffer | ValueFuture],
+        donated: list[int],
+        room: Reservation | None,
+        sent_back_bytes: int,
+    ) -> None:
+        self.steps = steps
+        self.device = device
+        self.label = 0
+        """The handle of the execution that this is, if it was launched."""
+        self.sent_back_bytes = sent_back_bytes
+        self._parts = parts
+        self._held = held
+        self._donated = donated
+        self._room = room
+
+    @property
+    def pending(self) -> list[ValueFuture]:
+        """The arguments that other executions are still to give."""
+        return [entry for entry in self._held.values() if isinstance(entry, ValueFuture)]
+
+    @property
+    def name(self) -> str:
+        """The names of the programs."""
+        return ", ".join(dict.fromkeys(step.compiled.name for step in self.steps))
+
+    def free_donated(self) -> None:
+        """Free the handles that are donated; raises as `ValueTable.remove_all`."""
+        if self._donated:
+            donated, self._donated = self._donated, []
+            self._parts.values.remove_all(donated)
+
+    def reserve(
+        self, cancellation: Cancellation, slots: FairSemaphore | None = None
+    ) -> Reservation:
+        """Reserve memory for all steps; waits and raises as `MemoryQueue.reserve`.
+
+        All of it at once, so that no run waits for memory while it has some.
+        """
+        size, room, number = self._need()
+        try:
+            queue = self._parts.queue
+            return queue.reserve(self._parts.values, size, room, cancellation, slots)
+        except ResourceExhaustedError as error:
+            raise self._located(number, error) from error.__cause__
+
+    def enter(self, on_left: Callable[[MemoryWaiter], None]) -> "Reservation | MemoryWaiter":
+        """Reserve as `reserve` does, but wait without a thread; see `MemoryQueue.enter`."""
+        size, room, number = self._need()
+        try:
+            return self._parts.queue.enter(self._parts.values, size, room, on_left)
+        except ResourceExhaustedError as error:
+            raise self._located(number, error) from error.__cause__
+
+    def leave(self, waiter: MemoryWaiter) -> None:
+        """Give up waiting for memory, which `enter` began."""
+        self._parts.queue.leave(waiter)
+
+    def _need(self) -> tuple[int, ExecutionFootprint, int]:
+        """Return the bytes to reserve, what for, and the step that needs most."""
+        needs = self._needs()[:-1]
+        number = needs.index(max(needs))
+        return needs[number], self.steps[number].compiled.room, number
+
+    def _needs(self) -> list[int]:
+        """Return the bytes that each step needs, with the results before it, and all in the end."""
+        needs: list[int] = []
+        results: dict[int, int] = {}
+        for number, step in enumerate(self.steps):
+            needs.append(sum(results.values()) + step.compiled.room.byte_size)
+            results[number] = step.result.byte_size
+            for done in step.done_with:
+                if not self.steps[done].output.is_used:
+                    del results[done]
+        return [*needs, sum(results.values())]
+
+    @contextlib.contextmanager
+    def executing(
+        self, cancellation: Cancellation, room: Reservation | None = None
+    ) -> Iterator[list[StepOutcome]]:
+        """Run the steps in `room`, which lasts as long as the block, in which results are kept.
+
+        Raises ValuePendingError when an argument is not there, why it never will be, what running
+        raises, and without `room` as `reserve`.
+        """
+        parts, results = self._parts, dict[int, Buffer]()
+        room = self.reserve(cancellation) if room is None else room
+        needs = self._needs()
+        outcomes: list[StepOutcome] = []
+        turns = parts.turns
+        turn = turns.begin(cancellation, parts.flow)
+        try:
+            for number, step in enumerate(self.steps):
+                try:
+                    if not number:
+                        self.free_donated()
+                    cancellation.check()
+                    outcomes.append(self._execute(number, step, results, cancellation))
+                except XlaError as error:
+                    raise self._located(number, error) from error.__cause__
+                for done in step.done_with:
+                    results.pop(done, None)
+                room.shrink(max(needs[number + 1 :]))
+            results.clear()
+            yield outcomes
+        finally:
+            turns.end(turn)
+            room.release()
+
+    def close(self) -> None:
+        """Let go of the arguments; harmless when done before."""
+        held, self._held = self._held, {}
+        if held:
+            self._parts.values.release(list(held.values()))
+        if self._room is not None:
+            self._room.release()
+        # A launched run is remembered after its end, and must not keep the memory of arguments.
+        for step in self.steps:
+            step.arguments = []
+
+    def _located(self, number: int, error: XlaError) -> XlaError:
+        return with_context(f"step {number}", error) if len(self.steps) > 1 else error
+
+    def _execute(
+        self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
+    ) -> StepOutcome:
+        arguments = [_value_of(source, results) for source in step.arguments]
+        donated: Sequence[int] = ()
+        if step.donated:
+            donated = [each for each in step.donated if self._may_overwrite(step, each, arguments)]
+        execution = self._parts.runner.run(
+            step.compiled, arguments, self.device, cancellation, donated, self.label
+        )
+        output, result = step.output, execution.output
+        if step.done_with != [number]:
+            results[number] = result
+        parts = tuple(
+            [
+                PartOutcome(part.keep, sent_back(part_of(result, part.path), part.fetch_as))
+                for part in output.parts
+            ]
+        )
+        value = sent_back(result, output.fetch_as)
+        profile = profile_of(execution, step.compiled)
+        return StepOutcome(output.buffers(result), value, profile, parts)
+
+    def _may_overwrite(self, step: PlannedStep, index: int, arguments: Sequence[Buffer]) -> bool:
+        """Return whether a donated argument has no other user."""
+        source = step.arguments[index]
+        return isinstance(source, FromStep) or self._parts.values.is_held_once(arguments[index])
+
+
+def _value_of(source: Source, results: dict[int, Buffer]) -> Buffer:
+    if isinstance(source, FromStep):
+        return part_of(results[source.step], source.path)
+    return source.result() if isinstance(source, ValueFuture) else source

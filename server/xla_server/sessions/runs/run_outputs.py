@@ -1,0 +1,163 @@
+"""What becomes of the results of a run's steps, and of parts of them."""
+
+import dataclasses
+import functools
+
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Buffer
+from xla_server.sessions.runs.requests import OutputRequest, PartRequest
+from xla_server.sessions.values.donation_check import Path
+
+MAX_PARTS = 16384
+"""Of one step, as the contract says."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepPart:
+    """What becomes of a part of a result."""
+
+    path: Path
+    shape: Shape
+    keep: bool
+    fetch_as: Shape | None
+    """The shape, with layout, in which it is sent back, if it is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepOutput:
+    """What becomes of a result."""
+
+    keep: bool
+    fetch_as: Shape | None
+    """The shape, with layout, in which it is sent back, if it is."""
+    flatten: bool
+    parts: tuple[StepPart, ...] = ()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody sees the result, or a part of it, but later steps."""
+        return self.sees_whole or bool(self.parts)
+
+    @property
+    def sees_whole(self) -> bool:
+        """Whether the whole result is kept or sent back."""
+        return self.keep or self.fetch_as is not None
+
+    def shapes(self, result: Shape) -> tuple[Shape, ...]:
+        """The shapes of the values that get handles; those of parts come last."""
+        parts = tuple(part.shape for part in self.parts if part.keep)
+        if not self.keep:
+            return parts
+        return (*(result.tuple_shapes if self.flatten and result.is_tuple else (result,)), *parts)
+
+    def buffers(self, result: Buffer) -> tuple[Buffer, ...]:
+        """The values that get handles; parts come last."""
+        parts = tuple(part_of(result, part.path) for part in self.parts if part.keep)
+        if not self.keep:
+            return parts
+        return (*(result.elements if self.flatten and result.shape.is_tuple else (result,)), *parts)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PartOutcome:
+    """What became of a part of a result: whether it is among the kept values, what is sent."""
+
+    is_kept: bool
+    value: Literal | None
+
+
+class OutputReader:
+    """Reads what is to become of results. What one answer sends back is counted over all steps."""
+
+    def __init__(self, max_message_bytes: int) -> None:
+        self._max_message_bytes = max_message_bytes
+        self.sent_back = 0
+        """Bytes, of all that was read."""
+
+    def read(self, output: OutputRequest, result: Shape) -> StepOutput:
+        """What becomes of a result of this shape.
+
+        Raises InvalidArgumentError for what does not fit it, ResourceExhaustedError where no
+        message could carry what is to be sent back.
+        """
+        if len(output.parts) > MAX_PARTS:
+            raise InvalidArgumentError(
+                f"a step must have at most {MAX_PARTS} parts to be kept or sent back, got "
+                f"{len(output.parts)}"
+            )
+        keep, fetch_as = self._fate(output, result)
+        parts = tuple(self._part(part, result) for part in output.parts)
+        return StepOutput(keep, fetch_as, output.flatten, parts)
+
+    def _part(self, part: PartRequest, result: Shape) -> StepPart:
+        shape = part_shape(result, part.path)
+        return StepPart(part.path, shape, *self._fate(part, shape))
+
+    def _fate(
+        self, output: OutputRequest | PartRequest, result: Shape
+    ) -> tuple[bool, Shape | None]:
+        """Whether a result, or a part of one, is kept, and in which shape it is sent back."""
+        if output.fetch_bytes < 0:
+            raise InvalidArgumentError(
+                f"fetch_bytes must not be negative, got {output.fetch_bytes}"
+            )
+        fetch_as = output.fetch_as
+        if fetch_as is not None:
+            if not fetch_as.has_layout:
+                raise InvalidArgumentError(
+                    f"shape_with_layout must say its layout, got {fetch_as} without"
+                )
+            if not fetch_as.compatible(result):
+                raise InvalidArgumentError(
+                    "shape_with_layout must be compatible with the result, got "
+                    f"{fetch_as} for {result}"
+                )
+        if not output.fetch_bytes:
+            return output.keep, None
+        if fetch_as is None:
+            fetch_as = _row_major(result)
+        # As it is sent: a layout that a client asks for may have any padding.
+        if fetch_as.byte_size > output.fetch_bytes:
+            return True, None
+        self.sent_back += fetch_as.byte_size
+        limit = self._max_message_bytes
+        if self.sent_back > limit:
+            raise ResourceExhaustedError(
+                f"a message may take {limit} bytes, got results of {self.sent_back} to be sent "
+                "back",
+                hint="Keep large results and download them.",
+            )
+        return output.keep, fetch_as
+
+
+def part_shape(result: Shape, path: Path) -> Shape:
+    """The shape of a part; InvalidArgumentError for a path that leads nowhere."""
+    shape = result
+    for index in path:
+        if not shape.is_tuple or not 0 <= index < len(shape.tuple_shapes):
+            raise InvalidArgumentError(
+                f"an index must lead to an element, got {list(path)} into {result}"
+            )
+        shape = shape.tuple_shapes[index]
+    return shape
+
+
+def part_of(result: Buffer, path: Path) -> Buffer:
+    """The value at a path that `part_shape` has found right."""
+    for index in path:
+        result = result.elements[index]
+    return result
+
+
+def sent_back(value: Buffer, shape: Shape | None) -> Literal | None:
+    """A value in the layout in which it is sent back; None for one that is not."""
+    if shape is None:
+        return None
+    return value.to_literal(None if shape.equal(value.shape) else shape)
+
+
+@functools.lru_cache(maxsize=1024)
+def _row_major(shape: Shape) -> Shape:
+    return shape.without_layout().with_default_layout()

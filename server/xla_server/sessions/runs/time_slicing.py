@@ -1,0 +1,268 @@
+"""Programs that run for long stand behind those that have just begun, and take turns.
+
+A program may never end, and clients may run any number of those. One thread looks at what runs,
+some hundred times a second. A program that it has seen for a while lends its slot in its pool, so
+that another call finds a thread. Where more such programs run than there are cores, they run in
+turn, as many as cores at a time, beside as many of the youngest: the others wait where they would
+see that they are cancelled, between two instructions or in native code. So neither the cores nor
+Python's lock have more who want them than they can serve, and a new program, which runs at once,
+shares them with few.
+
+Turns go to identities, then to their connections, then to their sessions (`sessions.rotation`), so
+that of n identities with programs that run for long each has an n-th of the turns, however many
+programs it runs.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.limits.blocking import current_worker
+from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
+from xla_server.sessions.limits.rotation import Rotation
+
+PERIOD = 0.01
+"""Seconds between two looks, and what one turn lasts."""
+
+NEW_SECONDS = 0.02
+"""How long a program runs before it takes turns with others."""
+
+YOUNG_SECONDS = 1.0
+"""How long it runs beside those that take turns, if it is among the youngest: as many as cores.
+
+Callers take turns for this, too.
+"""
+
+LENDING_SECONDS = 0.05
+"""How long a program runs before it lends its slot."""
+
+SWITCH_SECONDS = 0.0005
+"""How long one thread may keep Python's lock from another while programs run for long.
+
+What Python has else is ten times as long, and a call takes the lock a few times. It would be no
+good for many short calls, which are done sooner than that.
+"""
+
+_PATIENCE = 100
+"""Looks at nothing before the thread sleeps."""
+
+_SLEEP_SECONDS = 10.0
+"""How long it sleeps before it ends."""
+
+
+class _Switching:
+    """How soon Python's lock is passed on, which all servers of a process have in common."""
+
+    def __init__(self) -> None:
+        self._quick: set[object] = set()
+        """Who has programs that run for long."""
+        self._usual = 0.0
+        self._lock = threading.Lock()
+
+    def set(self, who: object, *, is_quick: bool) -> None:
+        """Pass it on sooner as long as somebody has programs that run for long."""
+        if is_quick == (who in self._quick):
+            return
+        with self._lock:
+            was_quick = bool(self._quick)
+            (self._quick.add if is_quick else self._quick.discard)(who)
+            if is_quick and not was_quick:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(SWITCH_SECONDS, self._usual))
+            elif was_quick and not self._quick:
+                sys.setswitchinterval(self._usual)
+
+
+_SWITCHING = _Switching()
+
+
+class TimeSlice:
+    """One execution while it runs. Times are seconds of the clock of `TimeSlicer`, 0 for never."""
+
+    __slots__ = (
+        "cancellation",
+        "flow",
+        "is_lent",
+        "is_paused",
+        "last",
+        "since",
+        "worker",
+    )
+
+    def __init__(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> None:
+        self.cancellation = cancellation
+        self.flow = flow
+        self.worker = current_worker()
+        self.since = 0.0
+        """When it was first seen running, or last seen waiting for others."""
+        self.last = 0.0
+        """When its last turn began."""
+        self.is_paused = False
+        self.is_lent = False
+
+
+class TimeSlicer:
+    """The executions of one server. Any thread may call any method.
+
+    `at_once` of those that run for long do so at the same time.
+    """
+
+    def __init__(self, at_once: int | None = None) -> None:
+        self._at_once = at_once or len(os.sched_getaffinity(0))
+        self._running: set[TimeSlice] = set()
+        self._changed_at = 0.0
+        self._thread: threading.Thread | None = None
+        self._is_asleep = True
+        self._woken = threading.Event()
+        self._has_paused = False
+        self._rotation = Rotation()
+        self._young_rotation = Rotation()
+        self._lock = threading.Lock()
+
+    def begin(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> TimeSlice:
+        """Count an execution of `flow`, in the thread that runs it, until `end`.
+
+        The cancellation must be its own: it is what pauses it.
+        """
+        turn = TimeSlice(cancellation, flow)
+        turn.worker.turn = turn
+        # One step each, so no lock: the thread says that it sleeps before it looks a last time.
+        self._running.add(turn)
+        if self._is_asleep:
+            self._wake()
+        return turn
+
+    def end(self, turn: TimeSlice) -> None:
+        """End what `begin` began; in the same thread."""
+        turn.worker.turn = None
+        self._running.discard(turn)
+        if not turn.since:
+            return
+        if self._has_paused:
+            # It is the next one's turn.
+            self._woken.set()
+        # Only what was seen before is ever lent, and that under the lock.
+        with self._lock:
+            if turn.is_lent and turn.worker.pool is not None:
+                turn.is_lent = False
+                turn.worker.pool.take_back()
+
+    @contextlib.contextmanager
+    def taken(self, cancellation: Cancellation, flow: Flow = LOCAL_FLOW) -> Iterator[None]:
+        """An execution of `flow` as long as the block."""
+        turn = self.begin(cancellation, flow)
+        try:
+            yield
+        finally:
+            self.end(turn)
+
+    def _wake(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="xla-turns", daemon=True)
+                self._thread.start()
+            self._is_asleep = False
+            self._woken.set()
+
+    def _watch(self) -> None:
+        quiet = 0
+        while True:
+            self._woken.wait(PERIOD)
+            self._woken.clear()
+            turns = list(self._running)
+            quiet = 0 if turns else quiet + 1
+            self.look(turns, time.monotonic())
+            if quiet >= _PATIENCE and not self._sleep():
+                return
+
+    def _sleep(self) -> bool:
+        """Sleep until an execution begins; False where the thread is to end instead."""
+        with self._lock:
+            self._woken.clear()
+            self._is_asleep = True
+        if self._running or self._woken.wait(_SLEEP_SECONDS):
+            self._is_asleep = False
+            return True
+        with self._lock:
+            if not self._is_asleep:
+                return True
+            self._thread = None
+            return False
+
+    def look(self, turns: list[TimeSlice], now: float) -> None:
+        """See to it that the right ones of those that run do so."""
+        long: list[TimeSlice] = []
+        for turn in turns:
+            if turn.worker.is_waiting or not turn.since:
+                # What waits does nothing; when it goes on it is as good as new.
+                turn.since = turn.last = now
+                _proceed(turn)
+                continue
+            seconds = now - turn.since
+            if seconds >= NEW_SECONDS:
+                long.append(turn)
+            if seconds >= LENDING_SECONDS and not turn.is_lent:
+                self._lend(turn)
+        _SWITCHING.set(self, is_quick=bool(long))
+        self._let_run(long, now)
+
+    def _let_run(self, long: list[TimeSlice], now: float) -> None:
+        """Let those of the executions that run for long proceed whose turn it is; pause others."""
+        at_once = self._at_once
+        young = self._young_rotation.select(
+            [turn for turn in long if now - turn.since < YOUNG_SECONDS],
+            at_once,
+            _flow,
+            lambda turn: -turn.since,
+        )
+        beside = set(young)
+        long = [turn for turn in long if turn not in beside]
+        self._has_paused = len(long) > at_once
+        chosen: list[TimeSlice] = []
+        if now - self._changed_at < PERIOD:
+            chosen = [turn for turn in long if not turn.is_paused][:at_once]
+        else:
+            self._changed_at = now
+        running = set(chosen)
+        others = [turn for turn in long if turn not in running]
+        # The programs of a session that have waited longest come first.
+        following = self._rotation.select(
+            others, at_once - len(chosen), _flow, lambda turn: turn.last
+        )
+        flows = {turn.flow for turn in (*young, *long)}
+        for rotation in (self._rotation, self._young_rotation):
+            rotation.forget_others(flows)
+        for turn in following:
+            turn.last = now
+        running.update(following)
+        for turn in (*young, *running):
+            _proceed(turn)
+        for turn in others:
+            if turn not in running:
+                _pause(turn)
+
+    def _lend(self, turn: TimeSlice) -> None:
+        pool = turn.worker.pool
+        with self._lock:
+            if pool is not None and turn in self._running:
+                turn.is_lent = pool.lend()
+
+
+def _flow(turn: TimeSlice) -> Flow:
+    return turn.flow
+
+
+def _proceed(turn: TimeSlice) -> None:
+    if turn.is_paused:
+        turn.is_paused = False
+        turn.cancellation.proceed()
+
+
+def _pause(turn: TimeSlice) -> None:
+    if not turn.is_paused:
+        turn.is_paused = True
+        turn.cancellation.pause()

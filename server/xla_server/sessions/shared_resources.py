@@ -1,0 +1,111 @@
+"""What the sessions of one server share."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from xla_server.backends.platform import Backend
+from xla_server.runtime.blocks import BlockPool
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.caller_shares import CallerUse
+from xla_server.sessions.limits.compile_share import CompileShare
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.response_memory import ResponseMemory
+from xla_server.sessions.limits.semaphores import SharedSemaphore
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.programs.executable_table import ExecutableCache
+from xla_server.sessions.runs.active_executions import ActiveExecutions
+from xla_server.sessions.runs.memory_queue import MemoryQueue
+from xla_server.sessions.runs.time_slicing import TimeSlicer
+from xla_server.sessions.transfers.arena_pool import ArenaPool
+
+_EXECUTIONS = 256
+"""At the same time, of those that no call waits for, where nobody gives threads for them."""
+
+
+class ExecutionThreads(Protocol):
+    """A pool of threads for jobs of many callers."""
+
+    def submit_for(self, flow: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do`, when it is the turn of `flow`; RuntimeError after `shutdown`."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more jobs; as `Executor.shutdown`."""
+
+
+class _InOrder(ThreadPoolExecutor):
+    """Threads that jobs of all flows get in the order in which they come."""
+
+    def submit_for(self, _: Flow, do: Callable[..., object], /, *arguments: Any) -> None:
+        """Let a thread call `do`."""
+        self.submit(do, *arguments)
+
+
+class SharedResources:
+    """A platform, the programs compiled for it, and the memory of its devices.
+
+    `quotas` are what each session may have; by default a session may have all there is.
+    `execution_threads` run the executions that no call waits for; the engine closes them.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        limits: Limits,
+        quotas: Quotas | None = None,
+        execution_threads: ExecutionThreads | None = None,
+    ) -> None:
+        self.backend = backend
+        self.limits = limits
+        self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
+        self.memory = DeviceMemory(limits.max_device_bytes)
+        self.memory_use = CallerUse(limits.shares)
+        """The bytes that each caller has on the devices."""
+        self.queue = MemoryQueue(
+            self.memory,
+            wait_seconds=limits.execution_wait_seconds,
+            spared_bytes=limits.spared_device_bytes,
+        )
+        """Executions that wait for memory."""
+        self.answers = ResponseMemory(limits.max_answer_bytes, limits.shares)
+        self.blocks = BlockPool()
+        """Memory that values arrive in."""
+        self.arenas = ArenaPool(
+            max_bytes=limits.shared_memory_bytes,
+            session_bytes=limits.session_shared_memory_bytes,
+            shares=limits.shares,
+        )
+        self.execution_threads: ExecutionThreads = execution_threads or _InOrder(
+            _EXECUTIONS, thread_name_prefix="xla-execution"
+        )
+        self.executing = SharedSemaphore(limits.max_executions, limits.max_sessions, limits.shares)
+        """The slots of the executions of all sessions."""
+        self.launching = SharedSemaphore(limits.max_launches, limits.max_sessions, limits.shares)
+        """The slots of executions that were launched and have not ended."""
+        self.compiling = CompileShare(limits.max_compile_seconds, limits.shares)
+        self.turns = TimeSlicer()
+        self.launched = ActiveExecutions()
+        self.programs = ExecutableCache(
+            max_executables=limits.max_executables,
+            max_executable_bytes=limits.max_executable_bytes,
+            max_program_bytes=limits.max_program_bytes,
+            max_idle=limits.max_idle_executables,
+            max_idle_bytes=limits.max_idle_executable_bytes,
+            shares=limits.shares,
+        )
+
+    def close(self, timeout: float) -> bool:
+        """Free what sessions share, when all of them are closed.
+
+        Waits for the threads of executions; False when some are still busy after `timeout`
+        seconds.
+        """
+        closing = threading.Thread(
+            target=self.execution_threads.shutdown, kwargs={"cancel_futures": True}, daemon=True
+        )
+        closing.start()
+        closing.join(timeout)
+        self.arenas.close()
+        return not closing.is_alive()

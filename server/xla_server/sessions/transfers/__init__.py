@@ -1,0 +1,1 @@
+"""Transfers of large values: in chunks over streams, and through memory shared with the client."""

@@ -1,0 +1,324 @@
+"""Memory that a client on the same host shares with the server.
+
+An arena is a file in memory. Its descriptor is given to one client, which may keep it for as long
+as it likes and write to it at any time. Nothing takes it back for certain, so an arena that was
+given away never serves another session. A session uses the same pages again and again, for it is
+fresh ones that are dear: a copy into them takes ten times as long.
+
+The file has its full size from the beginning, and seals forbid to change it: nobody can make the
+server touch what is not there. Memory is taken where parts are allocated. A client may write to
+other pages too: those count as well, and are taken back every few seconds and where there is need.
+"""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
+from xla_contract.types.literal import Array
+from xla_server.sessions.transfers.free_list import FreeList
+
+_POPULATE_WRITE = 23
+"""MADV_POPULATE_WRITE, since Linux 5.14."""
+
+_PUNCH_HOLE_AND_KEEP_SIZE = 2 | 1
+
+_BLOCK_BYTES = 512
+"""The unit of st_blocks."""
+
+_NO_PART = -1
+"""An offset at which no part begins."""
+
+
+class Arena:
+    """`capacity` bytes of address space, a multiple of PAGE, with the parts allocated in it.
+
+    Any thread may call any method. `grow` is asked for every byte that is backed by memory, and
+    raises where it may not be; `shrink` is told of what goes back. Raises OSError where the system
+    gives no sealed file.
+    """
+
+    def __init__(
+        self, capacity: int, grow: Callable[[int], None], shrink: Callable[[int], None]
+    ) -> None:
+        self.capacity = capacity
+        self._grow = grow
+        self._shrink = shrink
+        self._parts = FreeList(capacity)
+        self._users: dict[int, int] = {}
+        self._given_back: set[int] = set()
+        self._backed = 0
+        self._stray = 0
+        self._idle_since: float | None = time.monotonic()
+        self._lock = threading.Lock()
+        self._descriptor = _sealed_file(capacity)
+        try:
+            mapped = mmap.mmap(self._descriptor, capacity)
+        except OSError:
+            os.close(self._descriptor)
+            raise
+        # The memory is unmapped with the last array of it, so no copy meets a hole.
+        self._memory: Array | None = np.frombuffer(mapped, np.uint8)
+
+    @property
+    def part_count(self) -> int:
+        """How many parts are allocated."""
+        return len(self._parts)
+
+    @property
+    def backed_bytes(self) -> int:
+        """Bytes that have memory: up to the end of the farthest part since the last `trim`.
+
+        And what the client has written elsewhere.
+        """
+        self.look()
+        return self._backed + self._stray
+
+    @property
+    def stray_bytes(self) -> int:
+        """Bytes that the client has written where nothing was allocated, when last looked at."""
+        return self._stray
+
+    def look(self) -> None:
+        """Count what the client has written where nothing was allocated, unless in use just now."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._count_strays()
+            finally:
+                self._lock.release()
+
+    def drop_strays(self) -> None:
+        """Take the memory of what is beyond all parts, unless in use just now."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop_strays()
+            finally:
+                self._lock.release()
+
+    def _drop_strays(self) -> None:
+        self._count_strays()
+        if self._stray:
+            _discard(self._descriptor, self._backed, self.capacity - self._backed)
+            self._count_strays()
+
+    def _count_strays(self) -> None:
+        if self._memory is None:
+            self._stray = 0
+        else:
+            actual = os.fstat(self._descriptor).st_blocks * _BLOCK_BYTES
+            self._stray = max(0, actual - self._backed)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._memory is None
+
+    def idle_seconds(self, now: float) -> float:
+        """How long there have been no parts, at a time of time.monotonic()."""
+        since = self._idle_since
+        return 0.0 if since is None else now - since
+
+    def allocate(self, byte_size: int) -> tuple[int, int]:
+        """The offset and size of a new part, its memory in place.
+
+        Raises InvalidArgumentError for less than a byte, ResourceExhaustedError when there is no
+        room in the arena or in the machine, FailedPreconditionError once closed, and what `grow`
+        raises.
+        """
+        if byte_size < 1:
+            raise InvalidArgumentError(f"an allocation must take a byte or more, got {byte_size}")
+        with self._lock:
+            memory = self._mapped()
+            offset, size = self._parts.take(byte_size)
+            before, end = self._backed, offset + size
+            try:
+                if end > before:
+                    self._drop_strays()
+                    self._grow(end - before)
+                    self._backed = end
+            except BaseException:
+                self._parts.release(offset)
+                raise
+            self._idle_since = None
+            self._users[offset] = 1
+        try:
+            if end > before:
+                _populate(memory, self._descriptor, before, end - before)
+        except OSError as error:
+            self._leave(offset, free=True)
+            raise ResourceExhaustedError(
+                f"the machine must have memory to share, got none for {size} bytes: "
+                f"{error.strerror}"
+            ) from error
+        self._leave(offset)
+        return offset, size
+
+    def free(self, offset: int) -> None:
+        """Give a part back, once nobody uses it any more; NotFoundError if there is none."""
+        with self._lock:
+            self._mapped()
+            self._size(offset)
+            self._given_back.add(offset)
+            self._release_if_unused(offset)
+
+    def size(self, offset: int) -> int:
+        """How long a part is; NotFoundError if none begins at `offset`."""
+        with self._lock:
+            return self._size(offset)
+
+    @contextlib.contextmanager
+    def using(self, offset: int, byte_size: int) -> Iterator[Array]:
+        """The first bytes of a part, uint8[byte_size], which stays as long as the block.
+
+        The client may change them at any time. Raises NotFoundError if no part begins at `offset`,
+        InvalidArgumentError if it is shorter, FailedPreconditionError once closed.
+        """
+        with self._lock:
+            memory = self._mapped()
+            size = self._size(offset)
+            if byte_size > size:
+                raise InvalidArgumentError(
+                    f"a value must fit into its allocation, got {byte_size} bytes for the "
+                    f"{size} at offset {offset}"
+                )
+            self._users[offset] = self._users.get(offset, 0) + 1
+        try:
+            yield memory[offset : offset + byte_size]
+        finally:
+            self._leave(offset)
+
+    def warm(self, byte_size: int) -> None:
+        """Put memory behind the first bytes; raises OSError and what `grow` raises."""
+        size = min(byte_size, self.capacity)
+        with self._lock:
+            memory = self._mapped()
+            before = self._backed
+            if size <= before:
+                return
+            self._grow(size - before)
+            self._backed = size
+        _populate(memory, self._descriptor, before, size - before)
+
+    def duplicate(self) -> int:
+        """A descriptor of the file for the client, to be closed by the caller.
+
+        Raises FailedPreconditionError once closed, OSError where there are too many.
+        """
+        with self._lock:
+            self._mapped()
+            return os.dup(self._descriptor)
+
+    def trim(self, kept_bytes: int, *, blocking: bool = True) -> None:
+        """Give back the memory behind the first bytes, if no part is allocated.
+
+        Without `blocking` nothing happens while another thread allocates or frees.
+        """
+        if not self._lock.acquire(blocking):
+            return
+        try:
+            surplus = self._backed - kept_bytes
+            if self._memory is not None and not len(self._parts) and surplus > 0:
+                _discard(self._descriptor, kept_bytes, surplus)
+                self._backed = kept_bytes
+                self._shrink(surplus)
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Give everything back; arrays of it last as long as somebody holds them."""
+        with self._lock:
+            if self._memory is None:
+                return
+            self._memory = None
+            self._shrink(self._backed)
+            self._backed = self._stray = 0
+            if not self._users:
+                os.close(self._descriptor)
+
+    def _mapped(self) -> Array:
+        if self._memory is None:
+            raise FailedPreconditionError(
+                "a session must be connected to its shared memory, got one whose connection ended",
+                hint="Connect to the socket again, or transfer in chunks.",
+            )
+        return self._memory
+
+    def _size(self, offset: int) -> int:
+        """The size of a part that was not given back; raises NotFoundError."""
+        return self._parts.size(_NO_PART if offset in self._given_back else offset)
+
+    def _leave(self, offset: int, *, free: bool = False) -> None:
+        """End a use of a part, and give it back with `free`."""
+        with self._lock:
+            self._users[offset] -= 1
+            if free:
+                self._given_back.add(offset)
+            self._release_if_unused(offset)
+            if self._memory is None and not self._users:
+                os.close(self._descriptor)
+
+    def _release_if_unused(self, offset: int) -> None:
+        if self._users.get(offset):
+            return
+        self._users.pop(offset, None)
+        if offset in self._given_back:
+            self._given_back.discard(offset)
+            self._parts.release(offset)
+            if not len(self._parts):
+                self._idle_since = time.monotonic()
+
+
+def _sealed_file(size: int) -> int:
+    descriptor = os.memfd_create("xla-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(descriptor, size)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _populate(memory: Array, descriptor: int, offset: int, byte_size: int) -> None:
+    """Put memory behind a part; raises OSError where there is none.
+
+    Touching it would end the process then.
+    """
+    try:
+        # Called through ctypes these let other threads run, as Python's own do not.
+        _call("madvise", memory.ctypes.data + offset, byte_size, ctypes.c_int(_POPULATE_WRITE))
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # An older kernel.
+            raise
+        os.posix_fallocate(descriptor, offset, byte_size)
+
+
+def _discard(descriptor: int, offset: int, byte_size: int) -> None:
+    with contextlib.suppress(OSError):  # What cannot be given back now goes with the arena.
+        mode = ctypes.c_int(_PUNCH_HOLE_AND_KEEP_SIZE)
+        _call("fallocate", ctypes.c_int(descriptor), mode, offset, byte_size)
+
+
+def _call(name: str, *arguments: "int | ctypes.c_int") -> None:
+    """Call a function of the C library; plain numbers are as wide as an address."""
+    function = getattr(_C_LIBRARY, name)
+    wide = [ctypes.c_ssize_t(each) if isinstance(each, int) else each for each in arguments]
+    if function(*wide) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+_C_LIBRARY = ctypes.CDLL(None, use_errno=True)

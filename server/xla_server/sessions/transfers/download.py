@@ -1,0 +1,105 @@
+"""Values that leave in chunks, straight from their memory."""
+
+import contextlib
+from collections.abc import Iterator
+
+from xla_contract.errors import (
+    InvalidArgumentError,
+    OutOfRangeError,
+    UnimplementedError,
+)
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_contract.wire.checksum import crc32
+from xla_contract.wire.chunk_codec import CHUNK_BYTES, MAX_ENVELOPE_BYTES, ChunkView
+from xla_contract.wire.literals.linear_stream import LinearReader
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.values.handles import require_handle
+from xla_server.sessions.values.value_table import ValueTable
+
+
+class Download:
+    """One array on its way out, from a byte on."""
+
+    def __init__(self, literal: Literal, offset: int, chunk_bytes: int) -> None:
+        reader = LinearReader(literal)
+        if not 0 <= offset <= reader.size:
+            raise OutOfRangeError(
+                f"offset must be within the {reader.size} bytes of {literal.shape}, got {offset}"
+            )
+        self.shape = literal.shape
+        self.dynamic_sizes = literal.dynamic_sizes
+        self._reader = reader
+        self._offset = offset
+        self._chunk_bytes = chunk_bytes
+
+    def chunks(self, cancellation: Cancellation) -> Iterator[ChunkView]:
+        """At least one chunk; the last has the checksum of all bytes, those not sent too.
+
+        A chunk's data is valid until the next one is asked for. Raises what `cancellation` does.
+        """
+        size, checksum = self._reader.size, 0
+        for start in range(0, self._offset, self._chunk_bytes):
+            cancellation.check()
+            stop = min(start + self._chunk_bytes, self._offset)
+            checksum = crc32(self._reader.part(start, stop), checksum)
+        at = self._offset
+        while True:
+            stop = min(at + self._chunk_bytes, size)
+            data = self._reader.part(at, stop)
+            checksum = crc32(data, checksum)
+            yield ChunkView(at, data, checksum if stop == size else None)
+            if stop == size:
+                return
+            at = stop
+
+
+@contextlib.contextmanager
+def downloading(
+    values: ValueTable,
+    handle: int | None,
+    shape: Shape | None,
+    offset: int,
+    *,
+    max_message_bytes: int,
+) -> Iterator[Download]:
+    """The value under a handle from byte `offset` on, laid out as `shape` or as it is kept.
+
+    Its memory counts as the session's until the block ends, even where the handle is freed.
+    Raises as `ValueTable.get`, ValuePendingError among them; UnimplementedError for what is no
+    array, InvalidArgumentError for a `shape` that does not fit the value, OutOfRangeError for an
+    offset behind the end, ResourceExhaustedError when there is no room to lay out what is padded.
+    """
+    held = values.hold([require_handle(handle)])
+    try:
+        buffer = values.get(require_handle(handle))
+        if not buffer.shape.is_array:
+            raise UnimplementedError(
+                f"only an array is downloaded in chunks, got {buffer.shape}",
+                hint="Take tuples apart with DeconstructTuple.",
+            )
+        literal = buffer.to_literal(checked_layout(shape, buffer.shape))
+        room = max_message_bytes - MAX_ENVELOPE_BYTES
+        layout = literal.shape.layout_or_default
+        # What is padded is laid out whole; all else goes out of the memory it lies in.
+        copied = literal.shape.byte_size if layout.is_padded else 0
+        with values.reserve(copied, f"a padded copy of {literal.shape}"):
+            yield Download(literal, offset, min(CHUNK_BYTES, room))
+    finally:
+        values.release(held)
+
+
+def checked_layout(wanted: Shape | None, kept: Shape) -> Shape:
+    """The shape in which a value leaves: the wanted one, or else as it is kept.
+
+    Raises InvalidArgumentError for a wanted shape without a layout, or that does not fit the value.
+    """
+    if wanted is None:
+        return kept
+    if not wanted.has_layout:
+        raise InvalidArgumentError(f"shape_with_layout must say its layout, got {wanted} without")
+    if not wanted.compatible(kept):
+        raise InvalidArgumentError(
+            f"shape_with_layout must be compatible with the value, got {wanted} for {kept}"
+        )
+    return wanted

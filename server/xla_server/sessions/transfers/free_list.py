@@ -1,0 +1,96 @@
+"""Which parts of a region are free: first fit, in pages."""
+
+import bisect
+
+from xla_contract.errors import NotFoundError, ResourceExhaustedError
+
+PAGE = 4096
+"""Bytes in a page: parts begin and end at multiples of it."""
+
+MAX_PARTS = 4096
+"""Parts of one region that may be taken at the same time."""
+
+
+class FreeList:
+    """Parts of a region of `capacity` bytes, a multiple of PAGE. Not for several threads.
+
+    The first gap that is large enough is taken, so what lies at the front is used most.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        # The gaps in order; neighbours are always joined.
+        self._starts = [0] if capacity else []
+        self._sizes = [capacity] if capacity else []
+        self._taken: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes in all gaps."""
+        return sum(self._sizes)
+
+    @property
+    def parts(self) -> dict[int, int]:
+        """Offset -> size of what is taken."""
+        return dict(self._taken)
+
+    def size(self, offset: int) -> int:
+        """The bytes of the part that begins at `offset`; raises NotFoundError if none does."""
+        size = self._taken.get(offset)
+        if size is None:
+            raise NotFoundError(
+                f"an offset must be that of an allocation of the session, got {offset}"
+            )
+        return size
+
+    def take(self, byte_size: int) -> tuple[int, int]:
+        """The offset and size of a part of at least `byte_size` bytes, which must be positive.
+
+        Raises ResourceExhaustedError when no gap is large enough, and for more than MAX_PARTS.
+        """
+        if len(self._taken) >= MAX_PARTS:
+            raise ResourceExhaustedError(
+                f"shared memory may have {MAX_PARTS} allocations, got one more with "
+                f"{len(self._taken)} there",
+                hint="Free allocations, or use them again.",
+            )
+        size = -(-byte_size // PAGE) * PAGE
+        number = next((n for n, gap in enumerate(self._sizes) if gap >= size), None)
+        if number is None:
+            raise ResourceExhaustedError(
+                f"shared memory of a session may take {self.capacity} bytes, got an allocation of "
+                f"{size} bytes with {self.free_bytes} free in {len(self._sizes)} parts",
+                hint="Free allocations, or transfer the value in chunks.",
+            )
+        offset = self._starts[number]
+        if self._sizes[number] == size:
+            del self._starts[number], self._sizes[number]
+        else:
+            self._starts[number] += size
+            self._sizes[number] -= size
+        self._taken[offset] = size
+        return offset, size
+
+    def release(self, offset: int) -> None:
+        """Free the part that begins at `offset`; raises NotFoundError if none does."""
+        size = self.size(offset)
+        del self._taken[offset]
+        number = bisect.bisect_left(self._starts, offset)
+        self._starts.insert(number, offset)
+        self._sizes.insert(number, size)
+        self._join(number)
+        if number:
+            self._join(number - 1)
+
+    def _join(self, number: int) -> None:
+        """Make one gap of this and the next, where nothing is between them."""
+        after = number + 1
+        if (
+            after < len(self._starts)
+            and self._starts[number] + self._sizes[number] == self._starts[after]
+        ):
+            self._sizes[number] += self._sizes[after]
+            del self._starts[after], self._sizes[after]

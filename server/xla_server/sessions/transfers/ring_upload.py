@@ -1,0 +1,199 @@
+"""Values that pass through an allocation in pieces, each copied out while the next is written.
+
+The allocation has slots for some pieces; a channel, a socket that goes with it, tells of them: the
+client sends the number of a slot that a piece lies in, and gets it back when it may be written
+again. (xla_extension.proto has the rules.) Bytes of a socket, not numbers in the memory: they come
+after what was written before them on every processor, wake who waits, and end with the client.
+"""
+
+import collections
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from xla_contract.errors import (
+    AbortedError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+)
+from xla_contract.piece_line import recv_spinning
+from xla_contract.types.literal import Array
+from xla_server.execution.cancellation import Cancellation
+
+MAX_LINES = 16
+"""Lines of one arena."""
+
+SILENCE_SECONDS = 10.0
+"""How long a client may take for a piece."""
+
+
+class RingChannel:
+    """A connection that one call uses at a time. It is closed when it has ended and is not used."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._is_used = False
+        self._has_ended = False
+        self._lock = threading.Lock()
+
+    def begin(self) -> bool:
+        """Take the channel for a call; False where there is nothing to take."""
+        with self._lock:
+            if self._is_used or self._has_ended:
+                return False
+            self._is_used = True
+            return True
+
+    def leave(self) -> None:
+        """Give the channel back after a call."""
+        with self._lock:
+            self._is_used = False
+            if self._has_ended:
+                self.connection.close()
+
+    def end(self) -> None:
+        """End the channel; a call that uses it sees that."""
+        with self._lock:
+            self._has_ended = True
+            if self._is_used:
+                shutdown_socket(self.connection)
+            else:
+                self.connection.close()
+
+
+class RingTransfers:
+    """The channels of one arena, by the offsets of their allocations.
+
+    Any thread may call any method.
+    """
+
+    def __init__(self) -> None:
+        self._channels: dict[int, RingChannel] = {}
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._channels)
+
+    def add(self, offset: int, connection: socket.socket) -> None:
+        """Make a connection the channel of an allocation, instead of the one there was.
+
+        Raises ResourceExhaustedError when there are too many, FailedPreconditionError once closed.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise FailedPreconditionError(
+                    "a session must be connected to its shared memory, got one that is not"
+                )
+            before = self._channels.pop(offset, None)
+            if len(self._channels) >= MAX_LINES:
+                raise ResourceExhaustedError(
+                    f"an arena may have {MAX_LINES} lines of allocations, got one more",
+                    hint="Free allocations that are not used.",
+                )
+            self._channels[offset] = RingChannel(connection)
+        if before is not None:
+            before.end()
+
+    def end(self, offset: int) -> None:
+        """End the channel of an allocation, if there is one."""
+        with self._lock:
+            channel = self._channels.pop(offset, None)
+        if channel is not None:
+            channel.end()
+
+    def close(self) -> None:
+        """End all channels; there will be none any more."""
+        with self._lock:
+            self._is_closed = True
+            channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            channel.end()
+
+    @contextlib.contextmanager
+    def using(self, offset: int) -> Iterator[socket.socket]:
+        """The channel of an allocation for one call, which ends it when the block raises.
+
+        Raises FailedPreconditionError where there is none, or another call has it.
+        """
+        with self._lock:
+            channel = self._channels.get(offset)
+        if channel is None or not channel.begin():
+            raise FailedPreconditionError(
+                f"an allocation must have a line that no call uses, got offset {offset} without",
+                hint="Connect to the socket with the session's token and the offset.",
+            )
+        try:
+            yield channel.connection
+        except BaseException:  # Whatever it is: what the client sends over it means nothing now.
+            with self._lock:
+                if self._channels.get(offset) is channel:
+                    del self._channels[offset]
+            channel.end()
+            raise
+        finally:
+            channel.leave()
+
+
+def receive_ring(
+    channel: socket.socket,
+    ring: Array,
+    target: Array,
+    piece_bytes: int,
+    cancellation: Cancellation,
+    reserve: Callable[[int], object],
+) -> None:
+    """Copy a value out of a ring, uint8[slots * piece_bytes], into `target`, uint8[value's size].
+
+    `reserve` is called, before a piece is copied, with the bytes of the value up to its end. Raises
+    what that raises, InvalidArgumentError for a slot that is not there, AbortedError when the
+    channel ends or the client is silent, and the error of `cancellation`.
+    """
+    count = ring.size // piece_bytes
+    slots: collections.deque[int] = collections.deque()
+    channel.settimeout(SILENCE_SECONDS)
+    forget = cancellation.add_callback(lambda: shutdown_socket(channel))
+    try:
+        for start in range(0, target.size, piece_bytes):
+            if not slots:
+                slots += _told(channel, count, cancellation)
+            slot = slots.popleft()
+            if slot >= count:
+                raise InvalidArgumentError(f"a piece must lie in one of {count} places, got {slot}")
+            piece = target[start : start + piece_bytes]
+            reserve(start + piece.size)
+            np.copyto(piece, ring[slot * piece_bytes :][: piece.size])
+            _tell(channel, slot)
+    finally:
+        forget()
+
+
+def shutdown_socket(channel: socket.socket) -> None:
+    """End a channel for both sides, from any thread; who waits for it goes on."""
+    with contextlib.suppress(OSError):  # It has ended.
+        channel.shutdown(socket.SHUT_RDWR)
+
+
+def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> bytes:
+    """Wait for pieces; gives the slots they lie in."""
+    try:
+        slots = recv_spinning(channel, most)
+    except TimeoutError as error:
+        # No deadline of the client's, who may have been stopped: it can go another way.
+        raise AbortedError(f"a piece must come within {SILENCE_SECONDS:g} s, got none") from error
+    except OSError:
+        slots = b""
+    if not slots:
+        cancellation.check()
+        raise AbortedError("a line must last until all pieces have come, got one that ended")
+    return slots
+
+
+def _tell(channel: socket.socket, slot: int) -> None:
+    """Tell of a slot that is free; who has gone is met at the next piece, if there is one."""
+    with contextlib.suppress(OSError):
+        channel.send(bytes((slot,)))

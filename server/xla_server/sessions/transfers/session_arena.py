@@ -1,0 +1,273 @@
+"""The memory that one session shares with its client, and values that pass through it."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    UnimplementedError,
+    XlaError,
+)
+from xla_contract.types.shape import Shape
+from xla_contract.wire.literals.linear_memory import (
+    is_row_major,
+    literal_in_memory,
+    read_linear_memory,
+    write_linear_memory,
+)
+from xla_server.backends.platform import Backend
+from xla_server.execution.cancellation import Cancellation
+from xla_server.runtime.blocks import BlockPool, block_size
+from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
+from xla_server.sessions.limits.blocking import releasing_slot
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.transfers.arena import Arena
+from xla_server.sessions.transfers.arena_pool import ArenaPool
+from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
+from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_ring
+from xla_server.sessions.transfers.upload import require_layout
+from xla_server.sessions.values.handles import require_handle
+from xla_server.sessions.values.value_table import ValueTable
+
+MIN_SLOTS, MAX_SLOTS = 2, 64
+"""Slots of a ring that a value passes through in pieces."""
+
+
+class SessionArena:
+    """A session's part of shared memory. Any thread may call any method.
+
+    There is an arena as long as the client is connected to the socket for it. Uploads leave at
+    least `spared_bytes` of the devices to others.
+    """
+
+    def __init__(
+        self,
+        arenas: ArenaPool,
+        values: ValueTable,
+        devices: DeviceTable,
+        backend: Backend,
+        blocks: BlockPool,
+        caller: Caller,
+        *,
+        spared_bytes: int,
+    ) -> None:
+        self._arenas = arenas
+        self._values = values
+        self._devices = devices
+        self._backend = backend
+        self._blocks = blocks
+        self._caller = caller
+        self._spared_bytes = spared_bytes
+        self._arena: Arena | None = None
+        self._channels = RingTransfers()
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    @property
+    def is_connected(self) -> bool:
+        """True if there is an arena."""
+        return self._arena is not None
+
+    def connect(self) -> Arena:
+        """A new arena for the client, in place of the one there was.
+
+        Give it to `disconnect` in the end. Raises FailedPreconditionError when the session has
+        ended, OSError where the system gives none.
+        """
+        arena = self._arenas.acquire(self._caller)
+        with self._lock:
+            refused = self._is_closed
+            before, self._arena = (arena, self._arena) if refused else (self._arena, arena)
+            channels, self._channels = self._channels, RingTransfers()
+        channels.close()
+        if before is not None:
+            self._arenas.release(before)
+        if refused:
+            raise FailedPreconditionError("a session must be open to be used, got one that ended")
+        return arena
+
+    def disconnect(self, arena: Arena) -> None:
+        """Free an arena; harmless when another one took its place."""
+        with self._lock:
+            if self._arena is arena:
+                self._arena = None
+                self._channels.close()
+        self._arenas.release(arena)
+
+    def close(self) -> None:
+        """Free the arena; there will be none any more."""
+        with self._lock:
+            self._is_closed = True
+            arena, self._arena = self._arena, None
+            self._channels.close()
+        if arena is not None:
+            self._arenas.release(arena)
+
+    def allocate(self, byte_size: int) -> tuple[int, int]:
+        """The offset and size of a new part of the arena; raises as `Arena.allocate` does."""
+        return self._connected().allocate(byte_size)
+
+    def free(self, offsets: Sequence[int]) -> None:
+        """Give parts back; all are tried, and the first error is raised.
+
+        Raises InvalidArgumentError for more than there can be.
+        """
+        if len(offsets) > MAX_PARTS:
+            raise InvalidArgumentError(
+                f"shared memory has at most {MAX_PARTS} allocations, got {len(offsets)} offsets"
+            )
+        arena = self._connected()
+        channels = self._channels
+        first: XlaError | None = None
+        for offset in offsets:
+            try:
+                arena.free(offset)
+            except XlaError as error:
+                first = first or error
+            channels.end(offset)
+        if first is not None:
+            raise first
+
+    def add_channel(self, offset: int, connection: socket.socket) -> None:
+        """Make a connection the channel of an allocation, closed in the end and when this raises.
+
+        Raises NotFoundError if no allocation begins at `offset`, and as `RingTransfers.add` does.
+        """
+        with contextlib.ExitStack() as undo:
+            undo.callback(connection.close)
+            arena, channels = self._connected(), self._channels
+            channels.add(offset, connection)
+            undo.pop_all()
+        try:
+            with arena.using(offset, 1):  # After it was added: who frees it ends it.
+                pass
+        except XlaError:
+            channels.end(offset)
+            raise
+
+    def upload(self, offset: int, shape: Shape | None, device: DeviceHandle | None) -> int:
+        """Keep the array that lies in an allocation on a device, under a new handle.
+
+        It is copied first and looked at then. Raises InvalidArgumentError for a shape that is no
+        array with a layout and static sizes, that does not fit into the allocation, and for bytes
+        that are no values of it; NotFoundError if no allocation begins at `offset`;
+        ResourceExhaustedError, before anything is allocated, when there is no room for it.
+        """
+        arena = self._connected()
+        target = self._devices.resolve(device)
+        checked = _checked(shape)
+        with (
+            arena.using(offset, checked.byte_size) as memory,
+            self._values.reserve(checked.byte_size, f"an upload of {checked}") as reservation,
+        ):
+            # Padding counts as the value's, so the block is never too small for its elements.
+            block = self._blocks.take(block_size(checked.byte_size))
+            literal = read_linear_memory(checked, memory, out=block.array(checked))
+            return reservation.keep(self._backend.to_device(literal, target))
+
+    def upload_pieces(
+        self,
+        offset: int,
+        piece_bytes: int,
+        shape: Shape | None,
+        device: DeviceHandle | None,
+        cancellation: Cancellation,
+    ) -> int:
+        """Keep an array that comes through an allocation in pieces, under a new handle.
+
+        Raises as `upload` does, InvalidArgumentError for a shape that is not row-major and pieces
+        that are no pages or too many or too few slots, FailedPreconditionError without a channel,
+        and as `receive_ring` does. An error ends the channel.
+        """
+        arena = self._connected()
+        with self._channels.using(offset) as channel:
+            target = self._devices.resolve(device)
+            checked = _checked(shape)
+            if not is_row_major(checked):
+                raise InvalidArgumentError(
+                    f"what comes in pieces must be row-major without padding, got {checked}"
+                )
+            ring_bytes = _ring_bytes(arena.size(offset), piece_bytes)
+            spared = self._spared_bytes
+            purpose = f"an upload of {checked}"
+            with (
+                arena.using(offset, ring_bytes) as ring,
+                self._values.reserve_later(
+                    checked.byte_size, purpose, spared=spared
+                ) as reservation,
+            ):
+                block = self._blocks.take(block_size(checked.byte_size))
+                memory = np.asarray(block)[: checked.byte_size]
+                with releasing_slot():  # The client may take its time.
+                    receive_ring(
+                        channel,
+                        ring,
+                        memory,
+                        piece_bytes,
+                        cancellation,
+                        lambda byte_size: reservation.grow(byte_size, purpose, spared=spared),
+                    )
+                literal = literal_in_memory(checked, memory)
+                return reservation.keep(self._backend.to_device(literal, target))
+
+    def download(
+        self, handle: int | None, offset: int, shape: Shape | None
+    ) -> tuple[Shape, tuple[int, ...]]:
+        """Write a value into an allocation, laid out as `shape` or else row by row.
+
+        Gives the shape written and the sizes of a value with dynamic dimensions. Raises
+        UnimplementedError for what is no array, InvalidArgumentError for a `shape` that does not
+        fit the value and a value that does not fit into the allocation, NotFoundError if no
+        allocation begins at `offset`.
+        """
+        arena = self._connected()
+        buffer = self._values.get(require_handle(handle))
+        if not buffer.shape.is_array:
+            raise UnimplementedError(
+                f"only arrays pass through shared memory, got {buffer.shape}",
+                hint="Take tuples apart with DeconstructTuple.",
+            )
+        wanted = buffer.shape.without_layout() if shape is None else shape
+        if not wanted.compatible(buffer.shape):
+            raise InvalidArgumentError(
+                f"shape_with_layout must be compatible with the value, got {wanted} for "
+                f"{buffer.shape}"
+            )
+        wanted = wanted.with_default_layout()
+        with arena.using(offset, wanted.byte_size) as memory:
+            literal = buffer.to_literal(wanted)
+            write_linear_memory(literal, memory)
+        return literal.shape, literal.dynamic_sizes
+
+    def _connected(self) -> Arena:
+        arena = self._arena
+        if arena is None:
+            raise FailedPreconditionError(
+                "a session must be connected to its shared memory, got one that is not",
+                hint="Connect to the socket that OpenSession names, or transfer in chunks.",
+            )
+        return arena
+
+
+def _checked(shape: Shape | None) -> Shape:
+    if shape is None or not shape.is_array:
+        raise InvalidArgumentError(
+            f"shape must be that of an array, got {'none' if shape is None else shape}"
+        )
+    return require_layout(shape)
+
+
+def _ring_bytes(size: int, piece_bytes: int) -> int:
+    """Bytes of the slots in an allocation of `size` bytes."""
+    slots = size // piece_bytes if piece_bytes > 0 else 0
+    if piece_bytes % PAGE or not MIN_SLOTS <= slots <= MAX_SLOTS:
+        raise InvalidArgumentError(
+            f"an allocation must have {MIN_SLOTS} to {MAX_SLOTS} places for pieces of a multiple "
+            f"of {PAGE} bytes, got {slots} places of {piece_bytes} bytes in {size}"
+        )
+    return slots * piece_bytes

@@ -1,0 +1,183 @@
+"""One upload: its destination, how much of it has arrived, and the stream that has it."""
+
+import threading
+from collections.abc import Callable
+
+from xla_contract.errors import (
+    AbortedError,
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    XlaError,
+)
+from xla_contract.types.shape import UNBOUNDED, Shape
+from xla_contract.wire.checksum import crc32
+from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
+from xla_contract.wire.literals.linear_stream import LinearWriter
+from xla_server.backends.platform import Backend, Device
+from xla_server.sessions.values.value_table import Reservation
+
+
+class Upload:
+    """The array that `writer` makes, for a device; `reservation` grows with what has arrived.
+
+    Uploads leave at least `spared` bytes of the devices to others. Any thread may call any method.
+    The lock is held while a chunk is copied, never while one is waited for. Times are those of the
+    caller's clock.
+    """
+
+    def __init__(
+        self,
+        writer: LinearWriter,
+        device: Device,
+        reservation: Reservation,
+        now: float,
+        spared: int = 0,
+    ) -> None:
+        self.size = writer.shape.byte_size
+        self.received = 0
+        self._shape = writer.shape
+        self._device = device
+        self._writer: LinearWriter | None = writer
+        self._reservation = reservation
+        self._spared = spared
+        self._active_at = now
+        self._checksum = 0
+        self._owner: object = None
+        self._tell_owner: Callable[[XlaError], object] | None = None
+        self._left_at: float | None = now
+        self._dropped: XlaError | None = None
+        self._lock = threading.Lock()
+
+    def check_same(self, shape: Shape | None, device: Device) -> None:
+        """Raise InvalidArgumentError when a shape was said that is not the upload's."""
+        if shape is not None and shape != self._shape:
+            raise InvalidArgumentError(
+                f"an upload must keep its shape, got {shape} for one of {self._shape}"
+            )
+        if shape is not None and device != self._device:
+            raise InvalidArgumentError(
+                f"an upload must keep its device, got {device} for one to {self._device}"
+            )
+
+    def take_over(
+        self, owner: object, offset: int, tell: Callable[[XlaError], object], now: float
+    ) -> None:
+        """Give the upload to another stream, and end the one before.
+
+        Raises FailedPreconditionError when `offset` is not what has arrived. The stream before has
+        lost the upload then too, so that asking again gives an offset that stays.
+        """
+        with self._lock:
+            self._check_alive()
+            before, self._tell_owner = self._tell_owner, tell
+            self._owner = owner
+            self._left_at = None
+            self._active_at = now
+            received = self.received
+        if before is not None:
+            before(_taken_over())
+        if offset != received:
+            raise FailedPreconditionError(
+                f"an upload goes on where it broke off, got offset {offset} after {received} bytes",
+                hint="GetUpload tells the offset.",
+            )
+
+    def leave(self, owner: object, now: float) -> None:
+        """Say that a stream has ended; from now on the upload waits for another."""
+        with self._lock:
+            if self._owner is owner:
+                self._owner = self._tell_owner = None
+                self._left_at = now
+
+    def was_left_before(self, moment: float) -> bool:
+        """Whether the upload has waited for a stream since before `moment`."""
+        return self._left_at is not None and self._left_at <= moment
+
+    def was_silent_since(self, moment: float) -> bool:
+        """Return whether a stream has the upload and sent no chunk since before `moment`."""
+        return self._owner is not None and self._active_at <= moment
+
+    def write(self, owner: object, chunk: ChunkView, now: float) -> None:
+        """Take in the next chunk; raises as `UploadStream.write` does."""
+        with self._lock:
+            self._check_owner(owner)
+            assert self._writer is not None
+            check_contiguous(chunk, self.received, self.size)
+            arrived = self.received + len(chunk.data)
+            self._reservation.grow(arrived, self, spared=self._spared)
+            self._active_at = now
+            self._writer.write(chunk.offset, chunk.data)
+            self._checksum = crc32(chunk.data, self._checksum)
+            self.received = arrived
+            if chunk.checksum is not None and chunk.checksum != self._checksum:
+                raise DataLossError(
+                    f"the bytes must have the checksum sent, got {self._checksum:#010x} for "
+                    f"{self.size} bytes sent as {chunk.checksum:#010x}",
+                    hint="Upload the value again.",
+                )
+
+    def __str__(self) -> str:
+        return f"an upload of {self._shape} after {self.received} of {self.size} bytes"
+
+    def check_complete(self, owner: object) -> None:
+        """Raise InvalidArgumentError unless all bytes have arrived."""
+        with self._lock:
+            self._check_owner(owner)
+            if self.received != self.size:
+                raise InvalidArgumentError(
+                    f"the stream must end after the last byte, got its end after {self.received} "
+                    f"of {self.size} bytes"
+                )
+
+    def keep(self, backend: Backend) -> int:
+        """Make the memory a value on the device; gives its handle."""
+        with self._lock:
+            self._check_alive()
+            assert self._writer is not None
+            literal = self._writer.literal()
+            self._writer = None
+            self._dropped = AbortedError("the upload has finished")
+            buffer = backend.to_device(literal, self._device)
+            try:
+                return self._reservation.keep(buffer)
+            finally:
+                self._reservation.release()
+
+    def drop(self, reason: XlaError) -> None:
+        """Free the memory; streams get `reason`. Harmless when that was done."""
+        with self._lock:
+            if self._dropped is not None:
+                return
+            self._dropped = reason
+            self._writer = None
+            tell, self._tell_owner = self._tell_owner, None
+            self._reservation.release()
+        if tell is not None:
+            tell(reason)
+
+    def _check_owner(self, owner: object) -> None:
+        self._check_alive()
+        if self._owner is not owner:
+            raise _taken_over()
+
+    def _check_alive(self) -> None:
+        if self._dropped is not None:
+            reason = self._dropped
+            raise type(reason)(reason.message, hint=reason.hint)
+
+
+def _taken_over() -> AbortedError:
+    return AbortedError("the upload goes on over another stream, which took the place of this one")
+
+
+def require_layout(shape: Shape) -> Shape:
+    """Return the shape of an array to upload, if it has a layout and static sizes.
+
+    Raises InvalidArgumentError otherwise.
+    """
+    if shape.layout is None:
+        raise InvalidArgumentError(f"shape must say its layout, got {shape} without")
+    if not shape.is_static or UNBOUNDED in shape.dimensions:
+        raise InvalidArgumentError(f"shape must have static sizes, got {shape}")
+    return shape

@@ -1,0 +1,344 @@
+"""Values that arrive in chunks, over one stream or, where streams break off, several.
+
+An upload has a destination of its final size from its start on; memory is reserved as chunks arrive
+and touch it. They follow one another, so what has arrived is told by one number. The destination
+becomes the value.
+"""
+
+import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+
+from xla_contract.errors import (
+    AbortedError,
+    DataLossError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnavailableError,
+    XlaError,
+)
+from xla_contract.types.shape import Shape
+from xla_contract.wire.chunk_codec import ChunkView, check_contiguous
+from xla_contract.wire.literals.linear_stream import LinearWriter
+from xla_server.backends.platform import Backend, Device
+from xla_server.execution.memory_check import LARGE, require_bytes
+from xla_server.runtime.blocks import BlockPool, block_size
+from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.transfers.upload import Upload, require_layout
+from xla_server.sessions.values.value_table import ValueTable
+
+MAX_UPLOADS = 64
+"""Uploads under way in a session."""
+
+MAX_FINISHED = 1024
+"""Uploads of a session that are remembered after their end."""
+
+MAX_ID_BYTES = 64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UploadState:
+    """How far an upload has come; `handle` is that of the value, once it is there."""
+
+    offset: int
+    size: int
+    handle: int | None = None
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Finished:
+    """What is left of an upload whose value is on the device."""
+
+    size: int
+    handle: int
+    since: float
+
+
+class UploadTable:
+    """The uploads of one session. Any thread may call any method."""
+
+    def __init__(
+        self,
+        values: ValueTable,
+        devices: DeviceTable,
+        backend: Backend,
+        blocks: BlockPool,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._values = values
+        self._devices = devices
+        self._backend = backend
+        self._blocks = blocks
+        self._grace_seconds = limits.upload_grace_seconds
+        self._silence_seconds = limits.upload_silence_seconds
+        self._spared_bytes = limits.spared_device_bytes
+        self._clock = clock
+        self._under_way: dict[bytes, Upload] = {}
+        self._finished: OrderedDict[bytes, _Finished] = OrderedDict()
+        self._is_closed = False
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._under_way) + len(self._finished)
+
+    def begin(
+        self,
+        upload_id: bytes,
+        shape: Shape | None,
+        device: DeviceHandle | None,
+        offset: int,
+        on_taken_over: Callable[[XlaError], object],
+    ) -> "UploadStream":
+        """Begin an upload, or go on with one, for a stream that must `leave` it in the end.
+
+        The stream that had the upload before gets AbortedError, through its `on_taken_over`, which
+        must not wait. Raises InvalidArgumentError for an id or a shape that cannot be, and another
+        shape than at first; FailedPreconditionError for an offset that is not the one the upload
+        has come to; ResourceExhaustedError, before anything is allocated, when there are too many
+        uploads or there is no room for the value now; UnauthenticatedError when the session has
+        ended.
+        """
+        if not 0 < len(upload_id) <= MAX_ID_BYTES:
+            raise InvalidArgumentError(
+                f"upload_id must have 1 to {MAX_ID_BYTES} bytes, got {len(upload_id)}"
+            )
+        self.expire()
+        with self._lock:
+            if self._is_closed:
+                raise UnauthenticatedError(
+                    "a session must be open to upload to it, got one that has ended"
+                )
+            finished = self._finished.get(upload_id)
+            if finished is not None:
+                return _again(finished, offset)
+            upload = self._under_way.get(upload_id)
+            if upload is None:
+                upload = self._new(shape, device, offset)
+                self._under_way[upload_id] = upload
+            else:
+                upload.check_same(shape, self._device(device))
+        return UploadStream(self, upload_id, upload).take_over(offset, on_taken_over)
+
+    def state(self, upload_id: bytes) -> UploadState:
+        """How far an upload has come; NotFoundError if there is none of this id."""
+        self.expire()
+        with self._lock:
+            finished = self._finished.get(upload_id)
+            if finished is not None:
+                return UploadState(finished.size, finished.size, finished.handle)
+            upload = self._under_way.get(upload_id)
+        if upload is None:
+            raise _unknown(upload_id)
+        return UploadState(upload.received, upload.size)
+
+    def abandon(self, upload_id: bytes) -> None:
+        """Free what has arrived, or forget an upload that has finished, whose value stays.
+
+        Raises NotFoundError if there is none of this id.
+        """
+        self.expire()
+        with self._lock:
+            if self._finished.pop(upload_id, None) is not None:
+                return
+            upload = self._under_way.pop(upload_id, None)
+        if upload is None:
+            raise _unknown(upload_id)
+        upload.drop(AbortedError("the upload was abandoned"))
+
+    def expire(self) -> None:
+        """Drop what broke off, and forget what finished, longer ago than the grace period.
+
+        Uploads whose streams have sent no chunk for `upload_silence_seconds` are dropped too.
+        """
+        now = self._clock()
+        oldest = now - self._grace_seconds
+        since = now - self._silence_seconds
+        with self._lock:
+            while self._finished:
+                upload_id, first = next(iter(self._finished.items()))
+                if first.since > oldest and len(self._finished) <= MAX_FINISHED:
+                    break
+                del self._finished[upload_id]
+            over = [key for key, each in self._under_way.items() if each.was_left_before(oldest)]
+            mute = [key for key, each in self._under_way.items() if each.was_silent_since(since)]
+            dropped = [self._under_way.pop(key) for key in over]
+            silent = [self._under_way.pop(key) for key in mute]
+        for upload in dropped:
+            upload.drop(AbortedError("the upload broke off and was not gone on with in time"))
+        for upload in silent:
+            upload.drop(self._too_silent(upload))
+
+    def _too_silent(self, upload: Upload) -> XlaError:
+        return UnavailableError(
+            f"the next chunk of an upload must come within {self._silence_seconds:g} s, got none "
+            f"after {upload.received} of {upload.size} bytes, which were given up",
+            hint="Upload the value again.",
+        )
+
+    def close(self) -> None:
+        """Free all that has arrived; nothing can be begun any more."""
+        with self._lock:
+            self._is_closed = True
+            dropped = list(self._under_way.values())
+            self._under_way.clear()
+            self._finished.clear()
+        for upload in dropped:
+            upload.drop(AbortedError("the session of the upload has ended"))
+
+    def now(self) -> float:
+        """The time by the clock that uploads expire by."""
+        return self._clock()
+
+    def finish(self, upload_id: bytes, upload: Upload) -> int:
+        """Make the value of an upload whose bytes are all there; gives its handle."""
+        try:
+            handle = upload.keep(self._backend)
+        except XlaError as error:
+            self.forget(upload_id, upload, error)
+            raise
+        with self._lock:
+            self._remove(upload_id, upload)
+            self._finished[upload_id] = _Finished(upload.size, handle, self._clock())
+        return handle
+
+    def forget(self, upload_id: bytes, upload: Upload, reason: XlaError) -> None:
+        """Drop an upload that cannot become a value any more."""
+        with self._lock:
+            self._remove(upload_id, upload)
+        upload.drop(reason)
+
+    def _remove(self, upload_id: bytes, upload: Upload) -> None:
+        if self._under_way.get(upload_id) is upload:
+            del self._under_way[upload_id]
+
+    def _new(self, shape: Shape | None, device: DeviceHandle | None, offset: int) -> Upload:
+        if offset != 0:
+            raise NotFoundError(
+                f"only an upload under way goes on, got offset {offset} for an id of none",
+                hint="Uploads that broke off are kept for the grace period of sessions.",
+            )
+        target = self._device(device)
+        checked = _checked(shape)
+        if len(self._under_way) >= MAX_UPLOADS:
+            raise ResourceExhaustedError(
+                f"a session may have {MAX_UPLOADS} uploads under way, got one more with "
+                f"{len(self._under_way)} there",
+                hint="Abandon those that will not go on.",
+            )
+        spared = self._spared_bytes
+        reservation = self._values.reserve_later(
+            checked.byte_size, f"an upload of {checked}", spared=spared
+        )
+        try:
+            if checked.byte_size >= LARGE:
+                require_bytes(checked.byte_size, checked)
+            block = self._blocks.take(block_size(checked.byte_size))
+            memory = np.asarray(block)[: checked.byte_size]
+            writer = LinearWriter(checked, memory)
+            return Upload(writer, target, reservation, self._clock(), spared)
+        except BaseException:
+            reservation.release()
+            raise
+
+    def _device(self, device: DeviceHandle | None) -> Device:
+        return self._devices.resolve(device)
+
+
+class UploadStream:
+    """An upload in the hands of one stream."""
+
+    def __init__(self, uploads: UploadTable, upload_id: bytes, upload: Upload) -> None:
+        self._uploads = uploads
+        self._id = upload_id
+        self._upload = upload
+
+    def take_over(self, offset: int, tell: Callable[[XlaError], object]) -> "UploadStream":
+        """Become the upload's only stream; raises as `UploadTable.begin` does."""
+        try:
+            self._upload.take_over(self, offset, tell, self._uploads.now())
+        except BaseException:
+            self.leave()
+            raise
+        return self
+
+    def write(self, chunk: ChunkView) -> None:
+        """Take in the next chunk.
+
+        Raises InvalidArgumentError for bytes that do not follow, are too many or are no values of
+        the shape; DataLossError, after which there is no such upload any more, for another
+        checksum than the chunk says, and ResourceExhaustedError, likewise, where there is no room
+        for it; AbortedError when the upload was taken over or given up.
+        """
+        try:
+            self._upload.write(self, chunk, self._uploads.now())
+        except (DataLossError, ResourceExhaustedError) as error:
+            self._uploads.forget(self._id, self._upload, error)
+            raise
+
+    def finish(self) -> int:
+        """The handle of the value, at the stream's end.
+
+        Raises InvalidArgumentError when bytes are missing, which may still come over another
+        stream; AbortedError when the upload was taken over or given up; ResourceExhaustedError
+        when there are too many handles.
+        """
+        self._upload.check_complete(self)
+        return self._uploads.finish(self._id, self._upload)
+
+    def leave(self) -> None:
+        """Say that the stream has ended, well or not."""
+        self._upload.leave(self, self._uploads.now())
+
+
+class _FinishedUpload(UploadStream):
+    """An upload that had finished before its client knew: nothing more can come."""
+
+    def __init__(self, finished: _Finished) -> None:
+        self._finished = finished
+
+    def write(self, chunk: ChunkView) -> None:
+        check_contiguous(chunk, self._finished.size, self._finished.size)
+
+    def finish(self) -> int:
+        return self._finished.handle
+
+    def leave(self) -> None:
+        """Nothing waits."""
+
+
+def _again(finished: _Finished, offset: int) -> UploadStream:
+    if offset != finished.size:
+        raise FailedPreconditionError(
+            f"an upload goes on where it broke off, got offset {offset} for one that has finished "
+            f"with {finished.size} bytes",
+            hint="Begin another upload under another upload_id.",
+        )
+    return _FinishedUpload(finished)
+
+
+def _checked(shape: Shape | None) -> Shape:
+    if shape is None:
+        raise InvalidArgumentError("a new upload must say its shape, got none")
+    if not shape.is_array:
+        raise InvalidArgumentError(
+            f"only an array is uploaded in chunks, got {shape}",
+            hint="Upload the elements of a tuple and make it with a program.",
+        )
+    return require_layout(shape)
+
+
+def _unknown(upload_id: bytes) -> NotFoundError:
+    return NotFoundError(
+        f"an upload of this session is needed, got id {upload_id[:MAX_ID_BYTES].hex()}, which "
+        "there never was or which has ended",
+        hint="Uploads that broke off are kept for the grace period of sessions.",
+    )

@@ -1,0 +1,1 @@
+"""Handles and the values behind them, those that executions will give among them."""

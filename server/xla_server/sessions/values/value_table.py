@@ -1,0 +1,357 @@
+"""The values that clients keep on the devices, and the memory they take."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Sequence
+
+from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Buffer
+from xla_server.sessions.limits.memory_account import MemoryAccount
+from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.values.futures import ValueFuture
+from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
+
+
+class Reservation:
+    """Bytes set aside for values about to be made; as a context manager, until the block ends."""
+
+    __slots__ = ("_byte_size", "_is_running", "_on_release", "_table")
+
+    def __init__(
+        self,
+        table: "ValueTable",
+        byte_size: int,
+        is_running: bool = False,
+        on_release: Callable[[int], None] | None = None,
+    ) -> None:
+        self._table = table
+        self._byte_size = byte_size
+        self._is_running = is_running
+        self._on_release = on_release
+
+    def grow(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
+        """Reserve more, up to `byte_size` bytes; raises as `ValueTable.reserve`."""
+        missing = byte_size - self._byte_size
+        if missing > 0:
+            self._table.charge(missing, purpose, spared=spared)
+            self._byte_size = byte_size
+
+    def keep(self, buffer: Buffer) -> int:
+        """Keep a value under a new handle, in place of the bytes set aside."""
+        byte_size, self._byte_size = self._byte_size, 0
+        try:
+            return self._table.store(buffer, byte_size, self._is_running)
+        finally:
+            if self._on_release is not None:
+                self._on_release(byte_size)
+
+    def split(self, byte_size: int) -> "Reservation":
+        """Return a reservation of its own for a part of the bytes."""
+        self._byte_size -= byte_size
+        return Reservation(self._table, byte_size, self._is_running, self._on_release)
+
+    def shrink(self, byte_size: int) -> None:
+        """Give back all but so many bytes."""
+        excess = self._byte_size - byte_size
+        if excess > 0:
+            self._byte_size = byte_size
+            self._give_back(excess)
+
+    def __enter__(self) -> "Reservation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give back the bytes, if no value took their place."""
+        byte_size, self._byte_size = self._byte_size, 0
+        if byte_size:
+            self._give_back(byte_size)
+
+    def _give_back(self, byte_size: int) -> None:
+        self._table.give_up(byte_size, self._is_running)
+        if self._on_release is not None:
+            self._on_release(byte_size)
+
+
+@dataclasses.dataclass(slots=True)
+class _Held:
+    """A leaf buffer and how many kept values it is part of."""
+
+    leaf: Buffer
+    count: int
+
+
+class ValueTable:
+    """Handle -> value of one session, the bytes of all distinct arrays counted once.
+
+    They count against `max_bytes` of the session and against the memory of all.
+
+    The elements of a tuple are shared, not copied, by the handles DeconstructTuple gives; their
+    bytes are freed with the last handle.
+    """
+
+    def __init__(
+        self,
+        handles: HandleFactory,
+        memory: DeviceMemory | MemoryAccount,
+        *,
+        max_bytes: int,
+        max_handles: int,
+    ) -> None:
+        self.max_bytes = max_bytes
+        self._memory = memory
+        self.handles: HandleTable[Buffer | ValueFuture] = HandleTable(
+            handles, HandleKind.DATA, max_handles
+        )
+        self._held: dict[int, _Held] = {}
+        self._used = 0
+        self._reserved = 0
+        self._running = 0
+        self._lock = threading.Lock()
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the values kept, each distinct array once."""
+        return self._used
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes set aside for values about to be made."""
+        return self._reserved
+
+    @property
+    def staying_bytes(self) -> int:
+        """Bytes in use that running executions do not give back when they end."""
+        return self._used + self._reserved - self._running
+
+    def __len__(self) -> int:
+        return len(self.handles)
+
+    def reserve(
+        self,
+        byte_size: int,
+        purpose: object,
+        *,
+        is_running: bool = False,
+        on_release: Callable[[int], None] | None = None,
+    ) -> Reservation:
+        """Set bytes aside before anything is allocated.
+
+        `is_running` says that it is for an execution that will give it back; `on_release` is called
+        with the bytes that are given back.
+
+        Raises ResourceExhaustedError, with str(purpose), the limit and the use, when there is no
+        room. Raises InvalidArgumentError for a negative number of bytes, which is what a shape of
+        an unbounded dimension takes: it would make room for others until it is refused.
+        """
+        self.charge(byte_size, purpose, is_running=is_running)
+        return Reservation(self, byte_size, is_running, on_release)
+
+    def require(self, byte_size: int, purpose: object, *, spared: int = 0) -> None:
+        """Raise as `reserve` if so many bytes have no room now."""
+        with self._lock:
+            self._require_room(byte_size, purpose)
+            self._memory.require(byte_size, purpose, spared=spared)
+
+    def reserve_later(self, byte_size: int, purpose: object, *, spared: int) -> Reservation:
+        """An empty reservation, to `grow` up to `byte_size` bytes as they arrive.
+
+        Raises as `reserve` if that many bytes have no room now, so that no client sends in vain.
+        """
+        self.require(byte_size, purpose, spared=spared)
+        return Reservation(self, 0)
+
+    def charge(
+        self, byte_size: int, purpose: object, *, spared: int = 0, is_running: bool = False
+    ) -> None:
+        """Reserve bytes of the session and of the devices: every reservation passes here."""
+        with self._lock:
+            self._require_room(byte_size, purpose)
+            running = byte_size if is_running else 0
+            self._memory.take(byte_size, purpose, spared=spared, running=running)
+            self._reserved += byte_size
+            self._running += running
+
+    def _require_room(self, byte_size: int, purpose: object) -> None:
+        """Raise if the session may not have so many bytes more. Called with the lock held."""
+        if byte_size < 0:
+            raise InvalidArgumentError(
+                f"values must have bounded sizes, got {byte_size} bytes for {purpose}"
+            )
+        use = self._used + self._reserved
+        if use + byte_size > self.max_bytes:
+            raise ResourceExhaustedError(
+                f"values of a session may take {self.max_bytes} bytes on the devices, got "
+                f"{byte_size} bytes more for {purpose} with {use} in use",
+                hint="Unregister values that are no longer needed.",
+            )
+
+    def get(self, handle: int) -> Buffer:
+        """The value; InvalidArgumentError when it was freed, NotFoundError when there never was.
+
+        For the output of an execution that has not ended ValuePendingError, and the execution's own
+        error where it failed.
+        """
+        buffer = self.handles.get(handle)
+        return buffer.result() if isinstance(buffer, ValueFuture) else buffer
+
+    def shape(self, handle: int) -> Shape:
+        """The shape of a value, known before the value is there; raises as `get`."""
+        entry = self.handles.get(handle)
+        if isinstance(entry, ValueFuture):
+            entry.require_no_error()
+        return entry.shape
+
+    def entry(self, handle: int) -> Buffer | ValueFuture:
+        """As `get`, but the output of an execution that has not ended as what it is."""
+        return self.handles.get(handle)
+
+    def keep_all(self, buffers: Sequence[Buffer]) -> list[int]:
+        """Keep values whose bytes are set aside elsewhere: all, or none where handles run out."""
+        with self._lock:
+            handles = self.handles.add_all(list(buffers))
+            for buffer in buffers:
+                self._count(buffer)
+        return handles
+
+    def expect(self, shapes: Sequence[Shape]) -> list[tuple[int, ValueFuture]]:
+        """Handles for values that an execution will give, all or none; see `fulfil`."""
+        values = [ValueFuture(shape) for shape in shapes]
+        return list(zip(self.handles.add_all(list(values)), values, strict=True))
+
+    def fulfil(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
+        """Put a value in the place that `expect` gave it; a freed handle stays free."""
+        with self._lock:
+            for _ in range(pending.users + self.handles.replace(handle, buffer)):
+                self._count(buffer)
+            pending.users = 0
+            pending.set(buffer)
+        pending.finish()
+
+    def hold(self, handles: Sequence[int]) -> list[Buffer | ValueFuture]:
+        """The values of different handles, kept until `release` even where the handles are freed.
+
+        Raises as `get`, but for values that are still to come.
+        """
+        with self._lock:
+            entries = [self.handles.get(handle) for handle in handles]
+            for entry in entries:
+                if isinstance(entry, ValueFuture) and not entry.has_value:
+                    entry.users += 1
+                else:
+                    self._count(_buffer_of(entry))
+        return entries
+
+    def release(self, entries: Sequence[Buffer | ValueFuture]) -> None:
+        """End a `hold`."""
+        with self._lock:
+            for entry in entries:
+                if isinstance(entry, ValueFuture) and not entry.has_value:
+                    entry.users -= 1
+                else:
+                    self._discount(_buffer_of(entry))
+
+    def is_held_once(self, buffer: Buffer) -> bool:
+        """Whether one handle or `hold` alone has the memory of a value."""
+        with self._lock:
+            return all(self._held[id(leaf)].count == 1 for leaf in _leaves(buffer))
+
+    def remove_all(self, handles: Sequence[int]) -> None:
+        """Free different handles, all or none; raises as `get`, but for values still to come."""
+        with self._lock:
+            for buffer in self.handles.remove_all(handles):
+                self._discount(buffer)
+
+    def deconstruct(self, handle: int) -> list[int]:
+        """A new handle for each element of a tuple, which stays valid.
+
+        Raises InvalidArgumentError for a value that is no tuple and UnimplementedError for a
+        tuple that holds tuples.
+        """
+        buffer = self.get(handle)
+        if not buffer.shape.is_tuple:
+            raise InvalidArgumentError(f"the value must be a tuple, got {buffer.shape}")
+        if any(part.is_tuple for part in buffer.shape.tuple_shapes):
+            raise UnimplementedError(
+                f"only tuples without tuples inside are taken apart, got {buffer.shape}"
+            )
+        elements = list(buffer.elements)
+        with self._lock:
+            handles = self.handles.add_all(list(elements))
+            for element in elements:
+                self._count(element)
+        return handles
+
+    def remove(self, handle: int) -> None:
+        """Free a handle; raises as `get` does."""
+        buffer = self.handles.remove(handle)
+        with self._lock:
+            self._discount(buffer)
+
+    def close(self) -> None:
+        """Free all handles; nothing can be kept any more."""
+        with self._lock:
+            for buffer in self.handles.close():
+                self._discount(buffer)
+
+    def store(self, buffer: Buffer, reserved: int, is_running: bool) -> int:
+        """Keep a value for which bytes were reserved; returns its handle."""
+        with self._lock:
+            taken = -reserved
+            try:
+                handle = self.handles.add(buffer)
+                taken += self._added(buffer)
+            finally:
+                running = reserved if is_running else 0
+                self._reserved -= reserved
+                self._running -= running
+                self._memory.change(taken, running=-running)
+        return handle
+
+    def _count(self, buffer: Buffer) -> None:
+        self._memory.change(self._added(buffer))
+
+    def _added(self, buffer: Buffer) -> int:
+        """Count a value as kept once more; gives the bytes that were not counted before."""
+        added = 0
+        for leaf in _leaves(buffer):
+            held = self._held.get(id(leaf))
+            if held is None:
+                self._held[id(leaf)] = _Held(leaf, 1)
+                added += leaf.byte_size
+            else:
+                held.count += 1
+        self._used += added
+        return added
+
+    def _discount(self, buffer: Buffer | ValueFuture) -> None:
+        if isinstance(buffer, ValueFuture):
+            return
+        for leaf in _leaves(buffer):
+            held = self._held[id(leaf)]
+            held.count -= 1
+            if held.count == 0:
+                del self._held[id(leaf)]
+                self._used -= leaf.byte_size
+                self._memory.change(-leaf.byte_size)
+
+    def give_up(self, byte_size: int, is_running: bool) -> None:
+        """Free reserved bytes."""
+        with self._lock:
+            running = byte_size if is_running else 0
+            self._reserved -= byte_size
+            self._running -= running
+            self._memory.change(-byte_size, running=-running)
+
+
+def _buffer_of(entry: Buffer | ValueFuture) -> Buffer:
+    return entry.result() if isinstance(entry, ValueFuture) else entry
+
+
+def _leaves(buffer: Buffer) -> Sequence[Buffer]:
+    if not buffer.shape.is_tuple:
+        return (buffer,)
+    return [leaf for element in buffer.elements for leaf in _leaves(element)]

@@ -1,0 +1,1 @@
+"""`make lint`: docstrings and comments that a newcomer cannot read alone."""

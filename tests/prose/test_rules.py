@@ -1,0 +1,47 @@
+import pytest
+
+from tests.prose.__main__ import excess, package_of
+from tests.prose.rules import MAX_WORDS, Rule, faults
+
+
+@pytest.mark.parametrize(
+    ("source", "rules"),
+    [
+        ('"""Of a session that has ended."""', [Rule.SUBJECT]),
+        ('LIMIT = 1\n"""What one session may have."""', [Rule.SUBJECT]),
+        ("# Whether the session of this call is still there or not.", [Rule.SUBJECT]),
+        ('"""Return the trips of a loop."""', [Rule.DIALECT]),
+        ("x = 1  # the word is read here", [Rule.DIALECT]),
+        (f'"""Return {"a " * MAX_WORDS}value."""', [Rule.LONG]),
+        ('"""Return a value. What for is open."""', [Rule.SUBJECT]),
+        ('def f():\n    """Return a value.\n\n    - Of this kind.\n    """', [Rule.SUBJECT]),
+        # A label, directives, terms that are the field's, text that is no docstring.
+        ("# Of the server.", []),
+        ("import os  # noqa: that which the linter says here about it", []),
+        ('"""Fold constants in place: constant folding."""', [Rule.DIALECT]),
+        ('"""Overwrite the operand in place, after constant folding."""', []),
+        ('x = "of nobody"', []),
+        ('"""Return the work items of a loop."""', []),
+    ],
+)
+def test_faults_of_sentences(source: str, rules: list[Rule]) -> None:
+    assert [each.rule for each in faults(source)] == rules
+
+
+def test_a_fault_has_the_line_and_the_usual_term() -> None:
+    [fault] = faults('"""Module."""\n\n\ndef f():\n    """Return the tail of a product."""\n')
+    assert (fault.line, fault.advice) == (5, "epilogue, remainder, not 'tail'")
+
+
+def test_packages_of_modules() -> None:
+    assert package_of("server/xla_server/rpc/threads/pools.py") == "server/xla_server/rpc"
+    assert package_of("server/xla_server/__main__.py") == "server/xla_server"
+    assert package_of("client/xla_client/ops/dot.py") == "client/xla_client"
+    assert package_of("tests/unit/app/test_cli.py") == "tests"
+
+
+def test_counts_only_fall() -> None:
+    allowed = {"a": {"subject": 2}}
+    assert list(excess({"a": {"subject": 2}}, allowed)) == []
+    assert list(excess({"a": {"subject": 3}}, allowed)) == [("a", "subject", 3, 2)]
+    assert list(excess({"b": {"long": 1}}, allowed)) == [("b", "long", 1, 0)]

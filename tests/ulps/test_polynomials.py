@@ -1,0 +1,26 @@
+"""Coefficients that the server has are those that their fits give."""
+
+from decimal import localcontext
+
+import pytest
+
+from tests.conformance.sweep.depth import FULL
+from tests.ulps.minimax import DIGITS
+from tests.ulps.polynomials import FITS, HEAD, PATH, Fit
+
+WRITTEN = PATH.read_text(encoding="utf-8")
+SLOW = ("ERFC_ROOT", "ERF_FAR", "ERF_NEAR")
+"""Fits that take some 15 s."""
+
+
+@pytest.mark.parametrize(
+    "fit", [fit for fit in FITS if FULL or fit.name not in SLOW], ids=lambda fit: str(fit.name)
+)
+def test_the_coefficients_are_those_of_the_fit(fit: Fit) -> None:
+    with localcontext(prec=DIGITS + 10):
+        assert f"\n{fit.text()}" in WRITTEN
+
+
+def test_there_are_no_others() -> None:
+    assert WRITTEN.startswith(HEAD)
+    assert WRITTEN.count(": Coefficients") == len(FITS)

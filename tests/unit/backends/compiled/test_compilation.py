@@ -1,0 +1,152 @@
+"""The compile sequence: what it shows, and that results do not depend on what is left out."""
+
+import contextlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus import hlo_programs
+from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
+from tests.operations_page.probes import PROBES, Probe
+from tests.operations_page.probing import Subject
+from tests.processors import TARGET
+from tests.unit.passes.passing import leaves, tame
+from xla_contract.errors import XlaError
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.literal import Literal
+from xla_server.backends.compile_options import CompileOptions
+from xla_server.backends.compiled.compilation import compile_module, steps_of
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.buffers.assignment import Assignment
+from xla_server.buffers.code import Code, KernelThunk
+from xla_server.codegen.lower.lowerings import EXPANDED, NOT_LOWERED
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.evaluator.interpret import evaluate
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+from xla_server.ir.text.parser import parse_module
+from xla_server.ir.text.printer import print_module
+from xla_server.passes.framework.selection import PassOptions
+from xla_server.passes.pipeline import NEEDED
+
+STEPS, _ = steps_of(TARGET)
+
+CPU = Cpu(threads=1)
+
+
+class Notes:
+    """What an observer is shown."""
+
+    def __init__(self) -> None:
+        self.stages: list[str] = []
+        self.texts: list[str] = []
+        self.code: Code | None = None
+        self.assignment: Assignment | None = None
+
+    def begin(self, module: HloModule) -> None:
+        self.stages.append("begin")
+        self.texts.append(print_module(module))
+
+    def before_pass(self, name: str, module: HloModule) -> None:
+        assert print_module(module) == self.texts[-1], name
+
+    def after_pass(self, name: str, module: HloModule, changed: bool) -> None:
+        if changed:
+            self.stages.append(name)
+            self.texts.append(print_module(module))
+        assert print_module(module) == self.texts[-1], name
+
+    def optimised(self, module: HloModule) -> None:
+        self.stages.append("optimised")
+
+    def lowered(self, code: Code, assignment: Assignment) -> None:
+        self.stages.append("lowered")
+        self.code, self.assignment = code, assignment
+
+
+def test_an_observer_is_shown_each_stage_in_order() -> None:
+    notes = Notes()
+    module = parse_module(VECTOR_LOOP)
+    compilation = compile_module(module, observer=notes)
+    assert notes.stages == ["begin", *compilation.changed, "optimised", "lowered"]
+    assert {step.name for step in STEPS} >= {"loop-fusion", "dce"}
+    assert "loop-fusion" in compilation.changed
+    assert notes.texts[0] == print_module(module), "the module itself stays"
+    assert notes.texts[-1] == print_module(compilation.module)
+    assert notes.code is compilation.code
+    assert notes.assignment is compilation.assignment
+
+
+def test_every_kernel_says_which_instruction_it_is_for() -> None:
+    compilation = compile_module(parse_module(VECTOR_LOOP))
+    kernels = [row for row in compilation.code.rows if isinstance(row, KernelThunk)]
+    assert kernels
+    instructions = set(compilation.module.instructions())
+    for row in kernels:
+        origin = compilation.code.origins[row]
+        assert origin in instructions
+        assert row.name.startswith(origin.name)
+
+
+def test_nothing_optional_is_done_at_level_0() -> None:
+    compilation = compile_module(parse_module(VECTOR_LOOP), PassOptions(level=0))
+    assert compilation.changed == ()
+
+
+def test_every_operation_compiles_with_what_is_needed_alone() -> None:
+    assert set(EXPANDED.values()) <= NEEDED
+    for opcode, probe in PROBES.items():
+        module = import_module(smallest(probe))
+        if opcode not in NOT_LOWERED and not has_dynamic_shapes(module):
+            assert compile_module(module, PassOptions(level=0)).code.results is not None, opcode
+
+
+def smallest(probe: Probe) -> hlo_pb2.HloModuleProto:
+    """The probe's program about the first kind that its operation takes."""
+    for kind in (ElementType.F32, ElementType.S32, ElementType.C64, *ElementType):
+        subject = Subject(kind)
+        with contextlib.suppress(XlaError):
+            return subject.build(probe.program(subject)).proto
+    raise AssertionError(probe)
+
+
+def results(module: HloModule, arguments: list[Any], options: PassOptions) -> list[Any]:
+    executable = CPU.compile(
+        module, module.entry_program_shape, seed=1, options=CompileOptions(options)
+    )
+    device = CPU.devices[0]
+    output: Any = executable.execute(
+        [CPU.to_device(Literal.from_numpy(argument), device) for argument in arguments],
+        device=device,
+        feeds=NoFeeds(),
+        channels=NoChannels(),
+        cancellation=Cancellation(),
+    ).output
+    return leaves(output.value)
+
+
+@pytest.mark.parametrize("name", ["vector loop", *list(hlo_programs.PROGRAMS)[::8]])
+@pytest.mark.parametrize("level", [0, 1])
+def test_results_are_the_same_whatever_is_left_out(name: str, level: int) -> None:
+    if name == "vector loop":
+        module = parse_module(VECTOR_LOOP)
+    else:
+        parameters, root, *before = hlo_programs.PROGRAMS[name]
+        module = import_module(parse_hlo(hlo_programs.program(parameters, root, *before)))
+    random = np.random.default_rng(3)
+    arguments = [tame(parameter.shape, random) for parameter in module.entry.parameters]
+    expected = leaves(evaluate(module, arguments, seed=1))
+    found = results(module, arguments, PassOptions(level=level))
+    for ours, theirs in zip(found, expected, strict=True):
+        tolerance = {1: 0.3, 2: 2e-2}.get(theirs.dtype.itemsize, 2e-4)
+        if theirs.dtype.kind in "biu":
+            tolerance = 0
+        wide = np.complex128 if theirs.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(
+            ours.astype(wide), theirs.astype(wide), rtol=tolerance, atol=tolerance
+        )

@@ -1,0 +1,69 @@
+import asyncio
+import math
+import threading
+import time
+
+from xla_client.feeds.condition import NotifyingLock
+
+
+def _change_later(changes: NotifyingLock, seen: list[int]) -> threading.Thread:
+    def change() -> None:
+        time.sleep(0.05)
+        with changes:
+            seen.append(1)
+            changes.notify()
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    return thread
+
+
+def test_threads_and_coroutines_are_woken():
+    changes, seen = NotifyingLock(), list[int]()
+    thread = _change_later(changes, seen)
+    with changes:
+        assert changes.wait_for(lambda: bool(seen), 10)
+    thread.join()
+    seen.clear()
+    thread = _change_later(changes, seen)
+
+    async def both() -> list[bool]:
+        waits = (changes.until(lambda: bool(seen), 10) for _ in range(2))
+        return list(await asyncio.gather(*waits))
+
+    assert asyncio.run(both()) == [True, True]
+    thread.join()
+
+
+def test_what_does_not_happen_is_waited_for_as_long_as_was_said():
+    changes = NotifyingLock()
+    with changes:
+        assert not changes.wait_for(lambda: False, 0.01)
+        changes.wait(0.01)
+        changes.wait(-1.0)
+    assert not asyncio.run(changes.until(lambda: False, 0.01))
+    with changes:
+        changes.notify()  # To a coroutine whose loop has ended.
+
+
+def test_who_gives_up_waiting_is_forgotten():
+    changes = NotifyingLock()
+
+    async def give_up() -> None:
+        assert not await changes.until(lambda: False, 0.001)
+        waiting = asyncio.ensure_future(changes.until(lambda: False))
+        await asyncio.sleep(0.001)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert waiting.cancelled()
+
+    asyncio.run(give_up())
+    assert not changes._coroutines
+
+
+def test_time_without_end_may_be_given():
+    changes, seen = NotifyingLock(), list[int]()
+    thread = _change_later(changes, seen)
+    with changes:
+        assert changes.wait_for(lambda: bool(seen), math.inf)
+    thread.join()

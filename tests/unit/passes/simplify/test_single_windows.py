@@ -1,0 +1,226 @@
+"""Gathers and scatters of one window, and what else turns out to be a simpler operation."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.conformance.sweep.depth import paired
+from tests.unit.codegen.compiled import interpreted, on_cpu
+from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
+from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
+from xla_server.passes.expand.scatter_simplifier import SingleScatter
+from xla_server.passes.reductions.reduce_merger import ReduceMerger
+from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
+
+_X = np.arange(40, dtype=np.float32).reshape(5, 8)
+
+SCATTERS = {
+    "a_row": (
+        ["f32[5,8]", "s32[1]", "f32[8]"],
+        "update_window_dims={0}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=0",
+        (8,),
+        lambda index: np.array([index], np.int32),
+    ),
+    "an_element": (
+        ["f32[5,8]", "u8[2]", "f32[]"],
+        "update_window_dims={}, inserted_window_dims={0,1}, scatter_dims_to_operand_dims={1,0}, "
+        "index_vector_dim=0",
+        (),
+        lambda index: np.array([index, 2], np.int64).astype(np.uint8),
+    ),
+    "a_box_of_a_batch_of_one": (
+        ["f32[5,8]", "s64[1,1]", "f32[2,1,8]"],
+        "update_window_dims={0,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1",
+        (2, 1, 8),
+        lambda index: np.array([[index]], np.int64),
+    ),
+}
+
+
+@pytest.mark.parametrize("combiner", ["add", "second"])
+@pytest.mark.parametrize("name", SCATTERS)
+def test_a_scatter_of_one_window(name: str, combiner: str) -> None:
+    parameters, numbers, sizes, indices = SCATTERS[name]
+    text = f"f32[5,8] scatter(x0, x1, x2), {numbers}, to_apply={combiner}"
+    module = stated(parameters, text)
+    after = passed(module, SingleScatter())
+    counts = opcodes(after)
+    assert "scatter" not in counts
+    assert counts["dynamic-update-slice"] == 1
+    update = np.full(sizes, 0.5, np.float32)
+    for index in (0, 3, 4, 5, -1, 300):
+        assert_kept(module, after, [_X, indices(index), update])
+
+
+def test_a_scatter_of_two_windows_is_left() -> None:
+    module = stated(
+        ["f32[5,8]", "s32[2]", "f32[2,8]"],
+        "f32[5,8] scatter(x0, x1, x2), update_window_dims={1}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+    )
+    passed(module, SingleScatter(), fires=False)
+
+
+def test_a_scatter_of_many_empty_index_vectors_adds_all_updates_at_the_origin() -> None:
+    module = stated(
+        ["f32[4]", "s32[3,0]", "f32[3]"],
+        "f32[4] scatter(x0, x1, x2), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=add",
+    )
+    passed(module, SingleScatter(), fires=False)
+    arguments = [np.zeros(4, np.float32), np.zeros((3, 0), np.int32), np.float32([4, 2, 1])]
+    (result,) = on_cpu(module, arguments)
+    assert result.tolist() == [7, 0, 0, 0]
+
+
+POSITIONS: list[tuple[int, ...]] = [(), (0,), (1,), (4,), (1, 1), (2, 3), (0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("case", "combiner"),
+    paired(itertools.product(["", "0", "1", "1,0"], POSITIONS), ["add", "second"]),
+    ids=str,
+)
+def test_scatters_of_any_number_of_index_vectors(
+    case: tuple[str, tuple[int, ...]], combiner: str
+) -> None:
+    mapped, positions = case
+    random = np.random.default_rng(7)
+    length = len(mapped.split(",")) if mapped else 0
+    rank = len(positions)
+    indices = [(n, [*positions[:n], length, *positions[n:]]) for n in range(rank + 1)]
+    if length == 1:
+        # A vector behind the last dimension is one index and has no dimension.
+        indices.append((rank, [*positions]))
+    for (vector, sizes), window in itertools.product(indices, [(), (3,), (2, 3)]):
+        inserted = ["0,1", "0", ""][len(window)]
+        update = [*positions, *window]
+        dims = range(rank, len(update))
+        module = stated(
+            ["f32[4,5]", f"s32{sizes}".replace(" ", ""), f"f32{update}".replace(" ", "")],
+            f"f32[4,5] scatter(x0, x1, x2), update_window_dims={{{','.join(map(str, dims))}}}, "
+            f"inserted_window_dims={{{inserted}}}, scatter_dims_to_operand_dims={{{mapped}}}, "
+            f"index_vector_dim={vector}, to_apply={combiner}",
+        )
+        arguments = [
+            np.zeros((4, 5), np.float32),
+            random.integers(-1, 5, sizes).astype(np.int32),
+            random.integers(1, 9, update).astype(np.float32),
+        ]
+        for ours, expected in zip(
+            on_cpu(module, arguments), interpreted(module, arguments), strict=True
+        ):
+            assert_equal_bits(ours, expected)
+
+
+@pytest.mark.parametrize("index", [0, 4, 9, -2])
+def test_a_gather_of_one_slice(index: int) -> None:
+    module = stated(
+        ["f32[5,8]", "s32[1]"],
+        "f32[3] gather(x0, x1), offset_dims={0}, collapsed_slice_dims={1}, start_index_map={1}, "
+        "index_vector_dim=0, slice_sizes={3,1}",
+    )
+    after = passed(module, AlgebraicSimplifier())
+    assert "gather" not in opcodes(after)
+    assert_kept(module, after, [_X, np.array([index], np.int32)])
+
+
+def test_a_gather_of_two_slices_is_left() -> None:
+    module = stated(
+        ["f32[5,8]", "s32[2]"],
+        "f32[2,8] gather(x0, x1), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}",
+    )
+    passed(module, AlgebraicSimplifier(), fires=False)
+
+
+def _reduces(start: str, first: str, second: str, initial: str = "0") -> list[str]:
+    return [
+        f"start = f32[] constant({start})",
+        f"initial = f32[] constant({initial})",
+        f"inner = f32[3,5] reduce(x0, start), dimensions={{1}}, to_apply={first}",
+        f"outer = f32[5] reduce(inner, initial), dimensions={{0}}, to_apply={second}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "operation"), [("0", "add"), ("-0.0", "add"), ("1", "mul"), ("-inf", "max")]
+)
+def test_reductions_of_reductions(start: str, operation: str) -> None:
+    lines = _reduces(start, operation, operation)
+    module = stated(["f32[3,4,5]"], "f32[5] negate(outer)", *lines)
+    after = passed(module, ReduceMerger())
+    assert opcodes(after)["reduce"] == 1
+    assert_kept(module, after, relative=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("start", "first", "second", "initial"),
+    [
+        ("2", "add", "add", "0"),
+        ("0", "add", "max", "0"),
+        # A sum of nothing but -0 is 0 by the first, and -0 without it.
+        ("0", "add", "add", "-0.0"),
+    ],
+)
+def test_reductions_that_stay_two(start: str, first: str, second: str, initial: str) -> None:
+    lines = _reduces(start, first, second, initial)
+    module = stated(["f32[3,4,5]"], "f32[5] negate(outer)", *lines)
+    passed(module, ReduceMerger(), fires=False)
+
+
+@pytest.mark.parametrize(
+    ("start", "initial", "is_merged"),
+    [
+        ("(0, 0)", "(0, 0)", True),
+        ("(-0.0, -0.0)", "(-0.0, 1)", True),
+        ("(0, -0.0)", "(0, -0.0)", True),
+        # A part that is nothing but -0 is 0 by the first.
+        ("(-0.0, 0)", "(0, -0.0)", False),
+        ("(0, 0)", "(1, 0)", False),
+    ],
+)
+def test_complex_reductions_of_reductions(start: str, initial: str, is_merged: bool) -> None:
+    module = imported(
+        f"""HloModule sums
+        add {{ a = c64[] parameter(0)
+          b = c64[] parameter(1)
+          ROOT s = c64[] add(a, b) }}
+        ENTRY e {{ x = c64[4,5] parameter(0)
+          start = c64[] constant({start})
+          initial = c64[] constant({initial})
+          inner = c64[4] reduce(x, start), dimensions={{1}}, to_apply=add
+          ROOT outer = c64[] reduce(inner, initial), dimensions={{0}}, to_apply=add }}"""
+    )
+    after = passed(module, ReduceMerger(), fires=is_merged)
+    zeros = np.full(40, -0.0, np.float32).view(np.complex64).reshape(4, 5)
+    assert_kept(module, after, [zeros])
+
+
+def test_a_reduction_that_others_read_stays() -> None:
+    module = stated(
+        ["f32[3,4,5]"], "(f32[3,5], f32[5]) tuple(inner, outer)", *_reduces("0", "add", "add")
+    )
+    passed(module, ReduceMerger(), fires=False)
+
+
+@pytest.mark.parametrize("labels", ["bf_io->bf", "fb_oi->fb"])
+def test_a_convolution_over_nothing_is_a_dot(labels: str) -> None:
+    sizes = {"bf_io->bf": ["f32[4,3]", "f32[3,5]"], "fb_oi->fb": ["f32[3,4]", "f32[5,3]"]}[labels]
+    result = "f32[4,5]" if labels.endswith("bf") else "f32[5,4]"
+    module = stated(sizes, f"{result} convolution(x0, x1), dim_labels={labels}")
+    after = passed(module, ConvolutionCanonicaliser())
+    assert opcodes(after)["dot"] == 1
+    assert_kept(module, after, relative=1e-6)
+
+
+def test_a_convolution_over_something_is_left() -> None:
+    module = stated(
+        ["f32[4,6,3]", "f32[2,3,5]"],
+        "f32[4,5,5] convolution(x0, x1), window={size=2}, dim_labels=b0f_0io->b0f",
+    )
+    passed(module, ConvolutionCanonicaliser(), fires=False)

@@ -1,0 +1,281 @@
+"""Answers and the room they have: whoever makes one, and whatever becomes of it."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.message import Message
+
+from tests.unit.rpc.fixed_caller import CALLER, always
+from xla_contract.descriptors import RPCS
+from xla_contract.errors import ResourceExhaustedError
+from xla_contract.stubs import xla_pb2
+from xla_contract.types.literal import Literal
+from xla_server.backends.interpreter import Interpreter
+from xla_server.execution.cancellation import Cancellation
+from xla_server.rpc.calls import response_memory
+from xla_server.rpc.calls.active_calls import ActiveCalls
+from xla_server.rpc.calls.boundary import Boundary, Handler
+from xla_server.rpc.calls.deferred import DeferredHandler, Responder
+from xla_server.rpc.calls.response_memory import (
+    LARGE_BYTES,
+    SLOW_BYTES,
+    AccountedResponse,
+    Response,
+    accounted_literal,
+    discard,
+    held,
+    reservation_of,
+)
+from xla_server.rpc.calls.response_turns import ResponseTurns
+from xla_server.rpc.limits.arriving_requests import ArrivingRequests
+from xla_server.rpc.limits.call_admission import CallAdmission
+from xla_server.rpc.threads.request_threads import RequestThreadPool
+from xla_server.rpc.threads.thread_pool import ThreadPool
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.session import Session
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
+
+LARGE = bytes(2 * LARGE_BYTES)
+LIMIT = 4 * len(LARGE)
+RPC = next(rpc for rpc in RPCS if rpc.name == "TransferToClient")
+
+
+class Context:
+    """What handlers ask of grpc's context, of a call that a test ends."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callable[[], None]] | None = []
+        self.status: grpc.Status | None = None
+        self.code: grpc.StatusCode | None = None
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def time_remaining(self) -> None:
+        return None
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        if self.callbacks is None:
+            return False
+        self.callbacks.append(callback)
+        return True
+
+    def abort_with_status(self, status: grpc.Status) -> None:
+        self.status = status
+        raise RuntimeError("aborted")
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        self.code = code
+
+    def set_details(self, details: str) -> None: ...
+
+    def set_trailing_metadata(self, metadata: Any) -> None: ...
+
+    def end(self) -> None:
+        callbacks, self.callbacks = self.callbacks, None
+        for callback in callbacks or ():
+            callback()
+
+
+@pytest.fixture
+def boundary() -> Boundary:
+    limits = Limits(1 << 20, max_message_bytes=1 << 20)
+    engine = SharedResources(Interpreter(), limits, Quotas(1 << 20, answer_bytes=LIMIT))
+    return Boundary(SessionRegistry(engine), ActiveCalls(), 1 << 20, always(CALLER))
+
+
+@pytest.fixture
+def service(boundary: Boundary) -> Session:
+    return boundary.sessions.enter(None, CALLER).service
+
+
+@pytest.fixture
+def answers(service: Session) -> SessionResponseMemory:
+    return service.answers
+
+
+def unary(boundary: Boundary, context: Context, method: Callable[..., Response]) -> bytes:
+    with ThreadPoolExecutor(1) as executor:
+        return Handler(RPC, method, boundary, executor)(b"", context)  # type: ignore[arg-type]
+
+
+def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) -> list[Any]:
+    """What is sent; waits for answers that are given later."""
+    sent: list[Any] = []
+    threads = ThreadPool(1, "test")
+    handler = DeferredHandler(
+        RPC, method, boundary, RequestThreadPool(threads, ArrivingRequests(), CallAdmission())
+    )
+    handler(b"", context, sent.append)  # type: ignore[arg-type]
+    threads.shutdown()
+    return sent
+
+
+def test_an_answer_has_room_until_its_call_ends(
+    boundary: Boundary, answers: SessionResponseMemory
+) -> None:
+    def method(service: Session, *_: object) -> Response:
+        return held(service.answers, len(LARGE), lambda: LARGE)
+
+    for answered in (lambda *_: LARGE, method):
+        context = Context()
+        assert unary(boundary, context, answered) == LARGE
+        assert answers.used_bytes == len(LARGE)
+        context.end()
+        assert answers.used_bytes == 0
+
+
+def test_a_deferred_answer_has_room_until_its_call_ends(
+    boundary: Boundary, answers: SessionResponseMemory
+) -> None:
+    def method(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
+        answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+
+    context = Context()
+    assert deferred(boundary, context, method) == [LARGE, None]
+    assert answers.used_bytes == len(LARGE)
+    context.end()
+    assert answers.used_bytes == 0
+
+
+def test_a_call_that_has_ended_holds_no_room(
+    boundary: Boundary, answers: SessionResponseMemory
+) -> None:
+    context = Context()
+
+    def method(*_: object) -> Response:
+        context.end()
+        return LARGE
+
+    assert unary(boundary, context, method) == LARGE
+    assert answers.used_bytes == 0
+
+
+def test_small_answers_are_not_counted(boundary: Boundary, answers: SessionResponseMemory) -> None:
+    small = bytes(LARGE_BYTES - 1)
+    assert held(answers, len(small), lambda: small) is small
+    context = Context()
+    assert unary(boundary, context, lambda *_: small) == small
+    # Those that might have been large give back what they had.
+    assert unary(boundary, context, lambda *_: held(answers, len(LARGE), lambda: small)) == small
+    assert answers.used_bytes == 0
+
+
+def test_nothing_is_made_without_room(answers: SessionResponseMemory) -> None:
+    def make() -> bytes:
+        raise AssertionError("made")
+
+    room = answers.take(LIMIT)
+    with pytest.raises(ResourceExhaustedError, match=f"take {LIMIT} bytes"):
+        held(answers, len(LARGE), make)
+    literal = Literal.from_numpy(np.zeros(LARGE_BYTES, np.float32))
+    with pytest.raises(ResourceExhaustedError, match=f"got {4 * LARGE_BYTES} bytes more"):
+        accounted_literal(answers, xla_pb2.TransferToClientResponse(), literal)
+    room.release()
+    with pytest.raises(AssertionError):
+        held(answers, len(LARGE), make)
+    assert answers.used_bytes == 0
+
+
+def test_an_answer_without_room_is_an_error(
+    boundary: Boundary, answers: SessionResponseMemory
+) -> None:
+    room, context = answers.take(2 * LIMIT), Context()
+    with pytest.raises(RuntimeError, match="aborted"):
+        unary(boundary, context, lambda *_: LARGE)
+    assert context.status is not None
+    assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert answers.used_bytes == 2 * LIMIT
+    sent = deferred(boundary, context, lambda *call: call[-1].done(LARGE))
+    assert sent == [None]
+    assert context.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    room.release()
+    assert answers.used_bytes == 0
+
+
+def test_an_answer_that_is_not_sent_gives_its_room_back(
+    boundary: Boundary, answers: SessionResponseMemory
+) -> None:
+    def twice(service: Session, _: object, __: Cancellation, answer: Responder) -> None:
+        for _ in range(2):
+            answer.done(held(service.answers, len(LARGE), lambda: LARGE))
+
+    context = Context()
+    assert deferred(boundary, context, twice) == [LARGE, None]
+    assert answers.used_bytes == len(LARGE)
+    context.end()
+    # One that no message can hold is refused.
+    huge = bytes(boundary.max_bytes + 1)
+    context = Context()
+    with pytest.raises(RuntimeError, match="aborted"):
+        unary(boundary, context, lambda *_: held(answers, len(huge), lambda: huge))
+    assert answers.used_bytes == 0
+
+
+@pytest.mark.parametrize("numbers", [[1], [-1], [2**31 - 1]])
+def test_integers_have_room_for_what_they_may_take(
+    answers: SessionResponseMemory, numbers: list[int]
+) -> None:
+    array = np.resize(np.array(numbers, np.int32), 8000)
+    literal = Literal.from_numpy(array)
+    message = xla_pb2.TransferToClientResponse()
+    response = accounted_literal(answers, message, literal)
+    assert isinstance(response, AccountedResponse)
+    assert answers.used_bytes == 10 * array.size
+    data = response.SerializeToString()
+    if len(data) >= LARGE_BYTES:
+        assert reservation_of(answers, response, len(data)).byte_size == len(data)
+        assert answers.used_bytes == len(data)
+    discard(response)
+    assert answers.used_bytes == 0
+
+
+def test_an_answer_of_many_parts_takes_what_it_is_found_to_take(
+    answers: SessionResponseMemory,
+) -> None:
+    message: Message = xla_pb2.DeconstructTupleResponse(element_handles=[{}] * len(LARGE))
+    response = AccountedResponse(message, answers.take(LARGE_BYTES))
+    size = len(response.SerializeToString())
+    assert reservation_of(answers, response, size).byte_size == size
+    discard(response)
+    beside, response = (
+        answers.take(2 * LIMIT),
+        AccountedResponse(message, ResponseReservation(answers)),
+    )
+    with pytest.raises(ResourceExhaustedError):
+        reservation_of(answers, response, size)
+    assert response.room is None
+    assert answers.used_bytes == 2 * LIMIT
+    beside.release()
+
+
+def test_large_values_are_encoded_in_turns_and_nothing_else_is(
+    answers: SessionResponseMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, flows = ResponseTurns(), list[Flow]()
+
+    def turn(flow: Flow) -> AbstractContextManager[None]:
+        flows.append(flow)
+        return ResponseTurns.turn(turns, flow)
+
+    monkeypatch.setattr(response_memory.ANSWER_TURNS, "turn", turn)
+    message = xla_pb2.TransferToClientResponse()
+    # A program that runs makes its answer itself, and may take for ever.
+    discard(held(answers, SLOW_BYTES, lambda: LARGE))
+    discard(accounted_literal(answers, message, Literal.from_numpy(np.zeros(LIMIT, np.uint8))))
+    assert not flows
+    large = Literal.from_numpy(np.zeros(SLOW_BYTES, np.uint8))
+    discard(accounted_literal(answers, message, large))
+    assert flows == [answers.flow]

@@ -1,0 +1,189 @@
+"""The bytes of answers that were not read, against their limits."""
+
+import pytest
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.response_memory import (
+    ResponseMemory,
+    ResponseReservation,
+    SessionResponseMemory,
+)
+
+LIMIT = 100
+MESSAGE = 300
+
+
+@pytest.fixture
+def memory() -> ResponseMemory:
+    return ResponseMemory(1000)
+
+
+@pytest.fixture
+def answers(memory: ResponseMemory) -> SessionResponseMemory:
+    return SessionResponseMemory(memory, max_bytes=LIMIT, max_answer_bytes=MESSAGE)
+
+
+def test_what_was_not_read_is_counted_until_it_is(
+    memory: ResponseMemory, answers: SessionResponseMemory
+) -> None:
+    rooms = [answers.take(40), answers.take(60)]
+    assert (answers.used_bytes, memory.used_bytes) == (100, 100)
+    told = "of a session .* may take 100 bytes, got 1 bytes more with 100 there"
+    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+        answers.take(1)
+    assert "Read the answers" in caught.value.hint
+    for room in rooms:
+        room.release()
+        room.release()
+        room.resize(7)
+    assert (answers.used_bytes, memory.used_bytes) == (0, 0)
+    answers.take(100)
+
+
+def test_one_answer_has_room_however_large(answers: SessionResponseMemory) -> None:
+    # More than a message may take is known to be too much.
+    room = answers.take(10 * MESSAGE)
+    assert answers.used_bytes == MESSAGE
+    with pytest.raises(ResourceExhaustedError, match="300 there"):
+        answers.take(1)
+    room.release()
+
+
+def test_an_answer_grows_as_one(memory: ResponseMemory, answers: SessionResponseMemory) -> None:
+    room = ResponseReservation(answers)
+    for _ in range(3):
+        room.grow(LIMIT)
+    with pytest.raises(ResourceExhaustedError):
+        room.grow(1)
+    assert room.byte_size == MESSAGE
+    room.resize(20)
+    beside = answers.take(60)
+    with pytest.raises(ResourceExhaustedError, match="got 21 bytes more with 80 there"):
+        room.grow(21)
+    room.grow(20)
+    assert (answers.used_bytes, memory.used_bytes) == (100, 100)
+    room.release()
+    beside.release()
+    assert (answers.used_bytes, memory.used_bytes) == (0, 0)
+
+
+def test_what_describes_values_is_counted_without_a_limit(answers: SessionResponseMemory) -> None:
+    room = answers.take(LIMIT)
+    room.resize(LIMIT + 3)
+    assert answers.used_bytes == LIMIT + 3
+    room.release()
+    assert answers.used_bytes == 0
+
+
+def test_an_answer_that_was_made_may_go_beyond_the_limit_by_as_much_again(
+    memory: ResponseMemory, answers: SessionResponseMemory
+) -> None:
+    rooms = [answers.take(LIMIT), answers.take(LIMIT - 20, is_made=True)]
+    rooms[0].grow(20, is_made=True)
+    for refused in (answers.take, rooms[1].grow):
+        with pytest.raises(ResourceExhaustedError, match="got 1 bytes more with 200 there"):
+            refused(1, is_made=True)
+    for room in rooms:
+        room.release()
+    sessions = [
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(2)
+    ]
+    sessions[0].take(500)
+    with pytest.raises(ResourceExhaustedError, match="of all sessions"):
+        sessions[0].take(10)
+    sessions[0].take(500, is_made=True)
+    with pytest.raises(ResourceExhaustedError, match="1000 there, 0 of them"):
+        sessions[1].take(1)
+    sessions[1].take(800, is_made=True)
+    with pytest.raises(ResourceExhaustedError, match="of all sessions"):
+        sessions[1].take(1, is_made=True)
+    assert memory.used_bytes == 1800
+
+
+def test_room_lasts_as_long_as_a_block(answers: SessionResponseMemory) -> None:
+    with answers.taking(50):
+        assert answers.used_bytes == 50
+    assert answers.used_bytes == 0
+
+    def fail() -> None:
+        with answers.taking(50):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert answers.used_bytes == 0
+
+
+def take_all(session: SessionResponseMemory) -> None:
+    while True:
+        session.take(10)
+
+
+def test_one_session_leaves_room_for_others(memory: ResponseMemory) -> None:
+    sessions = [
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=800) for _ in range(4)
+    ]
+    taken = []
+    for session in sessions:
+        with pytest.raises(ResourceExhaustedError, match=r"of all sessions .* may take 1000 bytes"):
+            take_all(session)
+        taken.append(session.used_bytes)
+    assert taken == [500, 250, 130, 60]
+    assert memory.used_bytes == sum(taken)
+
+
+def test_the_only_answer_of_all_has_room(memory: ResponseMemory) -> None:
+    sessions = [
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000) for _ in range(2)
+    ]
+    room = sessions[0].take(1500)
+    told = "got 1 bytes more with 1500 there, 0 of them this session's"
+    with pytest.raises(ResourceExhaustedError, match=told):
+        sessions[1].take(1)
+    assert sessions[1].used_bytes == 0
+    room.release()
+    sessions[1].take(1500)
+
+
+def test_one_caller_leaves_room_for_another() -> None:
+    memory = ResponseMemory(1000, CallerShares(identity=0.75, connection=0.5))
+    callers = [
+        Caller("greedy", "0"),
+        Caller("greedy", "0"),
+        Caller("greedy", "1"),
+        Caller("other", "2"),
+    ]
+    sessions = [
+        SessionResponseMemory(memory, max_bytes=10_000, max_answer_bytes=2000, caller=caller)
+        for caller in callers
+    ]
+    rooms = [sessions[0].take(300)]
+    told = "a connection may have 0.5 of the 1000 bytes of answers that were not read .* got 201 "
+    with pytest.raises(ResourceExhaustedError, match=told) as caught:
+        sessions[1].take(201)
+    assert "Read the answers" in caught.value.hint
+    rooms.append(sessions[1].take(200))
+    # The only answer of a connection has room, within the share of its identity.
+    with pytest.raises(ResourceExhaustedError, match=r"an identity may have 0.75 of the 1000"):
+        sessions[2].take(251)
+    rooms.append(sessions[2].take(250))
+    sessions[3].take(250)
+    with pytest.raises(ResourceExhaustedError, match="of all sessions"):
+        sessions[3].take(1)
+    for room in rooms:
+        room.release()
+    sessions[3].take(250)
+    assert memory.used_bytes == 500
+
+
+def test_the_only_answer_of_a_caller_has_room() -> None:
+    memory = ResponseMemory(1000, CallerShares(identity=0.75, connection=0.5))
+    session = SessionResponseMemory(
+        memory, max_bytes=10_000, max_answer_bytes=2000, caller=Caller("one", "0")
+    )
+    room = session.take(600)
+    room.grow(100)
+    with pytest.raises(ResourceExhaustedError):
+        session.take(1)

@@ -1,0 +1,31 @@
+import pytest
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.semaphores import FairSemaphore
+
+
+def test_slots_are_as_many_as_the_limit_says() -> None:
+    slots = FairSemaphore(2, "executions at the same time", "Wait.")
+    with slots.taken(), slots.taken():
+        with pytest.raises(
+            ResourceExhaustedError, match=r"2 executions at.*with 2 there"
+        ) as caught:
+            slots.take()
+        assert caught.value.hint == "Wait."
+    assert slots.used == 0
+
+
+def test_who_stands_in_line_gets_the_place_that_is_left() -> None:
+    slots = FairSemaphore(1, "executions at the same time", "Wait.")
+    turns: list[int] = []
+    for number in range(3):
+        slots.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
+    assert turns == [0]
+    with pytest.raises(ResourceExhaustedError):
+        slots.take()
+    slots.release()
+    assert turns == [0, 1]
+    slots.release()
+    slots.release()
+    assert turns == [0, 1, 2]
+    assert slots.used == 0

@@ -1,0 +1,242 @@
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fault.plain import until
+from xla_contract.errors import CancelledError
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.limits.blocking import current_worker, releasing_slot, worker_context
+from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.runs import time_slicing
+from xla_server.sessions.runs.time_slicing import (
+    NEW_SECONDS,
+    PERIOD,
+    SWITCH_SECONDS,
+    YOUNG_SECONDS,
+    TimeSlice,
+    TimeSlicer,
+)
+
+OLD = YOUNG_SECONDS + 1
+
+
+class Pool:
+    """Counts what is lent."""
+
+    def __init__(self) -> None:
+        self.lent = 0
+
+    def lend(self) -> bool:
+        self.lent += 1
+        return True
+
+    def take_back(self) -> None:
+        self.lent -= 1
+
+
+@pytest.fixture(autouse=True)
+def _switching() -> Iterator[None]:
+    """Schedulers of tests have nothing in common with those of what runs in this process."""
+    # Those of tests before may still have Python's lock passed on quickly, for a moment.
+    until(lambda: not time_slicing._SWITCHING._quick)
+    usual = sys.getswitchinterval()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time_slicing, "_SWITCHING", time_slicing._Switching())
+        yield
+    sys.setswitchinterval(usual)
+
+
+def _running(turns: list[TimeSlice]) -> set[int]:
+    return {number for number, turn in enumerate(turns) if not turn.is_paused}
+
+
+def _turns(count: int) -> list[TimeSlice]:
+    return [TimeSlice(Cancellation()) for _ in range(count)]
+
+
+def test_what_has_just_begun_runs_however_much_does() -> None:
+    turns = _turns(20)
+    scheduler = TimeSlicer(2)
+    for now in (5.0, 5.0 + NEW_SECONDS / 2):
+        scheduler.look(turns, now)
+        assert _running(turns) == set(range(20))
+
+
+def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
+    turns, seen = _turns(5), set[int]()
+    scheduler = TimeSlicer(2)
+    scheduler.look(turns, 5.0)
+    for number in range(5):
+        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
+        running = _running(turns)
+        assert len(running) == 2
+        seen |= running
+    assert seen == set(range(5))
+    # As many as cores need no turns.
+    scheduler.look(turns[:2], 5.0 + 2 * OLD)
+    assert _running(turns[:2]) == {0, 1}
+
+
+def test_the_next_begins_when_one_ends_and_no_other_is_interrupted() -> None:
+    turns = _turns(4)
+    scheduler = TimeSlicer(2)
+    scheduler.look(turns, 5.0)
+    scheduler.look(turns, 5.0 + OLD)
+    first, second = (turns[number] for number in _running(turns))
+    left = [turn for turn in turns if turn is not first]
+    scheduler.look(left, 5.0 + OLD + PERIOD / 2)
+    assert not second.is_paused
+    assert len(_running(left)) == 2
+
+
+def test_the_youngest_run_beside_those_that_take_turns() -> None:
+    old, scheduler = _turns(6), TimeSlicer(2)
+    scheduler.look(old, 5.0)
+    scheduler.look(old, 5.0 + OLD)
+    young = _turns(3)
+    scheduler.look([*old, *young], 5.0 + OLD)
+    for number in range(1, 9):
+        scheduler.look([*old, *young], 5.0 + OLD + 2 * NEW_SECONDS * number)
+        assert sum(turn.is_paused for turn in young) <= 1
+        assert 4 <= sum(turn.is_paused for turn in old) <= 5
+    scheduler.look([*old, *young], 5.0 + 2 * OLD + 1)
+    assert len(_running([*old, *young])) == 2
+
+
+def _of(flow: Flow, count: int) -> list[TimeSlice]:
+    return [TimeSlice(Cancellation(), flow) for _ in range(count)]
+
+
+def test_callers_take_turns_whatever_number_of_programs_they_run() -> None:
+    greedy, modest = _of(Flow("greedy", "1", "a"), 9), _of(Flow("modest", "2", "b"), 1)
+    turns, scheduler, counts = [*greedy, *modest], TimeSlicer(1), [0] * 10
+    scheduler.look(turns, 5.0)
+    for number in range(20):
+        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
+        (running,) = _running(turns)
+        counts[running] += 1
+    assert counts[9] == 10
+    # Those of one caller still have the same number of turns each.
+    assert max(counts[:9]) - min(counts[:9]) <= 1
+
+
+def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> None:
+    flows = [Flow("ada", "1", "a"), Flow("ada", "1", "b"), Flow("ada", "2", "c"), Flow("eve")]
+    turns, scheduler = [turn for flow in flows for turn in _of(flow, 2)], TimeSlicer(1)
+    counts = dict.fromkeys(flows, 0)
+    scheduler.look(turns, 5.0)
+    for number in range(16):
+        scheduler.look(turns, 5.0 + OLD + PERIOD * 1.5 * number)
+        (running,) = _running(turns)
+        counts[turns[running].flow] += 1
+    assert list(counts.values()) == [2, 2, 4, 8]
+
+
+def test_a_caller_that_begins_young_programs_for_ever_leaves_such_places_to_others() -> None:
+    scheduler = TimeSlicer(2)
+    first = _of(Flow("modest", "2", "b"), 1)
+    scheduler.look(first, 5.0)
+    for number in range(1, 9):
+        # Younger than the first one, all of them.
+        others = _of(Flow("greedy", "1", "a"), 6)
+        now = 5.0 + 2 * NEW_SECONDS * number
+        scheduler.look([*first, *others], now)
+        scheduler.look([*first, *others], now + NEW_SECONDS)
+        assert not first[0].is_paused
+
+
+def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> None:
+    turns, scheduler = _turns(4), TimeSlicer(1)
+    for turn in turns[1:]:
+        turn.worker = type(turn.worker)(None)
+    scheduler.look(turns, 5.0)
+    scheduler.look(turns, 5.0 + OLD)
+    waiting = next(turn for turn in turns if turn.is_paused)
+    waiting.worker = type(waiting.worker)(None)
+    waiting.worker.is_waiting = True
+    scheduler.look(turns, 5.0 + 2 * OLD)
+    assert not waiting.is_paused
+    waiting.worker.is_waiting = False
+    scheduler.look(turns, 5.0 + 2 * OLD + NEW_SECONDS / 2)
+    assert not waiting.is_paused
+
+
+def test_what_runs_for_long_lends_its_place_once_until_it_ends() -> None:
+    pool, lent, go_on = Pool(), [], [threading.Event() for _ in range(2)]
+    scheduler, begun, over = TimeSlicer(1), threading.Event(), threading.Event()
+
+    def work() -> None:
+        worker_context(pool)
+        with scheduler.taken(Cancellation()):
+            begun.set()
+            go_on[0].wait(100)
+            with releasing_slot():
+                lent.append(pool.lent)
+            lent.append(pool.lent)
+            go_on[1].wait(100)
+        lent.append(pool.lent)
+        over.set()
+
+    threading.Thread(target=work).start()
+    assert begun.wait(100)
+    assert pool.lent == 0
+    until(lambda: pool.lent > 0)
+    for event in go_on:
+        event.set()
+    assert over.wait(100)
+    assert lent == [1, 1, 0]
+
+
+def test_short_executions_are_never_lent() -> None:
+    pool, scheduler = Pool(), TimeSlicer(1)
+    before = current_worker().pool
+    worker_context(pool)
+    try:
+        for _ in range(1000):
+            scheduler.end(scheduler.begin(Cancellation()))
+        assert pool.lent == 0
+        assert current_worker().turn is None
+    finally:
+        worker_context(before)  # type: ignore[arg-type]
+
+
+def test_python_s_lock_is_passed_on_sooner_while_something_runs_for_long() -> None:
+    usual, turns, schedulers = sys.getswitchinterval(), _turns(1), [TimeSlicer(1), TimeSlicer(1)]
+    assert usual > SWITCH_SECONDS
+    for scheduler in schedulers:
+        scheduler.look(turns, 5.0)
+    assert sys.getswitchinterval() == usual
+    for scheduler in schedulers:
+        scheduler.look(turns, 5.0 + OLD)
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    # Also of another server in this process.
+    schedulers[0].look([], 5.0 + OLD)
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+    schedulers[1].look([], 5.0 + OLD)
+    assert sys.getswitchinterval() == usual
+
+
+def test_many_loops_in_python_take_turns_and_end_at_once() -> None:
+    """The loops of 30 threads: a clock that stands in line with few of them goes on."""
+    scheduler, cancellations = TimeSlicer(1), [Cancellation() for _ in range(30)]
+
+    def loop(cancellation: Cancellation) -> None:
+        with scheduler.taken(cancellation):
+            try:
+                while True:
+                    if cancellation.is_called:
+                        cancellation.checkpoint()
+            except CancelledError:
+                pass
+
+    threads = [threading.Thread(target=loop, args=(each,)) for each in cancellations]
+    for thread in threads:
+        thread.start()
+    until(lambda: sum(each.is_called for each in cancellations) >= 28)
+    for each in cancellations:
+        each.cancel()
+    for thread in threads:
+        thread.join(100)
+        assert not thread.is_alive()
