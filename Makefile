@@ -98,7 +98,7 @@ conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's pla
 		$(BIN)/python -m pytest -n 2 --timeout 2400 tests/conformance tests/property \
 		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower \
 		tests/unit/codegen/loops tests/unit/codegen/compiler tests/unit/codegen/test_no_evaluators.py \
-		tests/unit/passes
+		tests/unit/codegen/functions tests/unit/passes tests/example_platform tests/ulps
 
 work-ratio: $(STAMP) ## operations that random graphs repeat, counted; SEED= and COUNT=5000 choose
 	SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.work_ratio
