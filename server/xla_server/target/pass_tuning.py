@@ -100,7 +100,13 @@ class ThinDots:
     it. Rows that are nearly as long as the matrix is deep have them; tall matrices do not."""
 
     max_undivided_bytes: int = 1 << 20
-    """Bytes of a matrix up to which one work item multiplies it along columns."""
+    """Bytes of a matrix up to which one work item multiplies it along columns, or along rows that
+    are fewer than `min_sums`."""
+
+    min_sums: int = 4
+    """Sums of products with one vector below which a matrix of more than `max_undivided_bytes` is
+    summed in parts by a reduction: a thin product is not divided along its sums (LOG, inner
+    product)."""
 
     min_rows_per_vector: int = 8
     """Rows of the matrix for each vector from which the vectors are worth transposing."""

@@ -115,10 +115,10 @@ def _canonical(i: HloInstruction, editor: Editor, target: Target) -> HloInstruct
         matrix, vector = (right, left) if rows == 1 else (left, right)
         if rows == 1 or columns == 1:
             made = i if _is_canonical(i) else _matrices(i, left, right, editor, capability)
-            is_stored = _is_large_and_stored(matrix.operand, tuning.min_stored_bytes)
-            if is_stored and _has_thin_kernel(made, tuning):
+            is_thin = _has_thin_kernel(made, tuning) and not _has_few_rows(matrix, tuning)
+            if is_thin and _is_large_and_stored(matrix.operand, tuning.min_stored_bytes):
                 return made
-            if matrix.is_read_in_order or not (matrix.lies_well and _has_thin_kernel(made, tuning)):
+            if matrix.is_read_in_order or not (matrix.lies_well and is_thin):
                 return _vector(i, matrix, vector, editor)
     if is_narrow_product(i, capability):
         return _widened(i, editor, target)
@@ -137,6 +137,18 @@ def _is_large_and_stored(i: HloInstruction, min_bytes: int) -> bool:
         (i,) = i.operands
     size = i.shape.element_count * i.shape.element_type.byte_width
     return i.opcode in _STORED and size >= min_bytes
+
+
+def _has_few_rows(matrix: _Side, tuning: ThinDots) -> bool:
+    """Return whether a product with one vector has fewer sums than work items need.
+
+    A reduction is divided along its sums as well.
+    """
+    batch, rows, depth = (
+        count(matrix.sizes(part)) for part in (matrix.batch, matrix.free, matrix.contracted)
+    )
+    width = matrix.operand.shape.element_type.byte_width
+    return batch * rows < tuning.min_sums and rows * depth * width > tuning.max_undivided_bytes
 
 
 def _has_thin_kernel(i: HloInstruction, tuning: ThinDots) -> bool:

@@ -174,6 +174,20 @@ def test_a_large_matrix_that_is_stored_times_a_vector_stays_a_dot(
 
 
 @pytest.mark.parametrize(
+    ("rows", "expected"), [(1, "reduce"), (3, "reduce"), (4, "dot")], ids=["vector", "few", "more"]
+)
+def test_fewer_sums_than_work_items_need_are_a_reduction(rows: int, expected: str) -> None:
+    module = stated(
+        [f"f32[{rows},300000]", "f32[300000]"],
+        f"f32[{rows}] dot(x0, x1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+    )
+    after = passed(module, DotCanonicaliser(TARGET))
+    found = opcodes(after)
+    assert (found.get("dot", 0), found.get("reduce", 0)) == (expected == "dot", expected != "dot")
+    assert_kept(module, after, relative=1e-5)
+
+
+@pytest.mark.parametrize(
     ("parameters", "numbers"),
     [
         (["f32[2,1,9]", "f32[2,9,4]"], (0, 0, 2, 1)),
