@@ -139,7 +139,6 @@ def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstru
     With two pairs of one level, each might need the other's result.
     """
     levels, readers = levels_from_parameters(computation), users(computation)
-    most = tuning.max_results
     found: dict[int, list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
     for reader in computation.instructions:
@@ -149,8 +148,8 @@ def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstru
                 level in found
                 or levels[reader] != level + 1
                 or {reader, producer} & taken
-                or not _is_loop(reader)
-                or not (_is_loop(producer) or _has_room(producer, readers[producer], most))
+                or not all(_is_loop(i) or _is_tuple_loop(i, readers[i]) for i in (producer, reader))
+                or _results_of_both(producer, reader, readers) > tuning.max_results
                 or not _continues(reader, producer, tuning)
             ):
                 continue
@@ -165,16 +164,27 @@ def _kernel_of(operand: HloInstruction) -> HloInstruction:
     return operand.operands[0] if operand.opcode is Opcode.GET_TUPLE_ELEMENT else operand
 
 
-def _has_room(i: HloInstruction, readers: Sequence[HloInstruction], max_results: int) -> bool:
-    """Return whether an instruction is a loop of several results that may have one more."""
+def _is_tuple_loop(i: HloInstruction, readers: Sequence[HloInstruction]) -> bool:
+    """Return whether an instruction is one loop nest with several results, each read by itself."""
     return (
         i.opcode is Opcode.FUSION
         and i.attributes.kind is FusionKind.LOOP
         and i.shape.is_tuple
-        and len(i.shape.tuple_shapes) < max_results
         and not i.control_predecessors
+        and bool(readers)
         and all(reader.opcode is Opcode.GET_TUPLE_ELEMENT for reader in readers)
     )
+
+
+def _results_of_both(
+    producer: HloInstruction,
+    reader: HloInstruction,
+    readers: Mapping[HloInstruction, Sequence[HloInstruction]],
+) -> int:
+    """Return the number of results of a kernel that computes a loop and one that reads it."""
+    parts = readers[producer] if producer.shape.is_tuple else (producer,)
+    kept = sum(any(user is not reader for user in readers[part]) for part in parts)
+    return kept + (len(readers[reader]) if reader.shape.is_tuple else 1)
 
 
 def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:

@@ -10,10 +10,13 @@ from xla_server.ir.module import HloComputation, HloInstruction
 
 
 def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None) -> bool:
-    """Return whether the root's elements need their own element of `start`, or its row reduced."""
+    """Return whether the root's elements need their own element of `start`, or its row reduced.
+
+    The root may be a tuple, of which some elements may not need `start` at all.
+    """
     whole, rows = {start}, set[HloInstruction]()
     for i in called.instructions:
-        if not {*i.operands} & (whole | rows):
+        if i.opcode is Opcode.TUPLE or not {*i.operands} & (whole | rows):
             continue
         if i.opcode is Opcode.RESHAPE or (
             i.opcode in ONE_TO_ONE
@@ -26,7 +29,10 @@ def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None
             whole.add(i)
         else:
             return False
-    return called.root in whole
+    root = called.root
+    if root.opcode is Opcode.TUPLE:
+        return not rows.intersection(root.operands)
+    return root in whole
 
 
 def _is_reduced(

@@ -187,6 +187,36 @@ def test_a_loop_joins_one_of_several_results() -> None:
     assert_kept(module, after, relative=1e-6)
 
 
+_PAIRS = (
+    "a = f32[8,6] tanh(x0)",
+    "b = f32[8,6] exponential(x0)",
+    "c = f32[8,6] atan2(a, b)",
+    "d = f32[8,6] power(b, a)",
+)
+"""Two loops of two results each, of which one reads both results of the other."""
+
+
+def test_loops_of_several_results_that_read_each_other_are_one() -> None:
+    module = _looped(["f32[8,6]"], "(f32[8,6], f32[8,6]) tuple(c, d)", _PAIRS)
+    after = passed(module, MultiOutputFusion(TARGET))
+    (fusion,) = [i for i in after.entry.instructions if i.opcode is Opcode.FUSION]
+    assert len(fusion.shape.tuple_shapes) == 2
+    assert_kept(module, after, relative=1e-6)
+
+
+def test_loops_that_have_too_many_results_together_stay_apart() -> None:
+    others = ("e = f32[8,6] logistic(x0)", "f = f32[8,6] sine(x0)")
+    results = ", ".join("abcdef")
+    shapes = ", ".join(["f32[8,6]"] * 6)
+    module = _looped(["f32[8,6]"], f"({shapes}) tuple({results})", (*_PAIRS, *others))
+    after = passed(module, MultiOutputFusion(TARGET))
+    counts = [
+        len(i.shape.tuple_shapes) for i in after.entry.instructions if i.opcode is Opcode.FUSION
+    ]
+    assert sorted(counts) == [2, 4]
+    assert_kept(module, after, relative=1e-6)
+
+
 def test_what_both_compute_is_computed_once() -> None:
     module = _looped(
         ["f32[8,6]", "f32[8,6]"],
