@@ -132,7 +132,12 @@ OWNERS = (
     Owner(
         "llvmlite",
         "llvmlite.ir",
-        {"Function.descr": ("self", "buf"), "GlobalVariable.descr": ("self", "buf")},
+        {
+            "Function.descr": ("self", "buf"),
+            "GlobalVariable.descr": ("self", "buf"),
+            "IRBuilder._insert": ("self", "instr"),
+            "instructions.GEPInstr.descr": ("self", "buf"),
+        },
     ),
 )
 

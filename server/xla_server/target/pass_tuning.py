@@ -105,7 +105,7 @@ class ThinDots:
 
     min_sums: int = 4
     """Sums of products with one vector below which a matrix of more than `max_undivided_bytes` is
-    summed in parts by a reduction: a thin product is not divided along its sums (LOG, inner
+    summed in parts by a reduction: a thin product is not divided along its sums (LOG, benchmark
     product)."""
 
     min_rows_per_vector: int = 8

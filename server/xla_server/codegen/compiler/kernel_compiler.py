@@ -44,13 +44,17 @@ def fingerprint() -> bytes:
     return digest.digest()
 
 
+_X86_PREFERENCES = ",-prefer-256-bit,+prefer-no-gather,+prefer-no-scatter"
+"""What LLVM is to prefer: the widest vectors, which it would halve, and loads of single elements.
+A gather of 16 took as long as 40 of those (LOG, strided loads)."""
+
+
 def target_machine(machine: Machine, effort: Effort = Effort.OPTIMISED) -> Any:
     """Return LLVM's record of a machine, which generates its object code."""
     initialize_llvm()
     llvm.initialize_native_asmparser()
     _leave_addresses()
-    # LLVM would halve the widest vectors.
-    features = machine.features + (",-prefer-256-bit" if machine.is_x86 else "")
+    features = machine.features + (_X86_PREFERENCES if machine.is_x86 else "")
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=machine.name,
         features=features,

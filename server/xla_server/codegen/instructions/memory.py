@@ -44,9 +44,25 @@ _IR: dict[str, Any] = {
 _BYTES = ir.PointerType(ir.IntType(8))
 
 
+class _ElementAddress(ir.instructions.GEPInstr):  # type: ignore[misc]
+    """The address of an element, which is not at the other end of memory than its array is.
+
+    LLVM then knows that addresses in a loop are as far apart as indices are, and loads every other
+    element by vectors and shuffles. Not `inbounds`: an array's address may be that of its padding.
+    """
+
+    def descr(self, buf: list[str]) -> None:
+        """Append the instruction, as LLVM text, to `buf`."""
+        start = len(buf)
+        super().descr(buf)
+        buf[start] = buf[start].replace("getelementptr ", "getelementptr nusw ", 1)
+
+
 def _element(builder: Any, args: Sequence[Any], storage: Any) -> Any:
     pointer = builder.inttoptr(args[0], ir.PointerType(storage))
-    return builder.gep(pointer, [args[1]])
+    address = _ElementAddress(builder.block, pointer, [args[1]], inbounds=False, name="")
+    builder._insert(address)
+    return address
 
 
 def _read(builder: Any, args: Sequence[Any], name: str) -> tuple[Any, list[Any]]:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.processors import HOST
+from tests.processors import HOST, assembles
 from tests.sources import source_module, without_loop_requests
+from tests.unit.codegen.assembled import assembly_of
 from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
@@ -189,3 +190,18 @@ def test_the_source_of_a_kernel_means_the_same(name: str, machine: Machine) -> N
 def test_what_a_kernel_cannot_mean_is_refused(statement: Let | Declare, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         kernel_module(kernel_of(statement), vocabulary(HOST).names, "kernel", HOST)
+
+
+@assembles
+def test_every_other_element_is_loaded_by_vectors(machine: Machine) -> None:
+    body = Body()
+    with Loop(body, "i", 4096) as loop:
+        found = Load(READ, Type.F32, Index(0, ((loop.axis, 2),)))
+        loop.store(WRITE, "f32", loop.axis, found)
+    module = kernel_module(
+        kernel_of(parallel(*body.statements)), vocabulary(machine).names, "kernel", machine
+    )
+    lines = [line.split() for line in assembly_of(str(module), machine).splitlines()]
+    opcodes = {words[0] for words in lines if words}
+    assert not [name for name in opcodes if name.startswith(("vgather", "vpgather"))]
+    assert opcodes & {"vshufps", "vpermt2ps"}
