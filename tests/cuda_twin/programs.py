@@ -1,0 +1,70 @@
+"""Kernels for a GPU of the results of a program, and their results on the host."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.cuda_twin.twin import DEVICE, Twin
+from tests.unit.codegen.compiled import built, interpreted
+from xla_client.programs.builder import Op
+from xla_contract.types.opcode import Opcode
+from xla_server.buffers.code import Value
+from xla_server.codegen.gpu.elementwise import elementwise_kernel
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.kernel_ir.verify import verify
+from xla_server.codegen.loops.collapse import collapsed
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.lower.loop_kernel import LoopTask, maker_of
+from xla_server.codegen.trace.rules import RULES
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.target.target import Target
+
+TARGET = Target.of(DEVICE)
+
+
+def rows_of(module: HloModule) -> list[HloInstruction]:
+    """Return the instructions that give the results of a program, a tuple taken apart."""
+    root = module.entry.root
+    return list(root.operands) if root.opcode is Opcode.TUPLE else [root]
+
+
+def kernel_of(module: HloModule, row: HloInstruction) -> GridKernel:
+    """Return the verified kernel that computes an instruction from the program's parameters.
+
+    Buffers are the parameters by their numbers, and behind them the result.
+    """
+    parameters = module.entry.parameters
+    values = {parameter: Value(parameter.shape, parameter.name) for parameter in parameters}
+    result = Value(row.shape, row.name)
+    task = LoopTask(row, row, values, (result,), row.name, (0,), TARGET)
+    buffers = [*values.values(), result]
+    make = maker_of(task, buffers, {})
+    nest = Nest(*collapsed(row.shape.dimensions, lambda index: make(index, RULES)), TARGET)
+    grid = elementwise_kernel(nest, max(value.shape.element_count for value in buffers))
+    assert grid is not None
+    verify(grid.kernel, {number: value.byte_size for number, value in enumerate(buffers)})
+    return grid
+
+
+def kernels_of(module: HloModule) -> Mapping[str, GridKernel]:
+    """Return the kernels of a program's results by their symbols."""
+    return {f"k{n}": kernel_of(module, row) for n, row in enumerate(rows_of(module))}
+
+
+def on_twin(module: HloModule, arguments: Sequence[Any]) -> list[Any]:
+    """Return the results of a program by kernels for a GPU, on the host."""
+    kernels = kernels_of(module)
+    twin = Twin(kernels)
+    found = []
+    for symbol, row in zip(kernels, rows_of(module), strict=True):
+        shape = row.shape
+        found += twin.run(symbol, arguments, [(shape.element_type.dtype, shape.dimensions)])
+    return found
+
+
+def both(function: Callable[..., Op], *arguments: Any) -> list[tuple[Any, Any]]:
+    """Return (on the twin, interpreted) for each result of a program that `function` states."""
+    module = built(function, arguments)
+    given = [np.asarray(argument) for argument in arguments]
+    return list(zip(on_twin(module, given), interpreted(module, given), strict=True))
