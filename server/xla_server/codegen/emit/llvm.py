@@ -54,6 +54,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -173,8 +174,16 @@ class Emitter(Blocks):
                 bound = parts(found) if len(results) > 1 else [found][: len(results)]
                 for value, result in zip(results, bound, strict=True):
                     self._values[value] = self._of_type(result, value)
+            case Exchange():
+                self._exchange(statement)
             case Break():
                 self._go_to(self._leaving[-1])
+
+    def _exchange(self, exchange: Exchange) -> None:
+        """Write an exchange, which processors do not have. Raises ValueError."""
+        raise ValueError(
+            f"work items of a processor must exchange nothing, got {exchange.value.name}"
+        )
 
     def _of_type(self, value: Typed, bound: Value | Cell) -> Typed:
         if value[0] != COMPUTED[bound.type]:

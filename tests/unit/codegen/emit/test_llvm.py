@@ -45,6 +45,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -189,3 +190,10 @@ def test_the_source_of_a_kernel_means_the_same(name: str, machine: Machine) -> N
 def test_what_a_kernel_cannot_mean_is_refused(statement: Let | Declare, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         kernel_module(kernel_of(statement), vocabulary(HOST).names, "kernel", HOST)
+
+
+def test_work_items_of_a_processor_exchange_nothing() -> None:
+    exchange = Exchange(Value("v", Type.F32), ZERO, 1)
+    kernel = kernel_of(Part(ITEM, 8, (exchange,), group=2))
+    with pytest.raises(ValueError, match="must exchange nothing, got v"):
+        kernel_module(kernel, vocabulary(Machine.avx2()).names, "k", Machine.avx2())
