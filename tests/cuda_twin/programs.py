@@ -1,5 +1,6 @@
 """Kernels for a GPU of the results of a program, and their results on the host."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.elementwise import elementwise_kernel
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.rows import row_kernel
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.loop_builder import Nest
@@ -34,17 +36,38 @@ def kernel_of(module: HloModule, row: HloInstruction) -> GridKernel:
 
     Buffers are the parameters by their numbers, and behind them the result.
     """
-    parameters = module.entry.parameters
-    values = {parameter: Value(parameter.shape, parameter.name) for parameter in parameters}
-    result = Value(row.shape, row.name)
-    task = LoopTask(row, row, values, (result,), row.name, (0,), TARGET)
-    buffers = [*values.values(), result]
-    make = maker_of(task, buffers, {})
-    nest = Nest(*collapsed(row.shape.dimensions, lambda index: make(index, RULES)), TARGET)
-    grid = elementwise_kernel(nest, max(value.shape.element_count for value in buffers))
+    graph = _Graph.of(module, row)
+    grid = elementwise_kernel(graph.nest, graph.largest) or row_kernel(graph.nest, graph.largest)
     assert grid is not None
-    verify(grid.kernel, {number: value.byte_size for number, value in enumerate(buffers)})
+    verify(grid.kernel, dict(enumerate(graph.sizes)))
     return grid
+
+
+def row_or_none(module: HloModule, row: HloInstruction) -> GridKernel | None:
+    """Return the kernel of reductions over rows, if that schedule has one for an instruction."""
+    graph = _Graph.of(module, row)
+    return row_kernel(graph.nest, graph.largest)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Graph:
+    """The nest of an instruction, the elements of its largest buffer, and the bytes of all."""
+
+    nest: Nest
+    largest: int
+    sizes: Sequence[int]
+
+    @classmethod
+    def of(cls, module: HloModule, row: HloInstruction) -> "_Graph":
+        parameters = module.entry.parameters
+        values = {parameter: Value(parameter.shape, parameter.name) for parameter in parameters}
+        result = Value(row.shape, row.name)
+        task = LoopTask(row, row, values, (result,), row.name, (0,), TARGET)
+        buffers = [*values.values(), result]
+        make = maker_of(task, buffers, {})
+        nest = Nest(*collapsed(row.shape.dimensions, lambda index: make(index, RULES)), TARGET)
+        largest = max(value.shape.element_count for value in buffers)
+        return cls(nest, largest, [value.byte_size for value in buffers])
 
 
 def kernels_of(module: HloModule) -> Mapping[str, GridKernel]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda_twin.guarded import Guarded
+from tests.cuda_twin.runtime import CONTEXT_BYTES, RUN, RUNTIME, STACK_BYTES
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
@@ -19,6 +20,8 @@ from xla_server.codegen.gpu.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Role
+from xla_server.codegen.kernel_ir.statements import Exchange
+from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
 
 HOST = Machine.host()
@@ -27,57 +30,30 @@ DEVICE = Machine.cuda("sm_90")
 ORDERS = ("forward", "backward", "shuffled")
 """The orders of blocks and threads that every launch is repeated in."""
 
-_REGISTERS = ("ctaid.x", "tid.x")
-_DECLARED = re.compile(r'^declare i32 @"llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)"\(\)', re.MULTILINE)
+_REGISTER = r'@"llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)"\(\)'
+_SHUFFLE = '@"llvm.nvvm.shfl.sync.bfly.i32"'
+_DECLARED = re.compile(r'^declare i32 @"llvm\.nvvm\..*$', re.MULTILINE)
 _TARGET = re.compile(r"^target .*$", re.MULTILINE)
-_RUN = "twin_run"
 
 
 def host_text(text: str, kernels: Mapping[str, GridKernel]) -> str:
-    """Return the text of a module for a GPU as one of a processor, with a function that launches.
+    """Return the text of a module for a GPU as one of a processor, with what launches its kernels.
 
-    `twin_run(kernel, table, blocks, threads, block_order, thread_order)` takes the number of a
-    kernel, a table of the addresses of its buffers, and the orders to go through its threads in.
+    Registers are variables, and a shuffle is a function of the runtime; all else is as it was.
     """
     text = _TARGET.sub("", text.replace("ptx_kernel ", "").replace('"nvvm.', 'noinline "nvvm.'))
-    text = _DECLARED.sub(r'define i32 @"llvm.nvvm.read.ptx.sreg.\1"() { ret i32 0 }', text)
-    for register in _REGISTERS:
-        name = f'@"llvm.nvvm.read.ptx.sreg.{register}"'
-        variable = f"@twin_{register}"
-        text = text.replace(f"define i32 {name}() {{ ret i32 0 }}", "")
-        text = text.replace(f"call i32 {name}()", f"load i32, ptr {variable}")
-    cases = [_case(number, symbol, grid) for number, (symbol, grid) in enumerate(kernels.items())]
+    text = re.sub(f"call i32 {_REGISTER}", r"load i32, ptr @twin_\1", _DECLARED.sub("", text))
+    text = text.replace(f"call i32 {_SHUFFLE}", "call i32 @twin_shuffle")
     labels = " ".join(f"i64 {number}, label %kernel{number}" for number in range(len(kernels)))
-    return "\n".join([text, *_VARIABLES, _LOOPS.format(labels=labels), *cases, "}"])
+    cases = [_case(number, symbol, grid) for number, (symbol, grid) in enumerate(kernels.items())]
+    return "\n".join([text, RUNTIME, _LAUNCH.format(labels=labels), *cases, "}"])
 
 
-_VARIABLES = [f"@twin_{register} = internal global i32 0" for register in _REGISTERS]
-_LOOPS = f"""
-define void @{_RUN}(i64 %kernel, ptr %table, i64 %blocks, i64 %threads, ptr %first, ptr %then) {{{{
-entry:
-  br label %block
-block:
-  %b = phi i64 [0, %entry], [%next_b, %done]
-  %has_block = icmp ult i64 %b, %blocks
-  br i1 %has_block, label %thread, label %end
-thread:
-  %t = phi i64 [0, %block], [%next_t, %after]
-  %has_thread = icmp ult i64 %t, %threads
-  br i1 %has_thread, label %launch, label %done
-launch:
-  %at_b = getelementptr i32, ptr %first, i64 %b
-  %block_number = load i32, ptr %at_b
-  store i32 %block_number, ptr @twin_ctaid.x
-  %at_t = getelementptr i32, ptr %then, i64 %t
-  %thread_number = load i32, ptr %at_t
-  store i32 %thread_number, ptr @twin_tid.x
-  switch i64 %kernel, label %end [{{labels}}]
-after:
-  %next_t = add i64 %t, 1
-  br label %thread
-done:
-  %next_b = add i64 %b, 1
-  br label %block
+_LAUNCH = """
+define internal void @twin_launch() {{
+  %kernel = load i64, ptr @twin_kernel
+  %table = load ptr, ptr @twin_table
+  switch i64 %kernel, label %end [{labels}]
 end:
   ret void
 """
@@ -92,7 +68,7 @@ def _case(number: int, symbol: str, grid: GridKernel) -> str:
             f"  {name} = load ptr addrspace(1), ptr {name}_at",
         ]
         given.append(f"ptr addrspace(1) {name}")
-    lines += [f'  call void @"{symbol}"({", ".join(given)})', "  br label %after"]
+    lines += [f'  call void @"{symbol}"({", ".join(given)})', "  ret void"]
     return "\n".join(lines)
 
 
@@ -104,8 +80,8 @@ class Twin:
         self._kernels = dict(kernels)
         code = object_of_module(ModuleText(host_text(self.text, kernels)), HOST, effort)
         self._loader = Loader(HOST)
-        address = self._loader.load(code, _RUN)
-        self._run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(address)
+        address = self._loader.load(code, RUN)
+        self._run = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)(address)
 
     def run(
         self, symbol: str, arguments: Sequence[Any], results: Sequence[tuple[Any, Sequence[int]]]
@@ -143,7 +119,10 @@ class Twin:
         orders = [_in_order(order, count) for count in (grid.blocks, grid.threads)]
         places = [array.ctypes.data for array in (table, *orders)]
         number = list(self._kernels).index(symbol)
-        self._run(number, places[0], grid.blocks, grid.threads, *places[1:])
+        room = _room_of(grid)
+        begin = 0 if room is None else room.ctypes.data
+        is_missed = self._run(number, places[0], grid.blocks, grid.threads, *places[1:], begin)
+        assert not is_missed, f"{symbol}: a thread missed an exchange of its warp"
         for buffer in grid.kernel.buffers:
             assert memory[buffer.number].is_intact, f"{symbol}: stored around {buffer.name}"
             if buffer.role is Role.READ:
@@ -151,6 +130,14 @@ class Twin:
                 assert kept, f"{symbol}: stored to {buffer.name}"
         found = zip(made, memory[len(given) :], strict=True)
         return [each.bytes.copy().view(array.dtype).reshape(array.shape) for array, each in found]
+
+
+def _room_of(grid: GridKernel) -> Any | None:
+    """Return memory for the contexts of a kernel's threads; None where it has no exchanges."""
+    if not any(isinstance(each, Exchange) for each, _ in walk(grid.kernel.body)):
+        return None
+    threads = grid.threads
+    return np.empty(((threads + 1) * CONTEXT_BYTES + threads * STACK_BYTES) // 8, np.int64)
 
 
 def _in_order(order: str, count: int) -> Any:

@@ -16,6 +16,9 @@ ACCESS_BYTES = 16
 MAX_RUN = 8
 """Neighbouring elements that a thread computes at most: each has its copy of the code."""
 
+MAX_WARP_ROW = 4096
+"""Elements of a row that one warp reduces: 128 in each lane."""
+
 BLOCK_THREADS = 256
 """Threads of a block whose threads share nothing: eight or six blocks fill a multiprocessor."""
 

@@ -18,10 +18,10 @@ from xla_server.codegen.emit.llvm import Emitter
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.instructions import GLOBAL, instructions
 from xla_server.codegen.kernel_ir.expressions import Expression, Index, Quotient, Remainder, known
-from xla_server.codegen.kernel_ir.statements import Break, For, Part
+from xla_server.codegen.kernel_ir.statements import Break, Exchange, For, Part
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.target.gpu import ACCESS_BYTES
+from xla_server.target.gpu import ACCESS_BYTES, WARP
 from xla_server.target.machine import Machine
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -50,6 +50,8 @@ def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> 
         raise ValueError(
             f"a kernel of a GPU must have no arrays on the stack, got {kernel.stack[0].name}"
         )
+    if any(part.group not in (1, WARP) for part in kernel.parts) or grid.threads % WARP:
+        raise ValueError(f"work items of a GPU must exchange values in groups of {WARP}")
     if any(part.is_range or part.step != 1 for part in kernel.parts):
         raise ValueError("a parallel loop of a GPU must do one work item for each thread")
     pointer = ir.PointerType(ir.IntType(8), GLOBAL)
@@ -127,6 +129,40 @@ class _GridEmitter(Emitter):
             self._values[part.axis] = self._wide(number, 0)
         is_one = b.icmp_unsigned("<", number, self._number(part.items))
         self._choose(is_one, lambda: self._write_all(part.body))
+
+    def _exchange(self, exchange: Exchange) -> None:
+        """Write a shuffle for each 32 bits of a value, by all threads of the warp."""
+        kind, code = self._value(exchange.operand)
+        self._values[exchange.value] = kind, self._shuffled(code, exchange.distance)
+
+    def _shuffled(self, code: Any, distance: int) -> Any:
+        b, form = self._builder, code.type
+        if isinstance(form, ir.LiteralStructType):
+            for number in range(len(form.elements)):
+                part = self._shuffled(b.extract_value(code, number), distance)
+                code = b.insert_value(code, part, number)
+            return code
+        if isinstance(form, ir.FloatType | ir.DoubleType):
+            bits = ir.IntType(32 if isinstance(form, ir.FloatType) else 64)
+            return b.bitcast(self._shuffled(b.bitcast(code, bits), distance), form)
+        if form.width < _SHORT.width:
+            return b.trunc(self._shuffled(b.zext(code, _SHORT), distance), form)
+        if form.width == _SHORT.width:
+            return self._shuffled_word(code, distance)
+        half = ir.Constant(form, _SHORT.width)
+        low, high = (
+            b.zext(self._shuffled_word(b.trunc(part, _SHORT), distance), form)
+            for part in (code, b.lshr(code, half))
+        )
+        return b.or_(low, b.shl(high, half))
+
+    def _shuffled_word(self, code: Any, distance: int) -> Any:
+        module, name = self._builder.module, "llvm.nvvm.shfl.sync.bfly.i32"
+        form = ir.FunctionType(_SHORT, [_SHORT] * 4)
+        function = module.globals.get(name) or ir.Function(module, form, name)
+        numbers = (-1, code, distance, WARP - 1)
+        given = [n if n is code else ir.Constant(_SHORT, n) for n in numbers]
+        return self._builder.call(function, given)
 
     def _special(self, register: str) -> Any:
         """Return the value of a special register as an index."""

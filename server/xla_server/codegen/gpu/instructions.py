@@ -24,7 +24,7 @@ INTRINSICS = frozenset(
     for name in (
         *("ceil", "copysign", "ctlz", "ctpop", "fabs", "floor", "fma", "maximum", "minimum"),
         *("nearbyint", "round", "sqrt", "trunc"),
-        *("nvvm.read.ptx.sreg.ctaid.x", "nvvm.read.ptx.sreg.tid.x"),
+        *("nvvm.read.ptx.sreg.ctaid.x", "nvvm.read.ptx.sreg.tid.x", "nvvm.shfl.sync.bfly"),
     )
 )
 """Intrinsics that the back end has exact code for. It ends the process at others, such as exp, and

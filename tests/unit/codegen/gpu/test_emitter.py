@@ -97,6 +97,10 @@ def test_what_kernels_of_a_gpu_do_not_have_is_refused() -> None:
     stack = GridKernel(Kernel((), (StackArray("row0", 64),), ()))
     with pytest.raises(ValueError, match="no arrays on the stack, got row0"):
         text_of(stack)
+    two = Kernel((), (), (Part(Value("t", Type.I64), 8, (), group=2),))
+    for grid in (GridKernel(two), GridKernel(Kernel((), (), ()), threads=33)):
+        with pytest.raises(ValueError, match="exchange values in groups of 32"):
+            text_of(grid)
     for part in (Part(None, 8, (), is_range=True), Part(Value("t", Type.I64), 8, (), step=2)):
         with pytest.raises(ValueError, match="one work item for each thread"):
             text_of(GridKernel(Kernel((), (), (part,))))

@@ -4,13 +4,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.conformance.sweep.depth import FULL
+from tests.corpus.jax_programs import lower
 from tests.cuda_twin.kinds import every_type
 from tests.cuda_twin.programs import kernels_of
-from tests.unit.codegen.compiled import built
+from tests.unit.codegen.compiled import built, imported
 from tests.unit.codegen.trace import elementwise_rows as rows
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
@@ -75,6 +77,16 @@ def test_every_operation_has_ptx(kind: E, name: str, compilers: dict[str, PtxCom
     assert ".local" not in found  # Nothing lives on a stack.
     assert "call" not in found.replace(".callseq", "")
     assert ".approx" not in found
+
+
+def test_a_sum_of_rows_has_five_shuffles(compilers: dict[str, PtxCompiler]) -> None:
+    module = imported(lower(lambda x: jnp.sum(x, axis=1), np.zeros((64, 1024), np.float32)))
+    for name, compiler in compilers.items():
+        text = str(grid_module(kernels_of(module), Machine.cuda(name)))
+        found = compiler.ptx(text).decode()
+        assert found.count("shfl.sync.bfly.b32") == 5
+        assert len(re.findall(r"ld\.global\.(?:v4\.b32|v2\.b64)", found)) == 8
+        assert ".local" not in found
 
 
 def test_products_and_sums_are_fused_only_where_a_formula_says_so(
