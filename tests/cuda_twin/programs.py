@@ -11,6 +11,7 @@ from tests.unit.codegen.compiled import built, interpreted
 from xla_client.programs.builder import Op
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Value
+from xla_server.codegen.gpu.columns import column_kernel
 from xla_server.codegen.gpu.elementwise import elementwise_kernel
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.rows import row_kernel
@@ -23,6 +24,10 @@ from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.target.target import Target
 
 TARGET = Target.of(DEVICE)
+
+Schedule = Callable[[Nest, int], GridKernel | None]
+SCHEDULES: Sequence[Schedule] = (elementwise_kernel, row_kernel, column_kernel)
+"""Schedules of nests; the first that fits is taken."""
 
 
 def rows_of(module: HloModule) -> list[HloInstruction]:
@@ -37,16 +42,16 @@ def kernel_of(module: HloModule, row: HloInstruction) -> GridKernel:
     Buffers are the parameters by their numbers, and behind them the result.
     """
     graph = _Graph.of(module, row)
-    grid = elementwise_kernel(graph.nest, graph.largest) or row_kernel(graph.nest, graph.largest)
-    assert grid is not None
+    grid = next(filter(None, (make(graph.nest, graph.largest) for make in SCHEDULES)))
     verify(grid.kernel, dict(enumerate(graph.sizes)))
     return grid
 
 
-def row_or_none(module: HloModule, row: HloInstruction) -> GridKernel | None:
-    """Return the kernel of reductions over rows, if that schedule has one for an instruction."""
+def fitting(module: HloModule) -> list[Schedule]:
+    """Return the schedules that fit the one result of a program."""
+    (row,) = rows_of(module)
     graph = _Graph.of(module, row)
-    return row_kernel(graph.nest, graph.largest)
+    return [make for make in SCHEDULES if make(graph.nest, graph.largest) is not None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

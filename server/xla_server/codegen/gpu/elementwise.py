@@ -33,11 +33,15 @@ def elementwise_kernel(nest: Nest, largest: int) -> GridKernel | None:
     """
     if reductions_of(nest.stores):
         return None
-    return GridKernel(_ThreadBuilder(nest).built(), index_bits=index_bits(largest))
+    return GridKernel(ThreadBuilder(nest).built(), index_bits=index_bits(largest))
 
 
-class _ThreadBuilder(LoopBuilder):
-    """Builds one work item for each run of neighbouring elements."""
+class ThreadBuilder(LoopBuilder):
+    """Builds one work item for each run of neighbouring elements, of `most` at most."""
+
+    def __init__(self, nest: Nest, most: int = MAX_RUN) -> None:
+        super().__init__(nest)
+        self._most = most
 
     def built(self) -> Kernel:
         """Return the kernel."""
@@ -69,7 +73,7 @@ class _ThreadBuilder(LoopBuilder):
             node.kernel_type for node in all_nodes(self._nest.stores) if isinstance(node, Load)
         ]
         widest = max(Type(kind.storage).byte_size for kind in kinds)
-        run = min(MAX_RUN, max(1, ACCESS_BYTES // widest))
+        run = min(self._most, max(1, ACCESS_BYTES // widest))
         return run if is_alone else math.gcd(run, length)
 
     def _open_rows(self, outer: list[Variable], runs: int, item: Value, body: Body) -> Expression:

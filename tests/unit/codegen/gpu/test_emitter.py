@@ -14,7 +14,9 @@ from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.gpu.emitter import DATA_LAYOUT, TRIPLE, grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
     Buffer,
+    Const,
     Index,
     Load,
     Role,
@@ -91,6 +93,13 @@ def test_indices_are_computed_in_so_many_bits(bits: int) -> None:
     assert re.search(rf"mul i{bits} \S+, 3$", text, re.MULTILINE)
     assert ("sext i32" in text) == (bits == 32)
     assert re.search(r"add nsw i64 \S+, 5$", text, re.MULTILINE)
+
+
+def test_sums_have_one_order() -> None:
+    add = Apply("add_in_any_order", (Const(Type.F32, (0,)),) * 2, Type.F32)
+    part = Part(Value("t", Type.I64), 8, (Let(Value("v", Type.F32), add),))
+    with pytest.raises(ValueError, match="must call instructions, got add_in_any_order"):
+        text_of(GridKernel(Kernel((), (), (part,))))
 
 
 def test_what_kernels_of_a_gpu_do_not_have_is_refused() -> None:
