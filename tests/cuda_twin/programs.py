@@ -10,6 +10,7 @@ from tests.cuda_twin.twin import DEVICE, Twin
 from tests.unit.codegen.compiled import built, interpreted
 from xla_client.programs.builder import Op
 from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.columns import column_kernel
 from xla_server.codegen.gpu.elementwise import elementwise_kernel
@@ -39,12 +40,18 @@ def rows_of(module: HloModule) -> list[HloInstruction]:
 def kernel_of(module: HloModule, row: HloInstruction) -> GridKernel:
     """Return the verified kernel that computes an instruction from the program's parameters.
 
-    Buffers are the parameters by their numbers, and behind them the result.
+    Buffers are the parameters by their numbers, and behind them the results. Raises StopIteration
+    where no schedule fits.
     """
     graph = _Graph.of(module, row)
     grid = next(filter(None, (make(graph.nest, graph.largest) for make in SCHEDULES)))
     verify(grid.kernel, dict(enumerate(graph.sizes)))
     return grid
+
+
+def shapes_of(row: HloInstruction) -> Sequence[Shape]:
+    """Return the shapes of an instruction's results: one, or those of a flat tuple."""
+    return row.shape.tuple_shapes if row.shape.is_tuple else (row.shape,)
 
 
 def fitting(module: HloModule) -> list[Schedule]:
@@ -66,11 +73,13 @@ class _Graph:
     def of(cls, module: HloModule, row: HloInstruction) -> "_Graph":
         parameters = module.entry.parameters
         values = {parameter: Value(parameter.shape, parameter.name) for parameter in parameters}
-        result = Value(row.shape, row.name)
-        task = LoopTask(row, row, values, (result,), row.name, (0,), TARGET)
-        buffers = [*values.values(), result]
+        results = tuple(Value(shape, row.name) for shape in shapes_of(row))
+        numbers = tuple(range(len(results)))
+        task = LoopTask(row, row, values, results, row.name, numbers, TARGET)
+        buffers = [*values.values(), *results]
         make = maker_of(task, buffers, {})
-        nest = Nest(*collapsed(row.shape.dimensions, lambda index: make(index, RULES)), TARGET)
+        dimensions = results[0].shape.dimensions
+        nest = Nest(*collapsed(dimensions, lambda index: make(index, RULES)), TARGET)
         largest = max(value.shape.element_count for value in buffers)
         return cls(nest, largest, [value.byte_size for value in buffers])
 
@@ -86,8 +95,8 @@ def on_twin(module: HloModule, arguments: Sequence[Any]) -> list[Any]:
     twin = Twin(kernels)
     found = []
     for symbol, row in zip(kernels, rows_of(module), strict=True):
-        shape = row.shape
-        found += twin.run(symbol, arguments, [(shape.element_type.dtype, shape.dimensions)])
+        results = [(shape.element_type.dtype, shape.dimensions) for shape in shapes_of(row)]
+        found += twin.run(symbol, arguments, results)
     return found
 
 
