@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu work-ratio fuzz fuzz-answers golden options operations ulps lint prose baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint prose baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -99,6 +99,13 @@ conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's pla
 		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower \
 		tests/unit/codegen/loops tests/unit/codegen/compiler tests/unit/codegen/test_no_evaluators.py \
 		tests/unit/codegen/functions tests/unit/passes tests/example_platform tests/ulps
+
+test-cuda-simulated: $(STAMP) ## every kernel for GPUs on the host, and its PTX, for all types (`make test` takes a slice)
+	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/cuda_twin tests/unit/codegen/gpu
+
+test-cuda-machine-code: $(STAMP) ## registers, spills and accesses of kernels for GPUs, by ptxas, which it installs (0.2 GB); no GPU is needed
+	$(BIN)/python -m pip install --quiet --editable '.[dev,cuda-test]'
+	$(BIN)/python -m pytest -n 2 --timeout 600 tests/cuda_twin/machine_code.py
 
 work-ratio: $(STAMP) ## operations that random graphs repeat, counted; SEED= and COUNT=5000 choose
 	SEED=$(SEED) COUNT=$(COUNT) $(BIN)/python -m tests.work_ratio

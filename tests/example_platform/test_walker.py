@@ -26,15 +26,22 @@ from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load, Role
+from xla_server.codegen.kernel_ir.expressions import Value as Scalar
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Call,
+    Exchange,
+    For,
+    If,
+    Let,
     Order,
+    Part,
     Statement,
     Stop,
     Store,
+    While,
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
@@ -235,6 +242,37 @@ def test_instructions_are_defined_as_llvm_has_them(name: str, kind: Type, count:
             ours, theirs = INSTRUCTIONS[name](*scalars), expected(*scalars)
             np.testing.assert_array_equal(ours, theirs, err_msg=f"{name} of {scalars}")
             assert np.asarray(ours).dtype == np.asarray(theirs).dtype
+
+
+def _grouped(*body: Statement) -> Kernel:
+    return kernel_of(Part(ITEM, 8, body, group=4))
+
+
+def test_items_of_a_group_exchange_values() -> None:
+    numbers = np.arange(8, dtype=np.float32)
+    buffers = [numbers.view(np.uint8), np.zeros(32, np.uint8), np.zeros(8, np.uint8)]
+    given, first, second = (Scalar(name, Type.F32) for name in "vwx")
+    axis = Scalar("i", Type.I64)
+    store = Store(WRITE, Type.F32, ITEM, second)
+    body = (
+        Let(given, Load(READ, Type.F32, ITEM)),
+        Exchange(first, given, 2),
+        For(axis, Index(0), Index(1), (Exchange(second, first, 1), store), 1),
+    )
+    run(_grouped(*body), buffers, 0, 8)
+    assert buffers[1].view(np.float32).tolist() == [3, 2, 1, 0, 7, 6, 5, 4]
+
+
+def test_items_of_a_group_come_to_an_exchange_together() -> None:
+    buffers = [np.zeros(32, np.uint8) for _ in range(3)]
+    exchange = Exchange(Scalar("v", Type.F32), ZERO, 1)
+    test = Apply("eq", (ITEM, Index(0)), Type.B1)
+    with pytest.raises(AccessError, match="must come to an exchange together"):
+        run(_grouped(If(test, (exchange,))), buffers, 0, 8)
+    with pytest.raises(AccessError, match="inside of a group, got v"):
+        run(kernel_of(parallel(exchange)), buffers, 0, 1)
+    with pytest.raises(UnsupportedKernelError, match="in loops of counters and branches"):
+        run(_grouped(While(test, (exchange,), 1)), buffers, 0, 8)
 
 
 def test_every_node_of_the_ir_is_defined() -> None:

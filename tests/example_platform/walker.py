@@ -42,6 +42,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -51,6 +52,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Stop,
     Store,
     While,
+    blocks_of,
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
@@ -238,6 +240,10 @@ def _part(node: Part, frame: Frame) -> None:
         _run_all(node.body, frame)
         return
     start, stop = int(frame.names[START]), int(frame.names[STOP])
+    if node.group > 1:
+        for first in range(start, stop, node.group):
+            _run_together(node.body, [_of_item(node, frame, first + n) for n in range(node.group)])
+        return
     if frame.is_divided:
         start, stop = max(start, node.first), min(stop, node.first + node.items)
     if node.axis is None:
@@ -248,6 +254,53 @@ def _part(node: Part, frame: Frame) -> None:
             frame.names[node.axis] = np.int64(item)
         _run_all(node.body, frame)
     frame.item = None
+
+
+def _of_item(node: Part, frame: Frame, item: int) -> Frame:
+    """Return the state of one work item of a group."""
+    names = dict(frame.names)
+    if node.axis is not None:
+        names[node.axis] = np.int64(item)
+    return Frame(frame.arrays, names, frame.is_divided, item)
+
+
+def _run_together(statements: Sequence[Statement], frames: Sequence[Frame]) -> None:
+    """Execute statements for all work items of a group, up to each exchange one after the other."""
+    for statement in statements:
+        inside = [statement, *(each for each, _ in walk(blocks_of(statement)))]
+        if isinstance(statement, Exchange):
+            given = [_value(statement.operand, frame) for frame in frames]
+            for number, frame in enumerate(frames):
+                frame.names[statement.value] = given[number ^ statement.distance]
+        elif not any(isinstance(each, Exchange) for each in inside):
+            for frame in frames:
+                _run_all([statement], frame)
+        elif isinstance(statement, For):
+            for number in range(
+                *_agreed(statement.low, statement.high, frames=frames), statement.step
+            ):
+                for frame in frames:
+                    frame.names[statement.axis] = np.int64(number)
+                _run_together(statement.body, frames)
+        elif isinstance(statement, If):
+            (is_chosen,) = _agreed(statement.test, frames=frames)
+            _run_together(statement.body if is_chosen else statement.orelse, frames)
+        else:
+            raise UnsupportedKernelError(
+                f"an exchange must be in loops of counters and branches, got {statement}"
+            )
+
+
+def _agreed(*expressions: Expression, frames: Sequence[Frame]) -> list[int]:
+    """Return values that are the same for all work items of a group."""
+    values = [[int(_value(each, frame)) for each in expressions] for frame in frames]
+    if any(each != values[0] for each in values):
+        raise AccessError(f"work items of a group must come to an exchange together, got {values}")
+    return values[0]
+
+
+def _exchange(node: Exchange, _: Frame) -> None:
+    raise AccessError(f"an exchange must be inside of a group, got {node.value.name}")
 
 
 STATEMENTS: Mapping[type[Statement], Callable[[Any, Frame], None]] = {
@@ -262,6 +315,7 @@ STATEMENTS: Mapping[type[Statement], Callable[[Any, Frame], None]] = {
     Break: _break,
     Stop: _stop,
     Call: _call,
+    Exchange: _exchange,
     Part: _part,
 }
 """The function that executes each kind of statement."""

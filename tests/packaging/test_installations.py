@@ -48,13 +48,19 @@ def test_what_was_installed_for_the_demo_alone_does_not_do_for_tests(tmp_path: P
     assert "'.[dev]'" in commands_of("layers", tmp_path)
 
 
-def test_the_extras_that_pages_name_are_there_and_dev_has_all_of_them() -> None:
+def test_the_extras_that_pages_name_are_there_and_dev_has_all_but_one() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     text = "".join(page.read_text() for page in pages)
     named = {name for names in re.findall(r"'?\.\[([a-z,]+)\]", text) for name in names.split(",")}
     extras = PROJECT["optional-dependencies"]
     assert named <= set(extras)
-    assert f"xla-service[{','.join(name for name in extras if name != 'dev')}]" in extras["dev"]
+    # Compilers of machine code for GPUs, which one target installs: they are large.
+    others = [name for name in extras if name not in ("dev", "cuda-test")]
+    assert f"xla-service[{','.join(others)}]" in extras["dev"]
+
+
+def test_the_target_for_machine_code_of_gpus_installs_its_extra(tmp_path: Path) -> None:
+    assert "'.[dev,cuda-test]'" in commands_of("test-cuda-machine-code", tmp_path)
 
 
 def test_the_scripts_are_those_that_pages_name() -> None:

@@ -10,12 +10,15 @@ import functools
 import os
 import platform
 
+from xla_server.target.gpu import GPUS, Gpu
+
 
 class Kind(enum.Enum):
     """A family of instruction sets, by LLVM's name."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
+    NVPTX64 = "nvptx64"
     OTHER = "other"
 
 
@@ -33,12 +36,13 @@ _L2_BYTES = 512 << 10
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """A processor with its cache and cores.
+    """A processor with its cache and cores, or a GPU.
 
     `name` is LLVM's name of the processor, such as `znver3`, and `features` are its features as
     LLVM reads them, such as `+avx2,+fma,-avx512f`; the last word on each counts. The second-level
     cache is that of one core; where the host does not report its size, it is the smallest of common
-    servers.
+    servers. The cores of a `gpu` are its multiprocessors, which share the cache, and its one
+    feature is the version of PTX.
     """
 
     kind: Kind
@@ -46,6 +50,7 @@ class Machine:
     features: str
     l2_bytes: int = _L2_BYTES
     cores: int = 4
+    gpu: Gpu | None = None
 
     @classmethod
     def host(cls) -> "Machine":
@@ -74,6 +79,17 @@ class Machine:
     def neon(cls, cores: int = 4) -> "Machine":
         """Return an Arm processor with NEON: 32 vector registers of 16 bytes."""
         return cls(Kind.AARCH64, "neoverse-n1", "+neon,+fp-armv8", cores=cores)
+
+    @classmethod
+    def cuda(cls, name: str) -> "Machine":
+        """Return an NVIDIA GPU by its compute capability, such as `sm_90`.
+
+        Raises ValueError for one that there is no row of.
+        """
+        gpu = GPUS.get(name)
+        if gpu is None:
+            raise ValueError(f"a GPU must be one of {', '.join(GPUS)}, got {name}")
+        return cls(Kind.NVPTX64, name, f"+ptx{gpu.ptx}", gpu.l2_bytes, gpu.multiprocessors, gpu)
 
     def has(self, *features: str) -> bool:
         """Return whether the processor has all of these features, by LLVM's names."""

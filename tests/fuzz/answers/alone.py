@@ -40,7 +40,7 @@ class _Entry:
         """Add an instruction."""
         number = next(self._ids)
         shape = shape.with_default_layout()
-        name = f"{opcode}.{number}"
+        name = f"alone-{opcode}.{number}"
         new = HloInstruction(name, number, opcode, shape, tuple(operands), attributes, called)
         self.instructions.append(new)
         return new

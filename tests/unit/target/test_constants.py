@@ -19,12 +19,14 @@ from xla_server.target import fusion_tuning, kernel_tuning, loop_tuning, pass_tu
 
 ROOT = Path(xla_server.__file__).parent
 PACKAGES = (
-    *("codegen/compiler", "codegen/emit", "codegen/functions", "codegen/instructions"),
-    *("codegen/kernel_ir", "codegen/loops", "codegen/lower", "codegen/routines"),
-    "codegen/trace",
+    *("codegen/compiler", "codegen/emit", "codegen/functions", "codegen/gpu"),
+    *("codegen/instructions", "codegen/kernel_ir", "codegen/loops", "codegen/lower"),
+    *("codegen/routines", "codegen/trace"),
 )
 
 ORDERS_OF_SUMS = {
+    "codegen/gpu/columns.py": {"RUN"},
+    "codegen/gpu/rows.py": {"_DISTANCES"},
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
     "codegen/routines/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
@@ -82,6 +84,7 @@ ROUTINES = {
 LIMITS = {
     "codegen/compiler/direct_compiler.py": {"_DEEPEST"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
+    "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
     "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
@@ -105,6 +108,8 @@ LIMITS = {
 
 FACTS = {
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
+    "codegen/gpu/instructions.py": {"GLOBAL"},
+    "codegen/gpu/ptx_child.py": {"_SPEED"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/loops/pieces.py": {"_LINE"},
     "codegen/routines/assembly_tiles.py": {"_FACTORS"},

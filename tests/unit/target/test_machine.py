@@ -9,6 +9,7 @@ import pytest
 
 import xla_server
 from tests.processors import MACHINES
+from xla_server.target.gpu import GPUS, MAX_BLOCK_THREADS, STATIC_SHARED_BYTES
 from xla_server.target.machine import Kind, Machine
 
 
@@ -85,6 +86,7 @@ def test_the_last_word_on_a_feature_counts() -> None:
 IMPORTS = """
 import importlib, pkgutil
 import xla_server
+from xla_server.target.gpu import GPUS, MAX_BLOCK_THREADS, STATIC_SHARED_BYTES
 from xla_server.target.machine import Machine
 
 def refused(*_):
@@ -111,3 +113,25 @@ def test_only_the_record_reads_it_at_all() -> None:
         if any(word in path.read_text() for word in ("get_host_cpu", "CPU_NAME", "CPU_FEATURES"))
     }
     assert readers <= {"machine.py"}
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_a_gpu_is_known_by_its_compute_capability(name: str) -> None:
+    machine = Machine.cuda(name)
+    gpu = machine.gpu
+    assert gpu is GPUS[name]
+    assert (machine.kind, machine.name) == (Kind.NVPTX64, name)
+    assert machine.has(f"ptx{gpu.ptx}")
+    assert not machine.is_x86
+    assert (machine.cores, machine.l2_bytes) == (gpu.multiprocessors, gpu.l2_bytes)
+    assert STATIC_SHARED_BYTES < gpu.block_shared_bytes < gpu.shared_bytes
+    assert gpu.threads % MAX_BLOCK_THREADS in (0, MAX_BLOCK_THREADS // 2)
+
+
+def test_a_gpu_of_no_row_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be one of sm_80, .*, got sm_70"):
+        Machine.cuda("sm_70")
+
+
+def test_processors_have_no_gpu() -> None:
+    assert all(machine.gpu is None for machine in (Machine.host(), *MACHINES.values()))

@@ -54,6 +54,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -76,12 +77,12 @@ def kernel_module(
     """
 
     def write(builder: Any, first: Any, args: Sequence[Any]) -> None:
-        _Emitter(builder, first, kernel, names, machine, args).write()
+        Emitter(builder, first, kernel, names, machine, args).write()
 
     return module_of(symbol, 3, write)
 
 
-class _Emitter(Blocks):
+class Emitter(Blocks):
     """Writes one kernel."""
 
     def __init__(
@@ -104,15 +105,19 @@ class _Emitter(Blocks):
 
     def write(self) -> None:
         """Write all of it, but for the return."""
+        self._bind_memory()
+        self._write_all(self._kernel.body)
+        if not self._is_left:
+            self._go_to(self._end)
+        self._go_on_at(self._end)
+
+    def _bind_memory(self) -> None:
+        """Bind the addresses of buffers, which a table has, and of arrays on the stack."""
         table = self._values[BUFFERS]
         for buffer in self._kernel.buffers:
             self._memory[buffer] = self._apply("peek_i64", table, whole(buffer.number))
         for array in self._kernel.stack:
             self._memory[array] = self._apply("room_for", whole(array.byte_size))
-        self._write_all(self._kernel.body)
-        if not self._is_left:
-            self._go_to(self._end)
-        self._go_on_at(self._end)
 
     def _apply(self, function: str, *operands: Typed) -> Typed:
         called = self._names.get(function)
@@ -169,8 +174,16 @@ class _Emitter(Blocks):
                 bound = parts(found) if len(results) > 1 else [found][: len(results)]
                 for value, result in zip(results, bound, strict=True):
                     self._values[value] = self._of_type(result, value)
+            case Exchange():
+                self._exchange(statement)
             case Break():
                 self._go_to(self._leaving[-1])
+
+    def _exchange(self, exchange: Exchange) -> None:
+        """Write an exchange, which processors do not have. Raises ValueError."""
+        raise ValueError(
+            f"work items of a processor must exchange nothing, got {exchange.value.name}"
+        )
 
     def _of_type(self, value: Typed, bound: Value | Cell) -> Typed:
         if value[0] != COMPUTED[bound.type]:
@@ -246,11 +259,14 @@ class _Emitter(Blocks):
     def _loop(self, loop: For) -> None:
         low, high = self._value(loop.low)[1], self._value(loop.high)[1]
         back = self._count(loop.axis, low, high, loop.step, loop.body)
-        if back is None:
-            return
-        if loop.unrolled:
+        if back is not None and loop.unrolled:
             request_unrolling(back)
-        elif request := vector_request(loop, self._machine):
+        elif back is not None:
+            self._request_vectors(loop, back)
+
+    def _request_vectors(self, loop: For, back: Any) -> None:
+        """Request vectors for a loop that is to have them, on the branch back to its test."""
+        if request := vector_request(loop, self._machine):
             request_vectors(back, request)
 
     def _count(

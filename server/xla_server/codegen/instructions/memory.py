@@ -2,7 +2,8 @@
 
 Addresses are int64. Loads and stores take an address and an element's number from there.
 Kernels say which of their buffers a load or store belongs to, so that LLVM knows that results
-do not overlap operands and need not test for it at run time.
+do not overlap operands and need not test for it at run time. A GPU has several address spaces: its
+loads and stores name the one that they are of.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from numba import types
 
 from xla_server.codegen.instructions.instruction import instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.execution.cancellation_flag import FUTEX, FUTEX_WAIT, STOP, WAIT
 
 COMPUTED: dict[str, Any] = {
@@ -58,16 +60,16 @@ class _ElementAddress(ir.instructions.GEPInstr):  # type: ignore[misc]
         buf[start] = buf[start].replace("getelementptr ", "getelementptr nusw ", 1)
 
 
-def _element(builder: Any, args: Sequence[Any], storage: Any) -> Any:
-    pointer = builder.inttoptr(args[0], ir.PointerType(storage))
+def _element(builder: Any, args: Sequence[Any], storage: Any, space: int) -> Any:
+    pointer = builder.inttoptr(args[0], ir.PointerType(storage, space))
     address = _ElementAddress(builder.block, pointer, [args[1]], inbounds=False, name="")
     builder._insert(address)
     return address
 
 
-def _read(builder: Any, args: Sequence[Any], name: str) -> tuple[Any, list[Any]]:
+def _read(builder: Any, args: Sequence[Any], name: str, space: int) -> tuple[Any, list[Any]]:
     """The value of an element, and the instructions that loaded it: one for each part."""
-    pointer = _element(builder, args, _IR[name])
+    pointer = _element(builder, args, _IR[name], space)
     if name not in ("c64", "c128"):
         value = builder.load(pointer)
         if name == "b1":
@@ -80,9 +82,9 @@ def _read(builder: Any, args: Sequence[Any], name: str) -> tuple[Any, list[Any]]
     return pair, parts
 
 
-def _write(builder: Any, args: Sequence[Any], name: str) -> list[Any]:
+def _write(builder: Any, args: Sequence[Any], name: str, space: int) -> list[Any]:
     """The instructions that store an element."""
-    pointer, value = _element(builder, args, _IR[name]), args[2]
+    pointer, value = _element(builder, args, _IR[name], space), args[2]
     if name in ("c64", "c128"):
         return [
             builder.store(builder.extract_value(value, number), _part(builder, pointer, number))
@@ -98,24 +100,27 @@ def _part(builder: Any, pointer: Any, number: int) -> Any:
     return builder.gep(pointer, [zero, ir.Constant(ir.IntType(32), number)])
 
 
-def _load(name: str, scope: str = "", *others: str) -> Any:
+def _load(name: str, space: int, scope: str = "", *others: str) -> Any:
     """Return a load from memory of a scope; no store to the `others` changes what it reads."""
     computed = COMPUTED[name]
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        value, loads = _read(builder, args, name)
+        value, loads = _read(builder, args, name, space)
+        _align(loads, name, space)
         _mark(builder.module, loads, scope, others)
         return value
 
     return instruction_of(computed(types.int64, types.int64), generate)
 
 
-def _store(name: str, scope: str = "", *others: str) -> Any:
+def _store(name: str, space: int, scope: str = "", *others: str) -> Any:
     """Return a store to memory of a scope, which changes nothing that is read from the `others`."""
     computed = COMPUTED[name]
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        _mark(builder.module, _write(builder, args, name), scope, others)
+        stores = _write(builder, args, name, space)
+        _align(stores, name, space)
+        _mark(builder.module, stores, scope, others)
         return context.get_dummy_value()
 
     return instruction_of(types.void(types.int64, types.int64, computed), generate)
@@ -124,6 +129,13 @@ def _store(name: str, scope: str = "", *others: str) -> Any:
 def read_only(module: Any, load: Any) -> None:
     """Say of a load that no store of a kernel changes what it reads."""
     _mark(module, [load], "operands", ["results"])
+
+
+def _align(accesses: Sequence[Any], name: str, space: int) -> None:
+    """Say how accesses are aligned, but for the first space, where LLVM's default is meant."""
+    if space:
+        for access in accesses:
+            access.align = Type(name).byte_size // len(accesses)
 
 
 def _mark(module: Any, accesses: Sequence[Any], scope: str, others: Sequence[str]) -> None:
@@ -285,18 +297,31 @@ def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
 
 NUMBERS = [name for name in COMPUTED if name[0] in "iuf"]
 
-MEMORY: dict[str, Any] = {
-    **{f"load_{name}": _load(name, "operands", "results") for name in COMPUTED},
-    **{f"store_{name}": _store(name, "results", "operands") for name in COMPUTED},
-    **{f"reload_{name}": _load(name, "results", "operands") for name in COMPUTED},
-    # Elements on the kernel's own stack.
-    **{f"keep_{name}": _store(name, "kept", "operands", "results") for name in COMPUTED},
-    **{f"kept_{name}": _load(name, "kept", "operands", "results") for name in COMPUTED},
-    # Without a promise about overlap, for buffers that are read and written in one kernel.
-    **{f"peek_{name}": _load(name) for name in COMPUTED},
-    **{f"poke_{name}": _store(name) for name in COMPUTED},
+
+def accesses(space: int = 0) -> dict[str, Any]:
+    """Return the loads and stores of buffers in an address space, by their names in kernels."""
+    return {
+        **{f"load_{name}": _load(name, space, "operands", "results") for name in COMPUTED},
+        **{f"store_{name}": _store(name, space, "results", "operands") for name in COMPUTED},
+        **{f"reload_{name}": _load(name, space, "results", "operands") for name in COMPUTED},
+        # Without a promise about overlap, for buffers that are read and written in one kernel.
+        **{f"peek_{name}": _load(name, space) for name in COMPUTED},
+        **{f"poke_{name}": _store(name, space) for name in COMPUTED},
+    }
+
+
+TYPE_CHANGES: dict[str, Any] = {
     **{f"to_{name}": _cast(name) for name in COMPUTED},
     **{f"bits_{name}": _bits(name) for name in NUMBERS},
+}
+"""Every change of type by its name in kernels."""
+
+MEMORY: dict[str, Any] = {
+    **accesses(),
+    # Elements on the kernel's own stack.
+    **{f"keep_{name}": _store(name, 0, "kept", "operands", "results") for name in COMPUTED},
+    **{f"kept_{name}": _load(name, 0, "kept", "operands", "results") for name in COMPUTED},
+    **TYPE_CHANGES,
     "room_for": room_for,
     COPY_BYTES.name: copy_bytes,
     CLEAR_BYTES.name: clear_bytes,

@@ -19,6 +19,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     Let,
     Part,
@@ -82,7 +83,7 @@ class _Varying:
         varies = is_under_varying or any(map(self._reads, read_by(statement)))
         if varies:
             match statement:
-                case Let(value=name):
+                case Let(value=name) | Exchange(value=name):
                     self._names.add(name)
                 case Declare(cell=cell) | Set(cell=cell) | Accumulate(cell=cell):
                     self._names.add(cell)

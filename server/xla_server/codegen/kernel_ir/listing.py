@@ -33,6 +33,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -93,7 +94,8 @@ def _line(statement: Statement) -> str:
             return "once:"
         case Part(axis=Value() as axis, items=items, first=first, step=step):
             before, by = f"{first} <= " if first else "", f" by {step}" if step > 1 else ""
-            return f"parallel {before}{axis.name} < {first + items}{by}:"
+            groups = f", groups of {statement.group}" if statement.group > 1 else ""
+            return f"parallel {before}{axis.name} < {first + items}{by}{groups}:"
         case Stop(word=word):
             return f"stop if {word.name}"
         case Call(routine=routine, operands=operands, results=results):
@@ -101,6 +103,8 @@ def _line(statement: Statement) -> str:
             named = zip(routine.names, map(_text, operands), strict=True)
             given = ", ".join(f"{name} = {text}" for name, text in named)
             return f"{bound}call {routine.name}({given})"
+        case Exchange(value=value, operand=operand, distance=distance):
+            return f"{value.name} = {_text(operand)} of item xor {distance}"
         case Break():
             return "break"
     raise AssertionError(f"no notation for {type(statement).__name__}")

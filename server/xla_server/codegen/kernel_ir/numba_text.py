@@ -28,6 +28,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -104,6 +105,8 @@ class NumbaText:
             case Call(routine=routine, operands=operands, results=results):
                 line = f"{', '.join(each.name for each in results)} = " if results else ""
                 line += self._named_call(routine, operands, depth)
+            case Exchange(value=value, operand=operand, distance=distance):
+                line = f"{value.name} = exchange_{value.type}({text(operand)}, {distance})"
             case Stop(word=word):
                 line = f"if watch_i64({word.name}) != 0:\n{'    ' * (depth + 1)}return"
             case Break():
@@ -143,7 +146,8 @@ class NumbaText:
                 if self._part_count > 1:
                     ends = [f"maximum(start, {first})", f"minimum(stop, {first + items})"]
                 ends += [str(step)] if step > 1 else []
-                return f"for {axis.name} in range({', '.join(ends)}):"
+                groups = f"  # groups of {statement.group}" if statement.group > 1 else ""
+                return f"for {axis.name} in range({', '.join(ends)}):{groups}"
         raise AssertionError(f"no source for {type(statement).__name__}")
 
     def expression(self, expression: Expression) -> str:

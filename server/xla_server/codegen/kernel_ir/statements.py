@@ -143,11 +143,24 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Exchange:
+    """Bind the operand of the work item whose number is this one's with the bit `distance` changed.
+
+    All work items of a group execute it together: lanes of a warp on a GPU.
+    """
+
+    value: Value
+    operand: Expression
+    distance: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Part:
     """The parallel loop over `items` work items from number `first` on, `step` at once.
 
     Each call does those in its range. Without `axis` there is one item and no loop. Where it
     `is_range`, the body is executed once for each call, and itself goes through START to STOP.
+    Items of a `group` may exchange values.
     """
 
     axis: Value | None
@@ -156,10 +169,23 @@ class Part:
     first: int = 0
     step: int = 1
     is_range: bool = False
+    group: int = 1
 
 
 Statement: TypeAlias = (
-    Let | Declare | Set | Accumulate | Store | For | While | If | Break | Stop | Call | Part
+    Let
+    | Declare
+    | Set
+    | Accumulate
+    | Store
+    | For
+    | While
+    | If
+    | Break
+    | Stop
+    | Call
+    | Exchange
+    | Part
 )
 
 
@@ -177,7 +203,7 @@ def expressions_of(statement: Statement) -> tuple[Expression, ...]:
             return (statement.expression,)
         case Declare():
             return (statement.start,)
-        case Accumulate():
+        case Accumulate() | Exchange():
             return (statement.operand,)
         case Store():
             guard = () if statement.guard is None else (statement.guard,)

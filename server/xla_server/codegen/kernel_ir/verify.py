@@ -33,6 +33,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -101,7 +102,7 @@ def _changed(statement: Statement) -> tuple[Cell, ...]:
 
 def _binds(statement: Statement, path: Path) -> Iterator[tuple[Value | Cell, Path]]:
     match statement:
-        case Let(value=value):
+        case Let(value=value) | Exchange(value=value):
             yield value, path
         case Declare(cell=cell):
             yield cell, path
@@ -128,6 +129,8 @@ def _expected(statement: Statement) -> Iterator[tuple[Expression, Type]]:
             yield expression, cell.type
         case Accumulate(cell=cell, operand=operand):
             yield operand, cell.type
+        case Exchange(value=value, operand=operand):
+            yield operand, value.type
         case Store():
             yield from ((each, Type.I64) for each in addresses_of(statement.memory))
             yield statement.index, Type.I64
@@ -289,6 +292,46 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
                     )
 
 
+def _exchanged(kernel: Kernel) -> Iterator[str]:
+    """Exchanges are executed by all work items of a group: in no branch or loop that varies."""
+    for part in kernel.parts:
+        if part.group < 1 or part.items % part.group:
+            yield f"a parallel loop must have whole groups of {part.group}, got {part.items} items"
+    for statement, path in walk(kernel.body):
+        if not isinstance(statement, Exchange):
+            continue
+        distance, around = statement.distance, next(iter(path), None)
+        if not isinstance(around, Part):
+            yield f"an exchange must be inside of a parallel loop, got {statement.value.name}"
+            continue
+        if distance < 1 or distance & (distance - 1) or distance >= around.group:
+            yield (
+                f"the distance of an exchange must be a power of two below {around.group}, the "
+                f"size of a group, got {distance}"
+            )
+        varying = _varying(around)
+        for outer in path[1:]:
+            if any(_varies(each, varying) for each in expressions_of(outer)):
+                yield (
+                    "an exchange must be in no branch or loop that varies with the work item, "
+                    f"got {statement.value.name} in {_name(outer)}"
+                )
+
+
+def _varying(part: Part) -> set[Value | Cell]:
+    """Return the names of a parallel loop whose values may vary with the work item."""
+    varying: set[Value | Cell] = set() if part.axis is None else {part.axis}
+    known = -1
+    while known < len(varying):
+        known = len(varying)
+        for statement, path in walk(part.body):
+            around = (*path, statement)
+            is_varying = any(_varies(e, varying) for each in around for e in expressions_of(each))
+            if is_varying or isinstance(statement, Exchange | Call):
+                varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
+    return varying
+
+
 def _varies(expression: Expression, varying: set[Value | Cell]) -> bool:
     waiting = [expression]
     while waiting:
@@ -341,4 +384,5 @@ def rules(sizes: Sizes) -> tuple[Rule, ...]:
         _parallel,
         _unshared,
         _hoisted,
+        _exchanged,
     )

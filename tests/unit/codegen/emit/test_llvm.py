@@ -46,6 +46,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -205,3 +206,10 @@ def test_every_other_element_is_loaded_by_vectors(machine: Machine) -> None:
     opcodes = {words[0] for words in lines if words}
     assert not [name for name in opcodes if name.startswith(("vgather", "vpgather"))]
     assert opcodes & {"vshufps", "vpermt2ps"}
+
+
+def test_work_items_of_a_processor_exchange_nothing() -> None:
+    exchange = Exchange(Value("v", Type.F32), ZERO, 1)
+    kernel = kernel_of(Part(ITEM, 8, (exchange,), group=2))
+    with pytest.raises(ValueError, match="must exchange nothing, got v"):
+        kernel_module(kernel, vocabulary(Machine.avx2()).names, "k", Machine.avx2())

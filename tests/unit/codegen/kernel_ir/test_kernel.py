@@ -45,6 +45,7 @@ from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
+    Exchange,
     For,
     If,
     Let,
@@ -102,6 +103,12 @@ def test_a_kernel_in_both_notations() -> None:
         ),
         (Stop(WORD), "if watch_i64(cancelled) != 0:\n    return", "stop if cancelled"),
         (Break(), "break", "break"),
+        (Exchange(AXIS, ITEM, 4), "i = exchange_i64(t, 4)", "i = t of item xor 4"),
+        (
+            Part(AXIS, 64, (Break(),), group=32),
+            "for i in range(start, stop):  # groups of 32\n    break",
+            "parallel i < 64, groups of 32:\n  break",
+        ),
         (
             If(TRUE, (Break(),), (Stop(WORD),)),
             "if k0:\n    break\nelse:\n    if watch_i64(cancelled) != 0:\n        return",

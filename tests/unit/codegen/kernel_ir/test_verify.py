@@ -39,6 +39,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Break,
     Call,
     Declare,
+    Exchange,
     For,
     If,
     Let,
@@ -262,6 +263,36 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         lambda: kernel_of(While(TRUE, (), -2)),
         "a loop must have a number of iterations, got -2",
     ),
+    "an exchange of another type": (
+        lambda: kernel_of(_group(Exchange(V, ITEM, 1))),
+        "exchange must be f32, got i64",
+    ),
+    "an exchange outside of all items": (
+        lambda: kernel_of(Exchange(V, ZERO, 1)),
+        "an exchange must be inside of a parallel loop, got v",
+    ),
+    "an exchange without a group": (
+        lambda: kernel_of(parallel(Exchange(V, ZERO, 1))),
+        "a power of two below 1, the size of a group, got 1",
+    ),
+    "an exchange with no item": (
+        lambda: kernel_of(_group(Exchange(V, ZERO, 3))),
+        "a power of two below 4, the size of a group, got 3",
+    ),
+    "an exchange that some items miss": (
+        lambda: kernel_of(_group(If(IS_FIRST, (Exchange(V, ZERO, 1),)))),
+        "in no branch or loop that varies with the work item, got v in if",
+    ),
+    "an exchange that some items do more often": (
+        lambda: kernel_of(
+            _group(Let(K, Load(READ, I64, ITEM)), _loop(Exchange(V, ZERO, 1), high=K))
+        ),
+        "in no branch or loop that varies with the work item, got v in for",
+    ),
+    "a part of a group": (
+        lambda: kernel_of(Part(ITEM, 6, (LET,), group=4)),
+        "must have whole groups of 4, got 6 items",
+    ),
     "a break of nothing": (
         lambda: kernel_of(If(TRUE, (Break(),))),
         "a break must be inside of a loop",
@@ -279,6 +310,15 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         "a reduction must stand in front of a loop that does not vary it, got a",
     ),
 }
+
+
+def _group(*body: Statement) -> Part:
+    return Part(ITEM, 8, body, group=4)
+
+
+def test_exchanges_that_all_items_of_a_group_come_to_pass() -> None:
+    again = _loop(Exchange(Value("w", F32), V, 1), If(TRUE, (Exchange(Value("x", F32), V, 2),)))
+    verify(kernel_of(_group(Let(V, OF_ITEM), again, _store(ITEM, V))))
 
 
 def _outer(*body: Statement) -> For:

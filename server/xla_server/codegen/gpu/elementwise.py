@@ -1,0 +1,106 @@
+"""The schedule of elements on a GPU: a thread computes some that follow each other.
+
+They are as many as one access of the widest kind moves of the widest array, so that the loads and
+stores of neighbours become one access each. Semantics: XLA's GPU backend, its loop emitter.
+"""
+
+import math
+
+from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    Expression,
+    Index,
+    Quotient,
+    Remainder,
+    Value,
+    condition,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.trace.graph import Load
+from xla_server.ir.affine import Variable
+from xla_server.target.gpu import ACCESS_BYTES, MAX_RUN
+
+
+def elementwise_kernel(nest: Nest, largest: int) -> GridKernel | None:
+    """Return the kernel of a nest without reductions; None for others.
+
+    `largest` is the number of elements of the largest array that the kernel has an index of.
+    """
+    if reductions_of(nest.stores):
+        return None
+    return GridKernel(ThreadBuilder(nest).built(), index_bits=index_bits(largest))
+
+
+class ThreadBuilder(LoopBuilder):
+    """Builds one work item for each run of neighbouring elements, of `most` at most."""
+
+    def __init__(self, nest: Nest, most: int = MAX_RUN) -> None:
+        super().__init__(nest)
+        self._most = most
+
+    def built(self) -> Kernel:
+        """Return the kernel."""
+        *outer, last = self._nest.loops or (Variable(1, "i"),)
+        run = self._run(last.size, is_alone=not outer)
+        runs = -(-last.size // run)
+        items = math.prod(loop.size for loop in outer) * runs
+        body, axis = Body(self._top), self._axis("t")
+        number: Expression = axis
+        if outer:
+            number = self._open_rows(outer, runs, axis, body)
+        whole_runs, rest = divmod(last.size, run)
+        if not rest:
+            self._elements(last, number, run, run, body)
+        else:
+            with Branch(body, condition("lt", number, whole_runs)) as branch:
+                self._elements(last, number, run, run, branch)
+                self._elements(last, number, run, rest, branch.orelse)
+        self._close_part(body, axis, items)
+        return self._kernel()
+
+    def _run(self, length: int, *, is_alone: bool) -> int:
+        """Return how many elements a thread computes: a power of two.
+
+        A run may end early where there are no outer loops, and is a divisor of `length` otherwise.
+        """
+        kinds = [store.kernel_type for store in self._nest.stores]
+        kinds += [
+            node.kernel_type for node in all_nodes(self._nest.stores) if isinstance(node, Load)
+        ]
+        widest = max(Type(kind.storage).byte_size for kind in kinds)
+        run = min(self._most, max(1, ACCESS_BYTES // widest))
+        return run if is_alone else math.gcd(run, length)
+
+    def _open_rows(self, outer: list[Variable], runs: int, item: Value, body: Body) -> Expression:
+        """Bind the outer variables of a work item; return the number of its run in the row."""
+        rest = item
+        sizes = [*(loop.size for loop in outer), runs]
+        found: list[Value] = []
+        for number, size in reversed(list(enumerate(sizes))):
+            index = Index(0, ((rest, 1),))
+            found.append(body.let(self._names("i"), Remainder(index, size) if number else rest))
+            if number:
+                rest = body.let(self._names("t"), Quotient(index, size))
+        run, *values = found
+        for loop, value in zip(reversed(outer), values, strict=True):
+            self._indices[loop], self._bodies[loop] = value, body
+        return run
+
+    def _elements(
+        self, last: Variable, number: Expression, run: int, count: int, outside: Body
+    ) -> None:
+        """Build `count` elements of the run of this number."""
+        known = dict(self._values), dict(self._stored)
+        body = Loop(outside, self._names("i"), count, unrolled=True)
+        terms = (number, run), (body.axis, 1)
+        self._indices[last] = body.let(self._names("i"), Index(0, terms))
+        self._bodies[last] = body
+        self._store(self._nest.stores, outside)
+        body.close()
+        # One branch does not know the values of the other.
+        self._values, self._stored = known

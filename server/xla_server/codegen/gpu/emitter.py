@@ -1,0 +1,233 @@
+"""LLVM of kernels for a GPU: the emitter of processors, with threads instead of calls.
+
+A kernel's parameters are its buffers, pointers to global memory in the order of their numbers. Each
+thread does the work item of its number.
+
+Semantics: LLVM, User Guide for NVPTX Back-end.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from xla_server.codegen.compiler.blocks import write_body
+from xla_server.codegen.compiler.direct_values import WORD, Typed, whole
+from xla_server.codegen.emit.llvm import Emitter
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.instructions import GLOBAL, instructions
+from xla_server.codegen.kernel_ir.expressions import Expression, Index, Quotient, Remainder, known
+from xla_server.codegen.kernel_ir.statements import Break, Exchange, For, Part
+from xla_server.codegen.kernel_ir.unrolling import constant_iterations
+from xla_server.codegen.kernel_ir.walk import walk
+from xla_server.target.gpu import ACCESS_BYTES, WARP
+from xla_server.target.machine import Machine
+
+TRIPLE = "nvptx64-nvidia-cuda"
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+"""Sizes and alignments on a GPU. A text without it has accesses with those of processors."""
+
+_SHORT = ir.IntType(32)
+
+
+def grid_module(kernels: Mapping[str, GridKernel], machine: Machine) -> ir.Module:
+    """Return the LLVM module of kernels for a GPU, by their symbols.
+
+    Raises ValueError for what kernels of a GPU do not have: arrays on the stack, or a parallel loop
+    that does several work items at once.
+    """
+    module = ir.Module("kernels")
+    module.triple, module.data_layout = TRIPLE, DATA_LAYOUT
+    for symbol, grid in kernels.items():
+        _add(module, symbol, grid, machine)
+    return module
+
+
+def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> None:
+    kernel = grid.kernel
+    if kernel.stack:
+        raise ValueError(
+            f"a kernel of a GPU must have no arrays on the stack, got {kernel.stack[0].name}"
+        )
+    if any(part.group not in (1, WARP) for part in kernel.parts) or grid.threads % WARP:
+        raise ValueError(f"work items of a GPU must exchange values in groups of {WARP}")
+    if any(part.is_range or part.step != 1 for part in kernel.parts):
+        raise ValueError("a parallel loop of a GPU must do one work item for each thread")
+    pointer = ir.PointerType(ir.IntType(8), GLOBAL)
+    form = ir.FunctionType(ir.VoidType(), [pointer] * len(kernel.buffers))
+    code = _Kernel(module, form, symbol, grid.threads)
+    for argument in code.args:
+        argument.attributes.align = ACCESS_BYTES
+
+    def body(builder: Any, first: Any) -> None:
+        _GridEmitter(builder, first, grid, machine, code.args).write()
+        builder.ret_void()
+
+    write_body(code, body)
+
+
+class _Kernel(ir.Function):  # type: ignore[misc]
+    """A kernel, launched with a number of threads in each block that registers are counted for."""
+
+    def __init__(self, module: Any, form: Any, symbol: str, threads: int) -> None:
+        super().__init__(module, form, symbol)
+        self.calling_convention = "ptx_kernel"
+        self._threads = threads
+
+    def descr_prototype(self, buf: list[str]) -> None:
+        """Append the head; llvmlite has no attributes of a name of their own."""
+        head: list[str] = []
+        super().descr_prototype(head)
+        buf.append(f'{"".join(head).rstrip()} "nvvm.maxntid"="{self._threads}"\n')
+
+
+class _GridEmitter(Emitter):
+    """Writes one kernel."""
+
+    def __init__(
+        self,
+        builder: Any,
+        first: Any,
+        grid: GridKernel,
+        machine: Machine,
+        pointers: Sequence[Any],
+    ) -> None:
+        zero, names = ir.Constant(WORD, 0), instructions(machine)
+        super().__init__(builder, first, grid.kernel, names, machine, (zero, zero, zero))
+        self._threads, self._pointers = grid.threads, pointers
+        self._form = ir.IntType(grid.index_bits)
+        self._sums: dict[Any, tuple[Any, int]] = {}
+
+    def _bind_memory(self) -> None:
+        for buffer, pointer in zip(self._kernel.buffers, self._pointers, strict=True):
+            self._memory[buffer] = types.int64, self._builder.ptrtoint(pointer, WORD)
+
+    def _loop(self, loop: For) -> None:
+        """Write a loop; an unrolled one as copies of its body, indices apart by constants."""
+        if loop.unrolled and constant_iterations(loop) is not None and not _has_breaks(loop):
+            first, end = known(loop.low), known(loop.high)
+            assert first is not None
+            assert end is not None
+            for number in range(first, end, loop.step):
+                self._values[loop.axis] = whole(number)
+                self._write_all(loop.body)
+        else:
+            super()._loop(loop)
+
+    def _request_vectors(self, loop: For, back: Any) -> None:
+        """Request nothing: a thread has no vectors."""
+
+    def _part(self, part: Part) -> None:
+        """Write a parallel loop: each thread does its item, if it is one of these."""
+        b = self._builder
+        block, thread = (self._special(name) for name in ("ctaid.x", "tid.x"))
+        number = b.add(b.mul(block, self._number(self._threads)), thread)
+        if part.first:
+            number = b.sub(number, self._number(part.first))
+        if part.axis is not None:
+            self._values[part.axis] = self._wide(number, 0)
+        is_one = b.icmp_unsigned("<", number, self._number(part.items))
+        self._choose(is_one, lambda: self._write_all(part.body))
+
+    def _exchange(self, exchange: Exchange) -> None:
+        """Write a shuffle for each 32 bits of a value, by all threads of the warp."""
+        kind, code = self._value(exchange.operand)
+        self._values[exchange.value] = kind, self._shuffled(code, exchange.distance)
+
+    def _shuffled(self, code: Any, distance: int) -> Any:
+        b, form = self._builder, code.type
+        if isinstance(form, ir.LiteralStructType):
+            for number in range(len(form.elements)):
+                part = self._shuffled(b.extract_value(code, number), distance)
+                code = b.insert_value(code, part, number)
+            return code
+        if isinstance(form, ir.FloatType | ir.DoubleType):
+            bits = ir.IntType(32 if isinstance(form, ir.FloatType) else 64)
+            return b.bitcast(self._shuffled(b.bitcast(code, bits), distance), form)
+        if form.width < _SHORT.width:
+            return b.trunc(self._shuffled(b.zext(code, _SHORT), distance), form)
+        if form.width == _SHORT.width:
+            return self._shuffled_word(code, distance)
+        half = ir.Constant(form, _SHORT.width)
+        low, high = (
+            b.zext(self._shuffled_word(b.trunc(part, _SHORT), distance), form)
+            for part in (code, b.lshr(code, half))
+        )
+        return b.or_(low, b.shl(high, half))
+
+    def _shuffled_word(self, code: Any, distance: int) -> Any:
+        module, name = self._builder.module, "llvm.nvvm.shfl.sync.bfly.i32"
+        form = ir.FunctionType(_SHORT, [_SHORT] * 4)
+        function = module.globals.get(name) or ir.Function(module, form, name)
+        numbers = (-1, code, distance, WARP - 1)
+        given = [n if n is code else ir.Constant(_SHORT, n) for n in numbers]
+        return self._builder.call(function, given)
+
+    def _special(self, register: str) -> Any:
+        """Return the value of a special register as an index."""
+        name = f"llvm.nvvm.read.ptx.sreg.{register}"
+        known = self._builder.module.globals.get(name)
+        form = ir.FunctionType(_SHORT, [])
+        code = self._builder.call(known or ir.Function(self._builder.module, form, name), [])
+        return code if self._form == _SHORT else self._builder.zext(code, self._form)
+
+    def _number(self, number: int) -> Any:
+        return ir.Constant(self._form, number)
+
+    def _value(self, expression: Expression) -> Typed:
+        match expression:
+            case Quotient(operand=operand, divisor=divisor):
+                return self._divided("udiv", operand, divisor)
+            case Remainder(operand=operand, divisor=divisor):
+                return self._divided("urem", operand, divisor)
+        return super()._value(expression)
+
+    def _divided(self, method: str, operand: Expression, divisor: int) -> Typed:
+        code = getattr(self._builder, method)(self._narrow(operand), self._number(divisor))
+        return self._wide(code, 0)
+
+    def _index(self, index: Index) -> Typed:
+        code, constant = None, index.constant
+        for term, factor in index.terms:
+            part, offset = self._parts(term)
+            constant += offset * factor
+            if part is None:
+                continue
+            if factor != 1:
+                part = self._builder.mul(part, self._number(factor))
+            code = part if code is None else self._builder.add(code, part)
+        return self._wide(code, constant)
+
+    def _parts(self, expression: Expression) -> tuple[Any | None, int]:
+        """Return an integer as a sum: what is computed, in the bits of indices, and a constant."""
+        code = self._value(expression)[1]
+        if isinstance(code, ir.Constant):
+            return None, code.constant
+        if code in self._sums:
+            return self._sums[code]
+        return (code if self._form == WORD else self._builder.trunc(code, self._form)), 0
+
+    def _narrow(self, expression: Expression) -> Any:
+        """Return an integer in the bits of indices."""
+        code, constant = self._parts(expression)
+        if code is None:
+            return self._number(constant)
+        return self._builder.add(code, self._number(constant)) if constant else code
+
+    def _wide(self, code: Any | None, constant: int) -> Typed:
+        """Return a sum as other expressions take it, with the constant added last.
+
+        Addresses that differ by a constant are seen to do so, and neighbours accessed together.
+        """
+        if code is None:
+            return whole(constant)
+        wide = code if self._form == WORD else self._builder.sext(code, WORD)
+        if constant:
+            wide = self._builder.add(wide, ir.Constant(WORD, constant), flags=("nsw",))
+        self._sums[wide] = code, constant
+        return types.int64, wide
+
+
+def _has_breaks(loop: For) -> bool:
+    return any(isinstance(statement, Break) for statement, _ in walk(loop.body))

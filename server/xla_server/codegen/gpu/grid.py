@@ -1,0 +1,42 @@
+"""Kernels with the threads that execute them on a GPU."""
+
+import dataclasses
+
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.target.gpu import BLOCK_THREADS, MAX_BLOCK_THREADS, MAX_BLOCKS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GridKernel:
+    """A kernel whose work items are threads, in blocks of `threads`.
+
+    The last block has threads without a work item. Indices of elements are computed in
+    `index_bits`. Raises ValueError for more threads than a block may have, or more blocks than a
+    grid may.
+    """
+
+    kernel: Kernel
+    threads: int = BLOCK_THREADS
+    index_bits: int = 32
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threads <= MAX_BLOCK_THREADS:
+            raise ValueError(
+                f"a block must have 1 to {MAX_BLOCK_THREADS} threads, got {self.threads}"
+            )
+        if self.blocks > MAX_BLOCKS:
+            raise ValueError(f"a grid must have at most {MAX_BLOCKS} blocks, got {self.blocks}")
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of a launch."""
+        return -(-self.kernel.items // self.threads)
+
+
+def index_bits(elements: int) -> int:
+    """Return the bits that the indices of so many elements are computed in.
+
+    Registers of a GPU have 32: an addition of twice as many takes two instructions, a division
+    many.
+    """
+    return 32 if elements < 1 << 31 else 64

@@ -1,0 +1,140 @@
+"""PTX of LLVM modules, by LLVM in a process of its own, kept on disk by content.
+
+LLVM ends its process at an intrinsic that the back end has no code for, and at a version of PTX
+that is too old for the GPU: the next module is compiled in another.
+"""
+
+import hashlib
+import json
+import re
+import selectors
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu import ptx_child
+from xla_server.codegen.gpu.instructions import INTRINSICS
+from xla_server.target.machine import Machine
+
+_INTRINSIC = re.compile(r'^declare .*@"?(llvm\.[\w.]+)', re.MULTILINE)
+_OVERLOAD = re.compile(r"(\.[if]\d+)+$")
+_FLOAT_REMAINDER = re.compile(r"= frem ")
+_PATIENCE = 60.0
+"""Seconds after which a compilation counts as hanging: a module takes milliseconds."""
+
+_SHOWN = 2000
+"""Characters of what LLVM wrote that an error shows."""
+
+
+class PtxError(Exception):
+    """LLVM has no PTX for a module."""
+
+
+def check_intrinsics(text: str) -> None:
+    """Raise PtxError where a module has what LLVM has no exact code for on a GPU."""
+    for found in _INTRINSIC.findall(text):
+        if _OVERLOAD.sub("", found) not in INTRINSICS:
+            raise PtxError(f"an intrinsic of a GPU must be one of its list, got {found}")
+    if _FLOAT_REMAINDER.search(text):
+        raise PtxError("a remainder of floats must be computed by a function, got frem")
+
+
+class PtxCompiler:
+    """Compiles modules for one GPU, one after the other. Any thread may ask.
+
+    Its process starts with the first module; `close` ends it.
+    """
+
+    def __init__(self, machine: Machine, cache: KernelCache | None = None) -> None:
+        self._machine, self._cache = machine, cache
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def ptx(self, text: str) -> bytes:
+        """Return the PTX of a module's text.
+
+        Raises PtxError where LLVM has none: for a text that is no module, or of which it has no
+        exact code, or where compiling it ended the process or took over a minute.
+        """
+        check_intrinsics(text)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        key = f"ptx {digest} {self._machine.name} {self._machine.features}"
+        with self._lock:
+            found = self._cache.get(key) if self._cache else None
+            if found is None:
+                found = self._compiled(text.encode())
+                if self._cache:
+                    self._cache.put(key, found)
+            return found
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            self._end()
+
+    def __enter__(self) -> "PtxCompiler":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _compiled(self, text: bytes) -> bytes:
+        child = self._started()
+        assert child.stdin is not None
+        machine = self._machine
+        request = {"name": machine.name, "features": machine.features, "size": len(text)}
+        try:
+            child.stdin.write(json.dumps(request).encode() + b"\n" + text)
+            child.stdin.flush()
+            head, rest = self._answered(child, time.monotonic() + _PATIENCE)
+        except (OSError, EOFError, TimeoutError) as error:
+            said = self._end()
+            raise PtxError(
+                f"a module for {machine.name} with {machine.features} must be one that LLVM has "
+                f"PTX for, got {said or error!r}"
+            ) from error
+        if "error" in head:
+            raise PtxError(f"a module for {machine.name} must be LLVM's, got {head['error']}")
+        return rest
+
+    def _answered(self, child: subprocess.Popen[bytes], end: float) -> tuple[dict[str, Any], bytes]:
+        """Return an answer and its bytes. Raises EOFError or TimeoutError where there is none."""
+        data, size = bytearray(), None
+        head: dict[str, Any] = {}
+        with selectors.DefaultSelector() as selector:
+            assert child.stdout is not None
+            selector.register(child.stdout, selectors.EVENT_READ)
+            while size is None or len(data) < size:
+                if not selector.select(max(0.0, end - time.monotonic())):
+                    raise TimeoutError(f"no PTX after {_PATIENCE:.0f} seconds")
+                part = child.stdout.read1(1 << 16)  # type: ignore[attr-defined]
+                if not part:
+                    raise EOFError("the process ended")
+                data += part
+                if size is None and b"\n" in data:
+                    line, _, data = data.partition(b"\n")
+                    head = json.loads(line)
+                    size = head.get("size", 0)
+        return head, bytes(data)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            self._child = subprocess.Popen(
+                [sys.executable, "-P", "-m", ptx_child.__name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        return self._child
+
+    def _end(self) -> str:
+        """End the process, if there is one; return the last of what it wrote about errors."""
+        child, self._child = self._child, None
+        if child is None:
+            return ""
+        child.kill()
+        _, said = child.communicate()
+        return said.decode(errors="replace")[-_SHOWN:]

@@ -1,0 +1,68 @@
+"""NVIDIA GPUs by compute capability: what the compiler must know of one, without a driver.
+
+Semantics: the CUDA programming guide, Compute Capabilities; PTX ISA, Release Notes.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+WARP = 32
+"""Threads that execute one instruction together."""
+
+ACCESS_BYTES = 16
+"""Bytes of the widest access to memory by one thread."""
+
+MAX_RUN = 8
+"""Neighbouring elements that a thread computes at most: each has its copy of the code."""
+
+MAX_WARP_ROW = 4096
+"""Elements of a row that one warp reduces: 128 in each lane."""
+
+BLOCK_THREADS = 256
+"""Threads of a block whose threads share nothing: eight or six blocks fill a multiprocessor."""
+
+MAX_BLOCK_THREADS = 1024
+"""Threads that a block may have."""
+
+MAX_BLOCKS = (1 << 31) - 1
+"""Blocks that the first dimension of a grid may have."""
+
+STATIC_SHARED_BYTES = 48 << 10
+"""Bytes of shared memory that a block has without asking the driver for more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gpu:
+    """The multiprocessors of a GPU.
+
+    `ptx` is the version of PTX to write, such as 80 for 8.0: the oldest that the compute
+    capability has, as a driver refuses a version newer than its own. The others are counts and
+    bytes: `registers` of 32 bits, `threads` and `shared_bytes` belong to one multiprocessor,
+    `block_shared_bytes` is what one block may have of them.
+    """
+
+    ptx: int
+    multiprocessors: int
+    threads: int
+    registers: int
+    shared_bytes: int
+    block_shared_bytes: int
+    l2_bytes: int
+
+
+_REGISTERS = 64 << 10
+
+GPUS: Mapping[str, Gpu] = MappingProxyType(
+    {
+        # A100
+        "sm_80": Gpu(80, 108, 2048, _REGISTERS, 164 << 10, 163 << 10, 40 << 20),
+        # H100; H200 has 60 MiB of second-level cache
+        "sm_90": Gpu(80, 132, 2048, _REGISTERS, 228 << 10, 227 << 10, 50 << 20),
+        # B200
+        "sm_100": Gpu(86, 148, 2048, _REGISTERS, 228 << 10, 227 << 10, 126 << 20),
+        # RTX 5090
+        "sm_120": Gpu(87, 170, 1536, _REGISTERS, 100 << 10, 99 << 10, 96 << 20),
+    }
+)
+"""The GPU of each compute capability, by LLVM's name: a common one where there are several."""

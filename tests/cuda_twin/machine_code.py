@@ -1,0 +1,128 @@
+"""Kernels for GPUs as machine code, by ptxas and nvdisasm: registers, spills, widths of accesses.
+
+`make test-cuda-machine-code` installs these tools (the extra `cuda-test`, 0.2 GB) and runs this
+file. No GPU is needed. `make test` needs neither, and does not collect it.
+"""
+
+import importlib.metadata
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.cuda_twin.programs import kernels_of
+from tests.cuda_twin.test_rows import module_of, numbers
+from tests.unit.codegen.compiled import built
+from tests.unit.codegen.trace import elementwise_rows as rows
+from tests.unit.codegen.trace.elementwise_rows import SLICE
+from xla_client import ops
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.ptx import PtxCompiler
+from xla_server.target.gpu import GPUS
+from xla_server.target.machine import Machine
+
+REGISTERS = 64
+"""Bound on registers of a thread: with so many a multiprocessor of 2048 threads is half full."""
+
+REGISTERS_OF_COMPLEX = 128
+
+WIDE = (Opcode.COSINE, Opcode.SINE, Opcode.TAN, Opcode.POWER)
+"""Functions of f32 whose formulas compute in f64."""
+
+every_gpu = pytest.mark.parametrize("name", GPUS)
+
+
+def tool(package: str, name: str) -> str:
+    """Return the path of a program of an installed package."""
+    files = importlib.metadata.files(package) or []
+    return str(next(file.locate() for file in files if file.name == name))
+
+
+class Code:
+    """Machine code of a module: what ptxas says of each kernel, and its instructions."""
+
+    def __init__(self, kernels: Mapping[str, GridKernel], name: str, directory: Path) -> None:
+        machine = Machine.cuda(name)
+        text, code = directory / "kernels.ptx", directory / "kernels.cubin"
+        with PtxCompiler(machine) as compiler:
+            text.write_bytes(compiler.ptx(str(grid_module(kernels, machine))))
+        compile_ = [tool("nvidia-cuda-nvcc", "ptxas"), "-v", f"-arch={name}", text, "-o", code]
+        said = subprocess.run(compile_, capture_output=True, check=True, text=True).stderr
+        self.registers = list(map(int, re.findall(r"Used (\d+) registers", said)))
+        self.spills = set(re.findall(r"(\d+) bytes spill (?:stores|loads)", said))
+        self.stacks = set(re.findall(r"(\d+) bytes stack frame", said))
+        disassemble = [tool("nvidia-cuda-nvdisasm", "nvdisasm"), "-c", code]
+        found = subprocess.run(disassemble, capture_output=True, check=True, text=True).stdout
+        parts = re.split(r"^\.text\.(\w+):", found, flags=re.MULTILINE)
+        self.instructions = {
+            symbol: re.findall(r"\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]+)", part)
+            for symbol, part in zip(parts[1::2], parts[2::2], strict=True)
+        }
+
+    def count(self, symbol: str, pattern: str) -> int:
+        """Return how many instructions of a kernel a pattern describes."""
+        return sum(bool(re.match(pattern, each)) for each in self.instructions[symbol])
+
+
+@every_gpu
+@pytest.mark.parametrize("kind", SLICE, ids=lambda kind: kind.text)
+def test_elementwise_kernels_fit_in_registers(kind: E, name: str, tmp_path: Path) -> None:
+    program = rows.every_operation(kind)
+    module = built(
+        lambda *p: ops.tuple([row(*p) for row in program.rows.values()], p[0].builder),
+        program.arrays,
+    )
+    code = Code(kernels_of(module), name, tmp_path)
+    assert len(code.registers) == len(program.rows)
+    assert max(code.registers) <= (REGISTERS_OF_COMPLEX if kind.is_complex else REGISTERS)
+    assert code.spills == {"0"}
+    assert code.stacks == {"0"}
+    for number, opcode in enumerate(program.rows):
+        symbol = f"k{number}"
+        if kind is E.F32 and opcode not in WIDE:
+            assert code.count(symbol, r"D(FMA|ADD|MUL|SETP)") == 0, opcode
+
+
+Row = Callable[..., Any]
+
+
+@every_gpu
+@pytest.mark.parametrize(
+    ("function", "shapes", "loads", "stores"),
+    [
+        (lambda x, y: x + y, [(1 << 20,)] * 2, 2, 1),
+        (lambda x, y: jnp.exp(x) * y, [(512, 2048)] * 2, 2, 1),
+        (lambda x, y: x + y, [(512, 2048), (2048,)], 2, 1),
+        (lambda x: jnp.sum(x, axis=1), [(64, 1024)], 8, 0),
+        # The row stays in registers between its three loops.
+        (lambda x: jax.nn.softmax(x, axis=1), [(64, 128)], 1, 1),
+    ],
+)
+def test_threads_move_sixteen_bytes(
+    function: Row, shapes: Any, loads: int, stores: int, name: str, tmp_path: Path
+) -> None:
+    arguments = [numbers("float32", *shape) for shape in shapes]
+    code = Code(kernels_of(module_of(function, *arguments)), name, tmp_path)
+    (symbol,) = code.instructions
+    assert code.count(symbol, r"LDG\.E\.128") == loads
+    assert code.count(symbol, r"STG\.E\.128") == stores
+    assert code.count(symbol, r"(LDL|STL|D(FMA|ADD|MUL))") == 0
+
+
+@every_gpu
+def test_columns_are_read_by_neighbours(name: str, tmp_path: Path) -> None:
+    x = np.zeros((512, 1000), np.float32)
+    code = Code(kernels_of(module_of(lambda x: jnp.sum(x, axis=0), x)), name, tmp_path)
+    (symbol,) = code.instructions
+    assert code.count(symbol, r"LDG") >= 1
+    assert code.count(symbol, r"(LDL|STL|SHFL|D(FMA|ADD|MUL))") == 0
+    assert max(code.registers) <= REGISTERS

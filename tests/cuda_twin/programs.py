@@ -1,0 +1,107 @@
+"""Kernels for a GPU of the results of a program, and their results on the host."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.cuda_twin.twin import DEVICE, Twin
+from tests.unit.codegen.compiled import built, interpreted
+from xla_client.programs.builder import Op
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Value
+from xla_server.codegen.gpu.columns import column_kernel
+from xla_server.codegen.gpu.elementwise import elementwise_kernel
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.rows import row_kernel
+from xla_server.codegen.kernel_ir.verify import verify
+from xla_server.codegen.loops.collapse import collapsed
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.lower.loop_kernel import LoopTask, maker_of
+from xla_server.codegen.trace.rules import RULES
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.target.target import Target
+
+TARGET = Target.of(DEVICE)
+
+Schedule = Callable[[Nest, int], GridKernel | None]
+SCHEDULES: Sequence[Schedule] = (elementwise_kernel, row_kernel, column_kernel)
+"""Schedules of nests; the first that fits is taken."""
+
+
+def rows_of(module: HloModule) -> list[HloInstruction]:
+    """Return the instructions that give the results of a program, a tuple taken apart."""
+    root = module.entry.root
+    return list(root.operands) if root.opcode is Opcode.TUPLE else [root]
+
+
+def kernel_of(module: HloModule, row: HloInstruction) -> GridKernel:
+    """Return the verified kernel that computes an instruction from the program's parameters.
+
+    Buffers are the parameters by their numbers, and behind them the results. Raises StopIteration
+    where no schedule fits.
+    """
+    graph = _Graph.of(module, row)
+    grid = next(filter(None, (make(graph.nest, graph.largest) for make in SCHEDULES)))
+    verify(grid.kernel, dict(enumerate(graph.sizes)))
+    return grid
+
+
+def shapes_of(row: HloInstruction) -> Sequence[Shape]:
+    """Return the shapes of an instruction's results: one, or those of a flat tuple."""
+    return row.shape.tuple_shapes if row.shape.is_tuple else (row.shape,)
+
+
+def fitting(module: HloModule) -> list[Schedule]:
+    """Return the schedules that fit the one result of a program."""
+    (row,) = rows_of(module)
+    graph = _Graph.of(module, row)
+    return [make for make in SCHEDULES if make(graph.nest, graph.largest) is not None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Graph:
+    """The nest of an instruction, the elements of its largest buffer, and the bytes of all."""
+
+    nest: Nest
+    largest: int
+    sizes: Sequence[int]
+
+    @classmethod
+    def of(cls, module: HloModule, row: HloInstruction) -> "_Graph":
+        parameters = module.entry.parameters
+        values = {parameter: Value(parameter.shape, parameter.name) for parameter in parameters}
+        results = tuple(Value(shape, row.name) for shape in shapes_of(row))
+        numbers = tuple(range(len(results)))
+        task = LoopTask(row, row, values, results, row.name, numbers, TARGET)
+        buffers = [*values.values(), *results]
+        make = maker_of(task, buffers, {})
+        dimensions = results[0].shape.dimensions
+        nest = Nest(*collapsed(dimensions, lambda index: make(index, RULES)), TARGET)
+        largest = max(value.shape.element_count for value in buffers)
+        return cls(nest, largest, [value.byte_size for value in buffers])
+
+
+def kernels_of(module: HloModule) -> Mapping[str, GridKernel]:
+    """Return the kernels of a program's results by their symbols."""
+    return {f"k{n}": kernel_of(module, row) for n, row in enumerate(rows_of(module))}
+
+
+def on_twin(module: HloModule, arguments: Sequence[Any]) -> list[Any]:
+    """Return the results of a program by kernels for a GPU, on the host."""
+    kernels = kernels_of(module)
+    twin = Twin(kernels)
+    found = []
+    for symbol, row in zip(kernels, rows_of(module), strict=True):
+        results = [(shape.element_type.dtype, shape.dimensions) for shape in shapes_of(row)]
+        found += twin.run(symbol, arguments, results)
+    return found
+
+
+def both(function: Callable[..., Op], *arguments: Any) -> list[tuple[Any, Any]]:
+    """Return (on the twin, interpreted) for each result of a program that `function` states."""
+    module = built(function, arguments)
+    given = [np.asarray(argument) for argument in arguments]
+    return list(zip(on_twin(module, given), interpreted(module, given), strict=True))

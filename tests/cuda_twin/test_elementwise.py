@@ -1,0 +1,34 @@
+"""Elementwise operations as kernels for a GPU, on the host, beside the interpreter."""
+
+from tests.cuda_twin.kinds import every_type, floats
+from tests.cuda_twin.programs import both
+from tests.unit.codegen.trace import elementwise_rows as rows
+from tests.unit.codegen.trace.elementwise_rows import UNSIGNED
+from xla_contract.types.element_type import ElementType as E
+
+
+@every_type
+def test_every_operation(kind: E) -> None:
+    rows.every_operation(kind).of_normal_numbers.check(both)
+
+
+@every_type
+def test_compare_select_and_clamp(kind: E) -> None:
+    rows.compare_select_and_clamp(kind).of_normal_numbers.check(both)
+
+
+@every_type
+def test_convert_to_every_type(kind: E) -> None:
+    rows.converted_to_every_type(kind).of_normal_numbers.check(both)
+
+
+@every_type
+def test_bitcast_convert_to_every_type(kind: E) -> None:
+    rows.bitcast_to_every_type(kind).of_normal_numbers.check(both)
+
+
+@floats
+def test_reduce_precision_and_stochastic_convert(kind: E) -> None:
+    rows.reduced_precision(kind).of_normal_numbers.check(both)
+    if kind.bit_width in UNSIGNED:
+        rows.stochastically_converted(kind).of_normal_numbers.check(both)

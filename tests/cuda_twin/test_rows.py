@@ -1,0 +1,182 @@
+"""Reductions of rows as kernels for a GPU, on the host, beside the interpreter and the walker."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.corpus.jax_programs import lower
+from tests.cuda_twin.programs import fitting, kernel_of, on_twin, rows_of
+from tests.cuda_twin.twin import Twin
+from tests.example_platform.walker import run
+from tests.unit.codegen.compiled import imported, interpreted
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.rows import row_kernel
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Expression,
+    Index,
+    Load,
+    Remainder,
+    Role,
+    Value,
+    condition,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Exchange, If, Let, Part, Store
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.ir.module import HloModule
+from xla_server.target.gpu import MAX_WARP_ROW, WARP
+
+LENGTHS = (2, 5, 31, 32, 33, 128, 300, 1027, MAX_WARP_ROW)
+"""Rows of less than a run, of less than a warp, of whole runs and turns and of none."""
+
+ITEM = Value("t", Type.I64)
+
+
+def numbers(dtype: Any, *dimensions: int) -> Any:
+    drawn = np.random.default_rng(dimensions[-1]).standard_normal(dimensions) * 3
+    return np.array(jnp.asarray(drawn > 0 if dtype == "bool" else drawn, dtype))
+
+
+def module_of(function: Callable[..., Any], *arguments: Any) -> HloModule:
+    return imported(lower(function, *arguments))
+
+
+def both(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any]:
+    module = module_of(function, *arguments)
+    (ours,), (expected,) = on_twin(module, arguments), interpreted(module, arguments)
+    return ours, expected
+
+
+def walked(module: HloModule, argument: Any) -> Any:
+    """Return the result of a kernel by the meaning of its statements."""
+    (row,) = rows_of(module)
+    kernel = kernel_of(module, row).kernel
+    result = np.empty(row.shape.dimensions, row.shape.element_type.dtype)
+    buffers = [each.reshape(-1).view(np.uint8) for each in (argument, result)]
+    run(kernel, buffers, 0, kernel.items)
+    return result
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_sums_are_near_and_maxima_exact(length: int) -> None:
+    x = numbers("float32", 7, length)
+    assert_equal_bits(*both(lambda x: jnp.max(x, axis=1), x))
+    ours, expected = both(lambda x: jnp.sum(jnp.abs(x), axis=1), x)
+    np.testing.assert_allclose(ours, expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("length", [5, 33, 300])
+def test_sums_have_the_order_that_the_ir_says(length: int) -> None:
+    x = numbers("float32", 3, length)
+    module = module_of(lambda x: jnp.sum(x, axis=1), x)
+    (ours,) = on_twin(module, [x])
+    assert_equal_bits(ours, walked(module, x))
+
+
+@pytest.mark.parametrize("length", [3, 40, 300])
+@pytest.mark.parametrize(
+    ("dtype", "reduced"),
+    [
+        ("bool", jnp.any),
+        ("bool", jnp.all),
+        ("int8", jnp.max),
+        ("uint8", jnp.min),
+        ("int32", jnp.sum),
+        ("float16", jnp.min),
+        ("bfloat16", jnp.max),
+    ],
+)
+def test_exact_reductions_of_other_types(
+    dtype: str, reduced: Callable[..., Any], length: int
+) -> None:
+    assert_equal_bits(*both(lambda x: reduced(x, axis=1), numbers(dtype, 5, length)))
+
+
+def test_nan_and_both_zeros_go_through_maxima() -> None:
+    x = numbers("float32", 4, 100)
+    x[0, 77], x[1], x[2] = np.nan, -0.0, -np.inf
+    x[1, 50] = 0.0
+    assert_equal_bits(*both(lambda x: jnp.max(x, axis=1), x))
+
+
+@pytest.mark.parametrize("length", [6, 33, 300, 1024])
+def test_rows_are_one_kernel_with_what_is_reduced_over_them(length: int) -> None:
+    def norm(x: Any) -> Any:
+        mean = jnp.mean(x, axis=-1, keepdims=True)
+        spread = jnp.mean((x - mean) ** 2, axis=-1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(spread + 1e-5)
+
+    x = numbers("float32", 3, 2, length)
+    for function in (lambda x: jax.nn.softmax(x, axis=-1), norm):
+        ours, expected = both(function, x)
+        np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_all_elements_are_one_row() -> None:
+    x = numbers("float32", 1000)
+    ours, expected = both(lambda x: jnp.sum(x), x)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    ours, expected = both(lambda x: x - jnp.max(x), x)
+    assert_equal_bits(ours, expected)
+
+
+def test_other_reductions_have_another_schedule() -> None:
+    square, long = numbers("float32", 64, 64), np.zeros((2, MAX_WARP_ROW + 1), np.float32)
+    for function, x in (
+        (lambda x: jnp.sum(x, axis=0), square),  # columns
+        (lambda x: jnp.max(x, axis=1), long),
+        (lambda x: jnp.prod(x.astype(np.int32), axis=1), square),  # in order
+        (lambda x: jnp.sum(x, axis=(0, 2)), square.reshape(4, 16, 64)),  # two loops
+        (lambda x: x + 1, square),
+    ):
+        assert row_kernel not in fitting(module_of(function, x))
+
+
+def moved(kind: Type, dtype: Any, distance: int) -> tuple[Any, Any]:
+    """Return what the lanes of two warps have and, by the kernel, those at a distance."""
+    given, made = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    value, found = Value("v", kind), Value("w", kind)
+    load = Let(value, Load(given, kind, ITEM))
+    body = load, Exchange(found, value, distance), Store(made, kind, ITEM, found)
+    kernel = Kernel((given, made), (), (Part(ITEM, 64, body, group=WARP),))
+    bits = np.random.default_rng(1).integers(0, 256, 64 * np.dtype(dtype).itemsize, np.uint8)
+    x = (bits & 1 if kind is Type.B1 else bits).view(dtype)
+    (ours,) = Twin({"k": GridKernel(kernel, 64)}).run("k", [x], [(dtype, (64,))])
+    return x, ours
+
+
+@pytest.mark.parametrize("distance", [1, 16])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (Type.B1, np.bool_),
+        (Type.I8, np.int8),
+        (Type.U16, np.uint16),
+        (Type.I32, np.int32),
+        (Type.F32, np.float32),
+        (Type.U64, np.uint64),
+        (Type.F64, np.float64),
+        (Type.C64, np.complex64),
+        (Type.C128, np.complex128),
+    ],
+)
+def test_lanes_exchange_values_of_every_type(kind: Type, dtype: Any, distance: int) -> None:
+    x, ours = moved(kind, dtype, distance)
+    assert ours.tobytes() == x[np.arange(64) ^ distance].tobytes()
+
+
+def test_a_lane_that_misses_an_exchange_is_found() -> None:
+    lane: Expression = Remainder(Index(0, ((ITEM, 1),)), WARP)
+    given = Buffer(0, Role.READ)
+    value, found = Value("v", Type.F32), Value("w", Type.F32)
+    load = Let(value, Load(given, Type.F32, ITEM))
+    exchange = If(condition("eq", lane, 0), (Exchange(found, value, 1),))
+    kernel = Kernel((given,), (), (Part(ITEM, 32, (load, exchange), group=WARP),))
+    with pytest.raises(AssertionError, match="a thread missed an exchange of its warp"):
+        Twin({"k": GridKernel(kernel, 32)}).run("k", [np.zeros(32, np.float32)], [])

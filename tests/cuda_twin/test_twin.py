@@ -1,0 +1,87 @@
+"""The twin itself: it finds what a GPU would not tell."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.cuda_twin.guarded import Guarded
+from tests.cuda_twin.twin import Twin
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Expression,
+    Index,
+    Load,
+    Role,
+    Value,
+    integer_op,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Let, Part, Store
+from xla_server.codegen.kernel_ir.types import Type
+
+ITEM = Value("t", Type.I64)
+AT = Index(0, ((ITEM, 1),))
+
+
+def moving(source: Expression, target: Expression, items: int, bits: int = 32) -> GridKernel:
+    """Return the kernel that moves an element from one index to another in each work item."""
+    given, made, value = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Value("v", Type.F32)
+    body = (
+        Let(value, Load(given, Type.F32, source)),
+        Store(made, Type.F32, target, value),
+    )
+    return GridKernel(Kernel((given, made), (), (Part(ITEM, items, body),)), 32, bits)
+
+
+def launched(grid: GridKernel, count: int) -> list[float]:
+    numbers = np.arange(count, dtype=np.float32)
+    (found,) = Twin({"k": grid}).run("k", [numbers], [(np.float32, (count,))])
+    return list(map(float, found))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_every_thread_of_every_block_does_its_item(bits: int) -> None:
+    back = Index(99, ((ITEM, -1),))
+    assert launched(moving(back, AT, 100, bits), 100) == list(range(99, -1, -1))
+
+
+def test_what_nobody_stores_is_nan() -> None:
+    assert np.isnan(launched(moving(AT, AT, 3), 4)).tolist() == [False] * 3 + [True]
+
+
+def test_a_race_gives_other_results_in_another_order() -> None:
+    with pytest.raises(AssertionError, match="result 0, backward"):
+        launched(moving(AT, integer_op("whole_mod", ITEM, 2), 64), 64)
+
+
+@pytest.mark.parametrize("index", [Index(5, ((ITEM, 0),)), Index(-1, ((ITEM, 0),))])
+def test_a_store_beside_an_array_is_found(index: Expression) -> None:
+    with pytest.raises(AssertionError, match="stored around buffer1"):
+        launched(moving(AT, index, 1), 5)
+
+
+_BEHIND = """
+from tests.cuda_twin.test_twin import AT, launched, moving
+launched(moving(AT, AT, {items}), 32)
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("items", "ends_well"), [(32, True), (33, False)])
+def test_an_access_behind_the_last_page_ends_the_process(items: int, ends_well: bool) -> None:
+    command = [sys.executable, "-c", _BEHIND.format(items=items)]
+    found = subprocess.run(command, capture_output=True, check=False)
+    assert (found.stdout == b"done\n") == ends_well
+    assert (found.returncode == 0) == ends_well
+
+
+@pytest.mark.parametrize("size", [0, 1, 16, 4095, 4096, 4097])
+def test_guarded_memory_is_aligned_and_of_any_size(size: int) -> None:
+    memory = Guarded(size)
+    assert memory.address % 16 == 0
+    assert memory.bytes.tolist() == [0xFF] * size
+    memory.put(np.zeros(size, np.uint8))
+    assert memory.is_intact

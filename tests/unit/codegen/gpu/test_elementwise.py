@@ -1,0 +1,107 @@
+"""The schedule of elements: who computes what, in the notation of the loop IR."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cuda_twin.programs import TARGET, kernel_of
+from tests.unit.codegen.compiled import built
+from xla_client import ops
+from xla_client.programs.builder import Op
+from xla_contract.types.element_type import ElementType
+from xla_server.codegen.gpu.elementwise import elementwise_kernel
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.kernel_ir.listing import listing
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.trace.graph import Literal, Reduction, ReductionResult, Store
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ir.affine import Affine, Variable
+
+
+def scheduled(function: Callable[..., Op], *arguments: Any) -> GridKernel:
+    module = built(function, arguments)
+    return kernel_of(module, module.entry.root)
+
+
+def zeros(dtype: Any, *dimensions: int) -> Any:
+    return np.zeros(dimensions, dtype)
+
+
+def test_a_thread_computes_neighbours_and_the_last_one_what_is_left() -> None:
+    grid = scheduled(lambda x, y: x + y, zeros(np.float32, 6), zeros(np.float32, 6))
+    assert listing(grid.kernel) == (
+        "kernel, optimised: buffer0 read, buffer1 read, buffer2 write\n"
+        "  parallel t1 < 2:\n"
+        "    if lt(t1, 1):\n"
+        "      for i2 < 4, unrolled:\n"
+        "        i3 = 4 t1 + i2\n"
+        "        v5 = buffer0.f32[i3]\n"
+        "        v6 = buffer1.f32[i3]\n"
+        "        v4 = add(v5, v6)\n"
+        "        buffer2.f32[i3] = v4\n"
+        "    else:\n"
+        "      for i7 < 2, unrolled:\n"
+        "        i8 = 4 t1 + i7\n"
+        "        v10 = buffer0.f32[i8]\n"
+        "        v11 = buffer1.f32[i8]\n"
+        "        v9 = add(v10, v11)\n"
+        "        buffer2.f32[i8] = v9\n"
+    )
+
+
+def test_a_row_has_whole_runs_and_what_is_the_same_for_a_run_is_read_once() -> None:
+    grid = scheduled(
+        lambda x, y: ops.add(x, y, broadcast_dimensions=(0,)),
+        zeros(np.float32, 5, 6),
+        zeros(np.float32, 5),
+    )
+    assert listing(grid.kernel) == (
+        "kernel, optimised: buffer0 read, buffer1 read, buffer2 write\n"
+        "  parallel t1 < 15:\n"
+        "    i2 = (t1) mod 3\n"
+        "    t3 = (t1) / 3\n"
+        "    i4 = t3\n"
+        "    v9 = buffer1.f32[i4]\n"
+        "    for i5 < 2, unrolled:\n"
+        "      i6 = 2 i2 + i5\n"
+        "      v8 = buffer0.f32[i6 + 6 i4]\n"
+        "      v7 = add(v8, v9)\n"
+        "      buffer2.f32[i6 + 6 i4] = v7\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "to", "run"),
+    [
+        ("f32", "f32", 4),
+        ("f64", "f64", 2),
+        ("u8", "u8", 8),
+        ("f16", "f16", 8),
+        ("u8", "f32", 4),
+        ("c128", "c128", 1),
+    ],
+)
+def test_a_run_is_an_access_of_the_widest_array(dtype: str, to: str, run: int) -> None:
+    argument = np.zeros(1024, ElementType.from_text(dtype).dtype)
+    kind = ElementType.from_text(to)
+    grid = scheduled(lambda x: ops.convert_element_type(x, kind), argument)
+    assert grid.kernel.items == 1024 // run
+
+
+@pytest.mark.parametrize(("length", "run"), [(8, 4), (6, 2), (7, 1)])
+def test_runs_divide_the_rows_that_outer_loops_go_through(length: int, run: int) -> None:
+    grid = scheduled(lambda x: ops.transpose(x, [1, 0]), zeros(np.float32, length, 3))
+    assert grid.kernel.items == 3 * length // run
+
+
+def test_a_scalar_is_one_thread() -> None:
+    assert scheduled(lambda x: ops.exp(x), zeros(np.float32)).kernel.items == 1
+
+
+def test_reductions_have_another_schedule() -> None:
+    kind, loop, zero = KERNEL_TYPE[ElementType.F32], Variable(3, "i"), Literal.of("f32", 0)
+    reduction = Reduction((loop,), (zero,), (), (zero,), turns=3)
+    store = Store(0, kind, Affine(0), ReductionResult(reduction, 0))
+    assert elementwise_kernel(Nest((), (store,), TARGET), 3) is None
