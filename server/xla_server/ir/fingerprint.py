@@ -17,11 +17,12 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 def fingerprint(module: HloModule, entry: ProgramShape) -> bytes:
     """A digest of what `module` computes with the layouts of `entry`.
 
-    Names, ids and decoration do not enter it; the order of instructions does.
+    Names, ids and decoration do not enter it; the order of instructions and the grid do.
     """
     digest = hashlib.blake2b(digest_size=32)
     computations = {part: number for number, part in enumerate(module.computations)}
-    _add(digest, b"%d" % computations[module.entry])
+    grid = module.grid
+    _add(digest, b"%d %d %d" % (computations[module.entry], grid.replicas, grid.partitions))
     for shape in (*entry.parameters, entry.result):
         _add(digest, str(shape).encode())
     for computation in module.computations:

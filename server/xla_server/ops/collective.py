@@ -25,8 +25,13 @@ tuple of such results."""
 class Participant(Protocol):
     """The numbers by which groups name a run."""
 
-    replica_id: int
-    partition_id: int
+    @property
+    def replica_id(self) -> int:
+        """The number of the copy of the program."""
+
+    @property
+    def partition_id(self) -> int:
+        """The number of the part of the program."""
 
 
 ExchangeRule: TypeAlias = Callable[[HloInstruction, Participant], Exchange]

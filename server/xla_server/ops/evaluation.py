@@ -4,13 +4,16 @@ Evaluators are the living definition of each operation: written for obviousness 
 logical arrays (row major, no layout), never re-deriving the shape the rule gave them.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -32,11 +35,52 @@ dynamic, the sizes of the run. Evaluators may return views of their operands and
 operand."""
 
 
+GivenT = TypeVar("GivenT")
+SharedT = TypeVar("SharedT")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Meeting:
+    """The place where a group of participants exchanges values: an instruction that all reach.
+
+    `members` are flattened ids in the order of the group. Participants that run different programs
+    meet by `opcode` and `channel_id`.
+    """
+
+    instruction: str
+    opcode: Opcode
+    channel_id: int
+    members: tuple[int, ...]
+
+
 class Frame(Protocol):
     """The run an evaluator takes part in."""
 
-    replica_id: int
-    partition_id: int
+    @property
+    def grid(self) -> DeviceGrid:
+        """What the program runs on; of one participant unless others run beside it."""
+
+    @property
+    def replica_id(self) -> int:
+        """The number of the copy of the program."""
+
+    @property
+    def partition_id(self) -> int:
+        """The number of the part of the program."""
+
+    def exchange(
+        self,
+        meeting: Meeting,
+        given: GivenT,
+        share: Callable[[Sequence[GivenT]], SharedT],
+        work: Callable[[SharedT, int], None] | None = None,
+    ) -> SharedT:
+        """Wait for all members of a meeting, and return what `share` makes of what all gave.
+
+        `share` is called once, by the last to arrive, with what was given in the order of the
+        members; then `work`, if there is one, by each with its place in that order. No member
+        leaves before all have worked: they may read what the others gave until then.
+        """
 
     @property
     def random(self) -> np.random.Generator:
