@@ -163,7 +163,7 @@ class _ShardyReader(HloReader):
         parts: list[AxisPart] = []
 
         def read() -> None:
-            # An open dimension may be split further, which nobody does here.
+            # An open dimension may be split further; here it is not.
             if not self.skip("?"):
                 parts.append(self._part(mesh))
 
