@@ -66,10 +66,12 @@ def expand_groups(
             raise ShapeError("replica groups must be listed for global device ids, got none")
         stated: Groups = (tuple(range(count)),)
     else:
-        stated = groups.groups
+        # As in XLA, groups beside that of the only one are not looked at.
+        own = tuple(group for group in groups.groups if 0 in group)
+        stated = own if count == 1 and own else groups.groups
         numbers = [number for group in stated for number in group]
         if (
-            not all(stated)
+            not all(groups.groups)
             or len(set(numbers)) != len(numbers)
             or not all(0 <= number < count for number in numbers)
             or not (is_partial or len(numbers) == count)

@@ -123,7 +123,6 @@ FACTS = {
     "codegen/routines/tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/exact_sums.py": {"_ALL"},
     "codegen/lower/fft_plan.py": {"_CALL", "_COST"},
-    "passes/expand/collective_expander.py": {"ME"},
     "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/scalar_loops/window_loops.py": {"NOWHERE"},

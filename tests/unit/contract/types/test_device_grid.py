@@ -56,6 +56,14 @@ def test_groups_that_do_not_fit_the_grid(mode: str, groups: list[list[int]]) -> 
         expand_groups(ReplicaGroups.of(groups), GroupMode[mode], GRID)
 
 
+def test_groups_beside_that_of_the_only_replica_are_not_looked_at() -> None:
+    mode = GroupMode.CROSS_REPLICA
+    assert expand_groups(ReplicaGroups.of([[1], [0], [2, 3]]), mode, ALONE) == ((0,),)
+    for groups in ([[0, 1]], [[1]]):
+        with pytest.raises(ShapeError, match="must name each id from 0 to 0 once"):
+            expand_groups(ReplicaGroups.of(groups), mode, ALONE)
+
+
 def test_partial_groups_may_miss_ids_and_not_invent_them() -> None:
     mode = GroupMode.CROSS_PARTITION
     partial = expand_groups(ReplicaGroups.of([[2, 0]]), mode, GRID, is_partial=True)
