@@ -56,7 +56,7 @@ class Program:
         started = time.perf_counter()
         proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
         request = read_compile_request(proto, xla_pb2.ExecutionOptions())
-        program = prepare_program(request, None, cpu.devices[0])
+        program = prepare_program(request, None)
         found = table.acquire(program, lambda: executable, Cancellation())
         table.release(found)
         return time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""The rpcs of executions: Run, RunBatch, Launch, CancelExecution; and WaitForExecution."""
+"""The rpcs of executions: Run, RunBatch, Launch, ExecuteSharded ...; and WaitForExecution."""
 
 import contextlib
 import functools
@@ -16,7 +16,7 @@ from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import LARGE_BYTES, AccountedResponse, Response, held
 from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto
-from xla_server.rpc.decode.runs import named_values, read_run
+from xla_server.rpc.decode.runs import named_values, read_run, read_sharded
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.limits.response_memory import ResponseReservation
@@ -175,6 +175,19 @@ def _cancel_execution(
     return extension_pb2.CancelExecutionResponse(was_running=was_running)
 
 
+def _execute_sharded(
+    service: Session, request: extension_pb2.ExecuteShardedRequest, cancellation: Cancellation
+) -> extension_pb2.ExecuteShardedResponse:
+    executed = service.grids.execute_sharded(read_sharded(request), cancellation)
+    return extension_pb2.ExecuteShardedResponse(
+        results=[
+            extension_pb2.ShardedResult(outputs=data_handles(outputs))
+            for outputs in executed.outputs
+        ],
+        profile=profile_to_proto(executed.profile),
+    )
+
+
 def wait_for_execution(
     service: Session, request: xla_pb2.WaitForExecutionRequest, _: Cancellation
 ) -> xla_pb2.WaitForExecutionResponse:
@@ -191,6 +204,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "Run": Unary(Pool.EXECUTE, _run),
         "RunBatch": Deferred(Pool.EXECUTE, _run_batch),
         "Launch": Unary(Pool.SHORT, _launch),
+        "ExecuteSharded": Unary(Pool.EXECUTE, _execute_sharded),
         "CancelExecution": Unary(Pool.SHORT, _cancel_execution),
     }
 )

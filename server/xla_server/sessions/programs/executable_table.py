@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_contract.types.shape import ProgramShape
-from xla_server.backends.platform import Executable
+from xla_server.backends.platform import Device, Executable
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
@@ -82,6 +82,8 @@ class LoadedExecutable:
     caller: Caller = LOCAL
     name: str = ""
     """The program's."""
+    devices: tuple[Device, ...] = ()
+    """Where its participants run unless a call says otherwise, by flattened id."""
 
     @property
     def program(self) -> Program:
