@@ -22,6 +22,7 @@ from xla_contract.errors import (
 )
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
+from xla_server.ir.text.printer import print_module
 from xla_server.passes.partitioning.markers import count_partitions
 from xla_server.passes.partitioning.partition import needs_partitioning, partition
 from xla_server.passes.partitioning.signature import is_partitioned, sharded_signature
@@ -170,6 +171,8 @@ def test_operations_on_whole_values_run_on_every_partition() -> None:
     assert result.work.byte_size == 4 * 8 * 4 * 2 + 8 * 4
     assert [value.instruction.name for value in result.work.values][1:] == ["d", "total"]
     assert result.work.notes[1] == "multiply %d: f32[4,8] is computed on each partition"
+    header = print_module(result.module).splitlines()[0]
+    assert re.search(r'work_on_every_partition="reshape [^"]*multiply %d: f32\[4,8\]', header)
     (whole,) = run_whole(result.module, result.signature, [X])
     np.testing.assert_array_equal(whole, (X * X).sum(axis=0))
 
