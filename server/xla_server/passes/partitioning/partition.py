@@ -147,7 +147,7 @@ class _Partitioner:
                 marker = self._markers.get(reader)
                 if marker is not None and marker.is_entry:
                     return marker.shardings[reader.operands.index(value)]
-                if target_of(reader) in HINTS:
+                if target_of(reader) in HINTS and len(reader.operands) == 1:
                     waiting.append(reader)
         return REPLICATED
 

@@ -23,7 +23,6 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
 from xla_server.ir.text.printer import print_module
-from xla_server.passes.partitioning.markers import count_partitions
 from xla_server.passes.partitioning.partition import needs_partitioning, partition
 from xla_server.passes.partitioning.signature import is_partitioned, sharded_signature
 
@@ -308,7 +307,6 @@ ENTRY main {{ x = f32[4,8] parameter(0)
   h2 = f32[2,4] custom-call(c), custom_call_target="Sharding", sharding={{manual}}
   ROOT g = f32[4,8] custom-call(h2), custom_call_target="SPMDShardToFullShape",
     sharding={{devices=[2,2]<=[4]}} }}"""
-    assert count_partitions(module(text)) == 4
     result = partitioned(text)
     assert opcodes(result.module) == {"call": 1}
     assert result.signature.parameters == (BLOCKS,)
@@ -426,6 +424,11 @@ def test_a_partitioned_program_stays_as_it_is() -> None:
             "in tiles or copies",
         ),
         (
+            region("x = f32[4,8] parameter(0), sharding={devices=[2,2]0,1,2,2}"),
+            InvalidArgumentError,
+            "parameter %x: a sharding must name each device from 0 to 3 once",
+        ),
+        (
             region("x = f32[4,8] parameter(0), sharding={maximal device=1}"),
             UnimplementedError,
             "parameter %x: a whole value must be in tiles or copies, got {maximal device=1}",
@@ -481,12 +484,3 @@ def test_tuples_that_do_not_fit_a_marker_are_refused() -> None:
         ShapeError, match="one sharding and one result per operand, got 2 and 1 for 1"
     ):
         partitioned(text)
-
-
-def test_the_mesh_says_how_many_partitions_there_are() -> None:
-    assert count_partitions(module(region())) == 4
-    assert (
-        count_partitions(module("HloModule m\nENTRY main { ROOT x = f32[4] parameter(0) }")) is None
-    )
-    stated = "HloModule m\nENTRY main { ROOT x = f32[4] parameter(0), sharding={devices=[2]<=[2]} }"
-    assert count_partitions(module(stated)) == 2
