@@ -31,10 +31,10 @@ class AxisPart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mesh:
-    """Axes from the most major to the most minor, with the device at each place, row-major.
+    """Axes from the most major to the most minor, and the devices of the grid, row-major.
 
-    No `devices` means 0, 1, 2 and so on. Raises InvalidArgumentError unless there are 1 to
-    MAX_PARTICIPANTS places, and as many devices.
+    No `devices` means 0, 1, 2 and so on. Raises InvalidArgumentError unless the axes multiply to 1
+    to MAX_PARTICIPANTS, and to the number of devices.
     """
 
     sizes: tuple[int, ...]
@@ -54,15 +54,15 @@ class Mesh:
 
     @property
     def size(self) -> int:
-        """The number of places."""
+        """The number of devices."""
         return math.prod(self.sizes)
 
     def extent(self, parts: Sequence[AxisPart]) -> int:
-        """The number of places along all of `parts` together."""
+        """The number of devices along all of `parts` together."""
         return math.prod(part.size or self.sizes[part.axis] for part in parts)
 
     def along(self, parts: Sequence[AxisPart]) -> NDArray[np.int64]:
-        """The devices as a table: a row for each place of the other axes, columns along `parts`.
+        """The devices as a table: rows along the other axes, columns along `parts`.
 
         The first part varies slowest in a row. Raises InvalidArgumentError for parts of axes that
         the mesh does not have, that do not divide their axis, or that overlap.

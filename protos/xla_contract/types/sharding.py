@@ -20,7 +20,7 @@ from xla_contract.types.shape import Shape
 
 
 class ShardingKind(enum.Enum):
-    """The ways of spreading a value, with the word of HLO text."""
+    """The ways of spreading a value, each named as in HLO text."""
 
     REPLICATED = "replicated"
     MAXIMAL = "maximal"
@@ -36,9 +36,9 @@ class Sharding:
     """Where the parts of a value are.
 
     `tiles` counts the tiles along each dimension of an array and `subgroups` what partitions that
-    hold one tile are to each other, with their number. `devices` has the partition of each place
-    of the grid of tiles and subgroups, row-major; of MAXIMAL the one partition. `elements` are the
-    shardings of a tuple's leaves, depth first.
+    hold one tile are to each other, with their number. `devices` has the partitions in the order
+    of the grid of tiles and subgroups, row-major; of MAXIMAL the one partition. `elements` are
+    the shardings of a tuple's leaves, depth first.
     """
 
     kind: ShardingKind
@@ -102,8 +102,8 @@ class Sharding:
     ) -> "Sharding":
         """The sharding that splits each dimension along its parts of axes, the first one major.
 
-        What no dimension names is copied, or manual or unreduced. Raises InvalidArgumentError for
-        parts that overlap or that the mesh does not have.
+        Other axes are copied, manual or unreduced. Raises InvalidArgumentError for parts that
+        overlap or that the mesh does not have.
         """
         split = [part for parts in dimensions for part in parts]
         table = mesh.along([*split, *manual, *unreduced])
@@ -130,6 +130,18 @@ class Sharding:
         if self.kind is ShardingKind.TUPLE:
             return max((element.partitions or 0 for element in self.elements), default=0) or None
         return len(self.devices) if self.kind is ShardingKind.TILED else None
+
+    def copied(self, replicas: int) -> "Sharding":
+        """The sharding over the flattened ids of so many replicas, each of which has all tiles."""
+        if self.kind is ShardingKind.TUPLE:
+            return Sharding.tuple_of([element.copied(replicas) for element in self.elements])
+        if self.kind is not ShardingKind.TILED:
+            return self
+        count = len(self.devices)
+        devices = [r * count + partition for partition in self.devices for r in range(replicas)]
+        return Sharding.tiled(
+            self.tiles, devices, (*self.subgroups, (ShardingKind.REPLICATED, replicas))
+        )
 
     def leaves(self, shape: Shape) -> Iterator[tuple[Shape, "Sharding"]]:
         """Each leaf of a shape with its sharding. Raises ShapeError where their numbers differ."""
@@ -167,6 +179,25 @@ class Sharding:
         shards = iter([sharding._shard(leaf) for leaf, sharding in self.leaves(shape)])
         return _rebuilt(shape, shards)
 
+    def whole_shape(self, shard: Shape) -> Shape:
+        """The shape of a value whose shards have this one, layouts kept.
+
+        Raises InvalidArgumentError for more bytes than an array may have, ShapeError for another
+        rank.
+        """
+        whole = iter([sharding._whole(leaf) for leaf, sharding in self.leaves(shard)])
+        return _rebuilt(shard, whole)
+
+    def _whole(self, shard: Shape) -> Shape:
+        if self.kind is not ShardingKind.TILED:
+            return shard
+        if len(self.tiles) != shard.rank or not shard.is_array:
+            raise ShapeError(
+                f"a sharding must have one number of tiles per dimension, got {self} for {shard}"
+            )
+        sizes = (size * n for size, n in zip(shard.dimensions, self.tiles, strict=True))
+        return dataclasses.replace(shard, dimensions=tuple(sizes))
+
     def _shard(self, shape: Shape) -> Shape:
         if self.kind is not ShardingKind.TILED:
             return shape
@@ -187,10 +218,13 @@ class Sharding:
 
     def placement(self) -> tuple[tuple[int, ...], ...]:
         """The tile of every partition, which is what tells shardings apart; () for no tiles."""
-        return tuple(map(self.coordinates, range(len(self.devices)))) if self._is_tiled else ()
+        return tuple(map(self.coordinates, range(len(self.devices)))) if self.is_split else ()
 
     @property
-    def _is_tiled(self) -> bool:
+    def is_split(self) -> bool:
+        """True if no partition holds all of a value, or all of some leaf of a tuple."""
+        if self.kind is ShardingKind.TUPLE:
+            return any(element.is_split for element in self.elements)
         return self.kind is ShardingKind.TILED and math.prod(self.tiles) > 1
 
     def offsets(self, shape: Shape, partition: int) -> tuple[int, ...]:
@@ -213,8 +247,8 @@ class Sharding:
     def join(self, shape: Shape, shards: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """The array of `shape` whose shards these are, one per partition.
 
-        Raises InvalidArgumentError for another number of shards, ShapeError for shards of another
-        shape. Of copies, the first one counts.
+        The first of several copies counts. Raises InvalidArgumentError for another number of
+        shards, ShapeError for shards of another shape.
         """
         local = self.shard_shape(shape)
         if not shards or (self.kind is ShardingKind.TILED and len(shards) != len(self.devices)):
@@ -227,7 +261,7 @@ class Sharding:
                     f"a shard must have shape {local} for {shape} in {self}, got "
                     f"{list(shard.shape)} of partition {partition}"
                 )
-        if not self._is_tiled:
+        if not self.is_split:
             return shards[0]
         joined = np.empty(shape.dimensions, shards[0].dtype)
         for partition in reversed(range(len(shards))):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
@@ -23,7 +24,7 @@ _KINDS: dict[int, ShardingKind] = {
     _Proto.UNKNOWN: ShardingKind.UNKNOWN,
     _Proto.UNREDUCED: ShardingKind.UNREDUCED,
 }
-_TYPES = {kind: number for number, kind in _KINDS.items()}
+_TYPES: dict[ShardingKind, Any] = {kind: number for number, kind in _KINDS.items()}
 
 
 def sharding_from_proto(proto: xla_data_pb2.OpSharding) -> Sharding:

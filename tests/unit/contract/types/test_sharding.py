@@ -179,6 +179,14 @@ def test_tiles_that_nobody_can_count_are_refused() -> None:
             Sharding.tiled(tiles)
 
 
+def test_every_replica_has_all_tiles() -> None:
+    one = Sharding.tiled([2], [1, 0])
+    assert one.copied(1) == one
+    assert REPLICATED.copied(3) == REPLICATED
+    assert [one.copied(3).coordinates(number) for number in range(6)] == [(1,), (0,)] * 3
+    assert Sharding.tuple_of([one]).copied(2) == Sharding.tuple_of([one.copied(2)])
+
+
 def test_axes_of_a_mesh_split_dimensions() -> None:
     mesh = Mesh((2, 4), ("a", "b"))
     a, b = AxisPart(0), AxisPart(1)
