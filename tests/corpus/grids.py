@@ -14,7 +14,7 @@ from xla_server.backends.platform import Backend, Execution
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.collectives_protocol import Collectives
-from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.execution.feed_protocol import Feeds, NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.sessions.runs.grid_execution import run_on_grid
@@ -40,6 +40,7 @@ def run_per_device(
     backend = BACKENDS[platform]
     executable = backend.compile(module, module.entry_program_shape)
     device = backend.devices[0]
+    feeds: Feeds = options.get("feeds") or NoFeeds()
 
     def job(values: Sequence[Any]) -> Any:
         placed = [backend.to_device(Literal.from_numpy(np.asarray(v)), device) for v in values]
@@ -48,7 +49,7 @@ def run_per_device(
             return executable.execute(
                 placed,
                 device=device,
-                feeds=NoFeeds(),
+                feeds=feeds,
                 channels=NoChannels(),
                 cancellation=cancellation,
                 collectives=collectives,
@@ -56,8 +57,8 @@ def run_per_device(
 
         return run
 
-    timeout = options.pop("timeout_seconds", FOREVER)
-    cancellation = options.pop("cancellation", None) or Cancellation()
+    cancellation = options.get("cancellation") or Cancellation()
+    timeout = options.get("timeout_seconds", FOREVER)
     executions = run_on_grid(
         [job(values) for values in arguments], module.grid, cancellation, timeout_seconds=timeout
     )

@@ -9,11 +9,12 @@ from xla_server.ops.evaluation import Array
 
 def _fill(group: Group, place: int) -> None:
     dimension = group.instruction.attributes.dimension
-    for number, operand in enumerate(group.parts[place].operands):
-        part = operand.shape[dimension]
-        index = (slice(None),) * dimension + (slice(place * part, (place + 1) * part),)
-        for result in group.results(number):
-            result[index] = operand
+    for member in range(place, len(group.parts), group.shares):
+        for number, operand in enumerate(group.parts[member].operands):
+            size = operand.shape[dimension]
+            index = (slice(None),) * dimension + (slice(member * size, (member + 1) * size),)
+            for result in group.results(number):
+                result[index] = operand
 
 
 def _sizes(

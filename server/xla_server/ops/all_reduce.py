@@ -14,7 +14,7 @@ _LINE = 64
 def _fill(group: Group, place: int) -> None:
     (reducer,) = group.instruction.called
     for number, operand in enumerate(group.parts[0].operands):
-        start, end = share_of(operand.size, len(group.members), place)
+        start, end = share_of(operand.size, group.shares, place)
         if start == end:
             continue
         sources = [part.operands[number].reshape(-1)[None, start:end] for part in group.parts]
@@ -25,7 +25,7 @@ def _fill(group: Group, place: int) -> None:
 
 
 def share_of(size: int, count: int, place: int) -> tuple[int, int]:
-    """The elements that the member at a place of `count` works on."""
+    """The elements of one of `count` shares."""
     lines = -(-size // _LINE)
     start, end = (min(size, lines * n // count * _LINE) for n in (place, place + 1))
     return start, end

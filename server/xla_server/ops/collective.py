@@ -32,12 +32,16 @@ class Part(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group that has met: its members in order, what each gave, and the run of one of them."""
+    """A group that has met: its members in order, what each gave, and the run of one of them.
+
+    Results that are equal for all are made in so many `shares`.
+    """
 
     instruction: HloInstruction
     members: Sequence[int]
     parts: Sequence[Part]
     frame: Frame
+    shares: int
 
     def results(self, number: int) -> list[Array]:
         """The different arrays that take a result which is equal for all members."""
@@ -60,8 +64,8 @@ def _same_sizes(
 class Exchange:
     """How a collective gives its results.
 
-    `fill` writes those of the member at a place of the group, or, where `is_common`, the share of
-    that member of results that are equal for all. `sizes` are the dimensions of results for
+    `fill` writes those of the member at a place of the group, or, where `is_common`, the share with
+    that number of results that are equal for all. `sizes` are the dimensions of results for
     operands and a size of group. `keeps` says that one alone keeps its operands.
     """
 
@@ -106,9 +110,10 @@ def exchanged(
         if exchange.is_common and targets is None:
             common = fresh()
             parts = [Part(part.operands, common) for part in parts]
-        group = Group(instruction, members, parts, frame)
+        shares = 1 if is_small and exchange.is_common else len(members)
+        group = Group(instruction, members, parts, frame, shares)
         if is_small:
-            for place in range(len(members)):
+            for place in range(shares):
                 exchange.fill(group, place)
         return group
 

@@ -9,7 +9,7 @@ from xla_server.ops.collective import Exchange, Group
 
 def _fill(group: Group, place: int) -> None:
     for number, operand in enumerate(group.parts[0].operands):
-        start, end = share_of(operand.size, len(group.members), place)
+        start, end = share_of(operand.size, group.shares, place)
         for result in group.results(number):
             result.reshape(-1)[start:end] = operand.reshape(-1)[start:end]
 
