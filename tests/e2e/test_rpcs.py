@@ -299,7 +299,8 @@ class TestPrograms:
         code(StatusCode.FAILED_PRECONDITION, good, good, good)
         both = changed(execution_options=_options(_device(0, 2), _device(1, 2)))
         code(StatusCode.INVALID_ARGUMENT, good, both)
-        code(StatusCode.UNIMPLEMENTED, both)
+        alone = _options(_device(0, 2), _device(1, 2), num_replicas=3)
+        code(StatusCode.INVALID_ARGUMENT, changed(execution_options=alone))
         code(StatusCode.INTERNAL, changed(computation=None))
         assert "got 2 for 3" in code(
             StatusCode.INVALID_ARGUMENT, changed(arguments=good.arguments[:2])

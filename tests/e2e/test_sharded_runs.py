@@ -45,7 +45,7 @@ def summed(channel_id: int = 0, groups: Any = ()) -> Computation:
     """The sum over the participants of a group, and the numbers of this one."""
     builder = Builder("summed")
     x = builder.parameter(0, PART)
-    total = ops.all_reduce(x, ops.add, groups, channel_id)
+    total = ops.all_reduce(x, ops.add, groups, channel_id, bool(channel_id))
     return builder.build(ops.tuple([total, builder.replica_id(), builder.partition_id()]))
 
 
@@ -134,7 +134,8 @@ def test_requests_of_one_call_are_partitions(address: str) -> None:
     raw = Raw(address)
     request = xla_pb2.ExecuteGraphParallelRequest()
     for number, part in enumerate(X.reshape(4, 2)):
-        each = request.requests.add(computation=summed(1).proto, arguments=[raw.upload(part)])
+        proto = summed(1, [range(4)]).proto
+        each = request.requests.add(computation=proto, arguments=[raw.upload(part)])
         each.execution_options.device_handles.add(handle=number, device_count=4)
     for number, answer in enumerate(raw.ExecuteGraphParallel(request).responses):
         total, _, partition = raw.download(answer.output).tuple_literals
@@ -158,7 +159,7 @@ def test_a_replica_that_does_not_come_is_named(client: xc.Client) -> None:
 def test_a_deadline_and_a_client_that_leaves_end_all(client: xc.Client, address: str) -> None:
     _, run = replicas(client, fed_sum())
     feed = client.device(1)
-    feed.to_infeed([1, 1])
+    feed.to_infeed([1.0, 1.0])
     with pytest.raises(xc.DeadlineExceededError):
         run.execute_sharded(timeout=0.5)
     until(lambda: executions(client) == 0)
@@ -166,7 +167,7 @@ def test_a_deadline_and_a_client_that_leaves_end_all(client: xc.Client, address:
     leaver = xc.connect(address, timeout=60)
     token = leaver.session_token
     _, waiting = replicas(leaver, fed_sum())
-    leaver.device(0).to_infeed([1, 1])
+    leaver.device(0).to_infeed([1.0, 1.0])
     ended = threading.Event()
 
     def wait() -> None:
@@ -185,7 +186,7 @@ def test_a_deadline_and_a_client_that_leaves_end_all(client: xc.Client, address:
 @pytest.mark.parametrize(
     ("make", "rule"),
     [
-        (lambda: summed(0, [[0, 1], [1, 2, 3]]), "all-reduce .* each id from 0 to 3 once"),
+        (lambda: summed(0, [[0, 1], [1, 2, 3]]), r"all-reduce .* once, got \{\{0,1\},\{1,2,3\}\}"),
         (lambda: summed(0, [[0, 1], [2]]), "all-reduce .* each id from 0 to 3 once"),
         (lambda: summed(0, [[0, 1], [2, 9]]), "all-reduce .* each id from 0 to 3 once"),
     ],
@@ -204,15 +205,18 @@ def test_devices_and_shards_that_are_not_there_are_refused(client: xc.Client) ->
     for ordinals, rule in (((0, 1, 2, 4), "below 4, got 4"), ((0, 1, 2, 2), "once, got 2 for")):
         mesh = client.mesh((4,), ("data",), ordinals=ordinals)
         with pytest.raises(xc.InvalidArgumentError, match=rule):
-            client.compile(summed(1), mesh=mesh)
+            client.compile(summed(1, [range(4)]), mesh=mesh)
     mesh, run = replicas(client, summed())
     for argument, rule in (
         (xc.Shards([X[:2]] * 3), "a shard for each of 4 participants, got 3"),
-        (mesh.shard(X[:6], "data"), r"argument 0: .* got an array of \[6\] for f32\[8\]"),
-        (mesh.shard(client.to_device(X[:6]), "data"), r"argument 0: .* got f32\[6\]"),
+        (mesh.shard(X[:6], "data"), r"argument 0: .* got dimension 0 = 6 of f32\[6\]"),
+        (
+            mesh.shard(client.to_device(X[:6]), "data"),
+            r"argument 0: .* dimension 0 = 6 of f32\[6\]",
+        ),
         (
             xc.Sharded(X, xc.Sharding.tiled([2])),
-            r"argument 0: .*got an array of \[8\] for f32\[4\]",
+            "argument 0: a sharding must number the 4 participants",
         ),
     ):
         with pytest.raises(xc.InvalidArgumentError, match=rule):

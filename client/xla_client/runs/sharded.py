@@ -23,6 +23,7 @@ from xla_contract.stubs.xla_extension_pb2 import (
 from xla_contract.types import mesh as meshes
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding, ShardingKind
+from xla_contract.wire.shape_proto import shape_from_proto
 from xla_contract.wire.sharding_proto import sharding_to_proto
 
 if TYPE_CHECKING:
@@ -198,8 +199,9 @@ class ShardedRuns(abc.ABC):
             if join is not True:
                 sharding = join if isinstance(join, Sharding) else Sharding.tuple_of(join)
                 request.output.sharding.CopyFrom(sharding_to_proto(sharding))
-                result = _whole(result, sharding)
         answer = session.call("ExecuteSharded", request, timeout)
+        # The program's signature may have whole values: the server knows what a participant has.
+        result = shape_from_proto(answer.shape)
         given = [
             runs.kept(session, [each.handle for each in one.outputs], result)
             for one in answer.results
@@ -212,16 +214,28 @@ class ShardedRuns(abc.ABC):
         """Say an argument in a message; gives the buffers that must live as long as that."""
         session = self._session
         if isinstance(argument, Shards):
-            buffers = [as_buffer(session, each, shape, 0, timeout) for each in argument.values]
+            shapes = [_as_given(each, shape) for each in argument.values]
+            pairs = zip(argument.values, shapes, strict=True)
+            buffers = [as_buffer(session, each, own, 0, timeout) for each, own in pairs]
             for each in buffers:
                 message.shards.shards.add(handle=each.handle)
             return buffers
         if isinstance(argument, Sharded):
             message.sharding.CopyFrom(sharding_to_proto(argument.sharding))
             argument, shape = argument.value, _whole(shape, argument.sharding)
-        buffer = as_buffer(session, argument, shape, 0, timeout)
+        buffer = as_buffer(session, argument, _as_given(argument, shape), 0, timeout)
         message.data.handle = buffer.handle
         return [buffer]
+
+
+def _as_given(value: Argument, parameter: Shape) -> Shape:
+    """The parameter's shape with the dimensions of the value, which the server checks."""
+    if isinstance(value, Buffer):
+        return value.shape
+    sizes = getattr(value, "shape", None)
+    if not parameter.is_array or not isinstance(sizes, tuple) or sizes == parameter.dimensions:
+        return parameter
+    return parameter.with_dimensions(sizes).with_default_layout()
 
 
 def _whole(shape: Shape, sharding: Sharding) -> Shape:

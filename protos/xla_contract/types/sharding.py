@@ -218,7 +218,12 @@ class Sharding:
 
     def placement(self) -> tuple[tuple[int, ...], ...]:
         """The tile of every partition, which is what tells shardings apart; () for no tiles."""
-        return tuple(map(self.coordinates, range(len(self.devices)))) if self.is_split else ()
+        if self.kind is not ShardingKind.TILED or not self.is_split:
+            return ()
+        order = np.argsort(self.devices) * math.prod(self.tiles) // len(self.devices)
+        return tuple(
+            zip(*(part.tolist() for part in np.unravel_index(order, self.tiles)), strict=True)
+        )
 
     @property
     def is_split(self) -> bool:

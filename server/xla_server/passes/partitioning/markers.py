@@ -83,26 +83,18 @@ def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Mar
     return found
 
 
-def count_partitions(module: HloModule) -> int | None:
-    """The number of partitions of the meshes and the entry's shardings; None where there are none.
-
-    Raises InvalidArgumentError for shardings that cannot be read.
-    """
-    counts: set[int | None] = {mesh.size for mesh in _meshes(module).values()}
-    counts |= {
-        sharding.partitions
-        for part in module.entry.instructions
-        if (sharding := stated_sharding(part)) is not None
-    }
-    return max(filter(None, counts), default=None)
-
-
 def stated_sharding(instruction: HloInstruction) -> Sharding | None:
-    """The sharding in an instruction's own field, which only some may have."""
+    """The sharding in an instruction's own field, which only some may have.
+
+    Raises InvalidArgumentError, with the instruction, for one that cannot be read.
+    """
     decoration = instruction.decoration
     if decoration is None or not decoration.HasField("sharding"):
         return None
-    return sharding_from_proto(decoration.sharding)
+    try:
+        return sharding_from_proto(decoration.sharding)
+    except XlaError as error:
+        raise error.at(instruction.opcode, instruction.name) from error.__cause__
 
 
 def check_supported(sharding: Sharding, partitions: int) -> None:

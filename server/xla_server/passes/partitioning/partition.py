@@ -37,6 +37,9 @@ from xla_server.passes.partitioning.signature import (
     state_signature,
 )
 
+WORK_ATTRIBUTE = "work_on_every_partition"
+"""The module's frontend attribute that says what every partition does alike."""
+
 _BINDING = (ShardingKind.REPLICATED, ShardingKind.TILED)
 """Kinds of shardings that say where a value at an edge of a program is."""
 
@@ -65,7 +68,7 @@ def partition(module: HloModule, *, max_replicated_bytes: int | None = None) -> 
 
     A parameter has the sharding that it states, or that of the first region that reads it. A result
     has the sharding that it states, or that of the region it comes from. One that is partitioned
-    already, or that says no shardings, stays as it is.
+    already, or that says no shardings, stays as it is. WORK_ATTRIBUTE gets the notes.
 
     Raises InvalidArgumentError (ShapeError for shapes) for markers and shardings that do not fit,
     UnimplementedError for shardings that no value at an edge can have, and ResourceExhaustedError
@@ -81,6 +84,9 @@ def partition(module: HloModule, *, max_replicated_bytes: int | None = None) -> 
     values = replicated_values(module, regions.calls, sources, partitioner.parts)
     work = ReplicatedWork(values, regions.automatic)
     work.check(max_replicated_bytes)
+    if work.notes and module.decoration is not None:
+        # Dumps print the attributes of a module.
+        module.decoration.frontend_attributes.map[WORK_ATTRIBUTE] = "; ".join(work.notes)
     return Partitioned(module, signature, work)
 
 
@@ -141,7 +147,7 @@ class _Partitioner:
                 marker = self._markers.get(reader)
                 if marker is not None and marker.is_entry:
                     return marker.shardings[reader.operands.index(value)]
-                if target_of(reader) in HINTS:
+                if target_of(reader) in HINTS and len(reader.operands) == 1:
                     waiting.append(reader)
         return REPLICATED
 

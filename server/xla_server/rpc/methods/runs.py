@@ -10,6 +10,7 @@ from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.literals.value_proto import fill_value
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
@@ -185,6 +186,7 @@ def _execute_sharded(
             for outputs in executed.outputs
         ],
         profile=profile_to_proto(executed.profile),
+        shape=shape_to_proto(executed.shape),
     )
 
 

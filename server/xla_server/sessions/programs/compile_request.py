@@ -10,6 +10,8 @@ from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import CompileOptions, DumpOptions
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.module import HloModule
+from xla_server.ir.verifier import verify
+from xla_server.passes.partitioning.partition import Partitioned, needs_partitioning, partition
 from xla_server.sessions.programs.device_assignment import DeviceAssignment
 
 
@@ -71,6 +73,17 @@ class Program:
             module = import_serialized_module(self.data, max_literal_bytes=max_literal_bytes)
         module.grid = self.grid
         return module
+
+    def partitioned(self, max_literal_bytes: int, max_replicated_bytes: int) -> Partitioned:
+        """Return the module that each partition runs, with the layouts asked for.
+
+        Raises as `import_module`, `verify` and `partition`.
+        """
+        module = self.import_module(max_literal_bytes)
+        if needs_partitioning(module):
+            verify(module)
+        module.entry_program_shape = self.entry
+        return partition(module, max_replicated_bytes=max_replicated_bytes)
 
     def kept(self) -> "Program":
         """Return the program in the form in which it is kept, to be compiled again.

@@ -22,7 +22,12 @@ from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.programs.compile_request import CompileRequest, prepare_program
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grid_execution import run_on_grid
-from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of, require_fitting
+from xla_server.sessions.runs.program_runner import (
+    ProgramRunner,
+    profile_of,
+    require_fitting,
+    same_but_for_layout,
+)
 from xla_server.sessions.runs.requests import (
     ExecutionResult,
     GraphProgram,
@@ -73,8 +78,8 @@ class GridRunner:
         grid, devices = compiled.program.grid, compiled.devices
         if request.assignment is not None:
             devices = runner.assigned(grid, [request.assignment])
-        sources = self._sources(request, compiled.program_shape.parameters, grid)
-        joining = _joining(request.output, compiled.program_shape.result, grid)
+        sources = self._sources(request, compiled, grid)
+        joining = _joining(request.output, compiled, grid)
         size = grid.size * compiled.room.byte_size
         size += sum(
             cut_bytes(source.sharding, source.value.shape, grid.size)
@@ -107,7 +112,8 @@ class GridRunner:
             handles = iter(runner.data.keep_all([each for parts in kept for each in parts]))
         outputs = [[next(handles) for _ in parts] for parts in kept]
         longest = max(executions, key=lambda each: each.profile.compute_time_ns)
-        return ShardedResult(outputs, profile_of(longest, compiled))
+        shape = compiled.program_shape.result if joining is None else joining[1]
+        return ShardedResult(outputs, profile_of(longest, compiled), shape)
 
     def execute_graphs(
         self, requests: Sequence[GraphProgram], cancellation: Cancellation
@@ -208,8 +214,9 @@ class GridRunner:
         return run
 
     def _sources(
-        self, request: ShardedRequest, parameters: Sequence[Shape], grid: DeviceGrid
+        self, request: ShardedRequest, compiled: LoadedExecutable, grid: DeviceGrid
     ) -> list[_Source]:
+        parameters = compiled.program_shape.parameters
         if len(request.arguments) != len(parameters):
             raise InvalidArgumentError(
                 f"there must be one argument per parameter, got {len(request.arguments)} for "
@@ -218,13 +225,21 @@ class GridRunner:
         sources: list[_Source] = []
         for number, (argument, shape) in enumerate(zip(request.arguments, parameters, strict=True)):
             with part_of_request(f"argument {number}"):
-                sources.append(self._source(argument, shape, grid))
+                whole = _whole_parameter(compiled, number, grid)
+                sources.append(self._source(argument, shape, whole, grid))
         return sources
 
     def _source(
-        self, argument: WholeArgument | ShardsArgument | None, parameter: Shape, grid: DeviceGrid
+        self,
+        argument: WholeArgument | ShardsArgument | None,
+        parameter: Shape,
+        whole: tuple[Shape, Sharding] | None,
+        grid: DeviceGrid,
     ) -> _Source:
-        """The values that an argument names, which must fit its parameter."""
+        """The values that an argument names, which must fit its parameter.
+
+        `whole` is the shape that the program says for all shards together, and how it is cut.
+        """
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
         if isinstance(argument, ShardsArgument):
@@ -239,6 +254,8 @@ class GridRunner:
             return shards
         value = self.runner.data.get(argument.handle)
         sharding = argument.sharding
+        if sharding is None and whole is not None and same_but_for_layout(value.shape, whole[0]):
+            sharding = whole[1]
         if sharding is None:
             require_fitting(value.shape, parameter, "it")
             return [value] * grid.size
@@ -325,13 +342,28 @@ def _grid_of(
     return grid
 
 
+def _whole_parameter(
+    compiled: LoadedExecutable, number: int, grid: DeviceGrid
+) -> tuple[Shape, Sharding] | None:
+    """The shape of a parameter that the program splits, and how; None for other parameters."""
+    signature = compiled.signature
+    if signature is None or not signature.parameters[number].is_split:
+        return None
+    sharding = signature.parameters[number].copied(grid.replicas)
+    return signature.shape.parameters[number], sharding
+
+
 def _joining(
-    output: ShardedOutput, result: Shape, grid: DeviceGrid
+    output: ShardedOutput, compiled: LoadedExecutable, grid: DeviceGrid
 ) -> tuple[Sharding, Shape] | None:
     """How results are put together, and the shape of what that gives; None where they are not."""
-    if output.sharding is None:
+    sharding, signature = output.sharding, compiled.signature
+    if sharding is not None and not output.join:
+        raise InvalidArgumentError(f"a sharding is for results to be joined, got {sharding}")
+    if sharding is None and output.join and signature is not None and signature.result.is_split:
+        sharding = signature.result.copied(grid.replicas)
+    if sharding is None:
         return None
-    if not output.join:
-        raise InvalidArgumentError(f"a sharding is for results to be joined, got {output.sharding}")
     with part_of_request("the output"):
-        return output.sharding, joined_shape(output.sharding, result, grid.size)
+        result = compiled.program_shape.result
+        return sharding, joined_shape(sharding, result, grid.size)

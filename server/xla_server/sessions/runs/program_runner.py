@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import logging
 from collections.abc import Iterator, Sequence
 
 from xla_contract.errors import (
@@ -18,6 +19,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ir.module import HloModule
+from xla_server.passes.partitioning.partition import Partitioned
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.device_table import DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
@@ -27,6 +29,7 @@ from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.programs.code_cache import CompiledProgram
 from xla_server.sessions.programs.compile_request import CompileRequest, Program, prepare_program
 from xla_server.sessions.programs.device_assignment import DeviceAssignment, assigned_ordinals
 from xla_server.sessions.programs.executable_table import (
@@ -39,6 +42,8 @@ from xla_server.sessions.runs.requests import ExecutionResult
 from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import Reservation, ValueTable
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(eq=False)
@@ -161,22 +166,34 @@ class ProgramRunner:
     ) -> Executable:
         """Compile a program for this call alone, with the dump in `files`.
 
-        Raises as `Backend.compile`, and ResourceExhaustedError if the session may compile no more.
+        Raises as `Program.partitioned` and `Backend.compile`, and ResourceExhaustedError if the
+        session may compile no more.
         """
         with self.counted_as_compiling():
-            module = program.import_module(self.limits.max_device_bytes)
+            module = self._partitioned(program).module
+            layouts = module.entry_program_shape
             return self.backend.compile(
-                module, program.entry, seed=program.seed, options=options, files=files
+                module, layouts, seed=program.seed, options=options, files=files
             )
 
-    def _compile(self, program: Program) -> Executable:
+    def _compile(self, program: Program) -> CompiledProgram:
         with self._spending():
-            module = program.import_module(self.limits.max_device_bytes)
-            return self.backend.compile(
-                module, program.entry, seed=program.seed, options=program.options
+            partitioned = self._partitioned(program)
+            module = partitioned.module
+            if partitioned.work.notes:
+                notes = "; ".join(partitioned.work.notes)
+                _LOG.warning("%s runs on %s in part alike: %s", module.name, module.grid, notes)
+            layouts = module.entry_program_shape
+            executable = self.backend.compile(
+                module, layouts, seed=program.seed, options=program.options
             )
+            return CompiledProgram(executable, partitioned.signature)
 
-    def _compile_again(self, program: Program) -> Executable:
+    def _partitioned(self, program: Program) -> Partitioned:
+        limits = self.limits
+        return program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
+
+    def _compile_again(self, program: Program) -> CompiledProgram:
         """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
         with releasing_slot():
             return self._compile(program)

@@ -71,10 +71,14 @@ class ShardedRequest(NamedTuple):
 
 
 class ShardedResult(NamedTuple):
-    """The handles of the results, participant by participant, and the longest profile."""
+    """The handles of the results, participant by participant, and the longest profile.
+
+    `shape` is that of each result.
+    """
 
     outputs: Sequence[Sequence[int]]
     profile: Profile
+    shape: Shape
 
 
 class HandleArgument(NamedTuple):

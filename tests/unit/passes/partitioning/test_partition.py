@@ -22,7 +22,7 @@ from xla_contract.errors import (
 )
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
-from xla_server.passes.partitioning.markers import count_partitions
+from xla_server.ir.text.printer import print_module
 from xla_server.passes.partitioning.partition import needs_partitioning, partition
 from xla_server.passes.partitioning.signature import is_partitioned, sharded_signature
 
@@ -170,6 +170,8 @@ def test_operations_on_whole_values_run_on_every_partition() -> None:
     assert result.work.byte_size == 4 * 8 * 4 * 2 + 8 * 4
     assert [value.instruction.name for value in result.work.values][1:] == ["d", "total"]
     assert result.work.notes[1] == "multiply %d: f32[4,8] is computed on each partition"
+    header = print_module(result.module).splitlines()[0]
+    assert re.search(r'work_on_every_partition="reshape [^"]*multiply %d: f32\[4,8\]', header)
     (whole,) = run_whole(result.module, result.signature, [X])
     np.testing.assert_array_equal(whole, (X * X).sum(axis=0))
 
@@ -305,7 +307,6 @@ ENTRY main {{ x = f32[4,8] parameter(0)
   h2 = f32[2,4] custom-call(c), custom_call_target="Sharding", sharding={{manual}}
   ROOT g = f32[4,8] custom-call(h2), custom_call_target="SPMDShardToFullShape",
     sharding={{devices=[2,2]<=[4]}} }}"""
-    assert count_partitions(module(text)) == 4
     result = partitioned(text)
     assert opcodes(result.module) == {"call": 1}
     assert result.signature.parameters == (BLOCKS,)
@@ -423,6 +424,11 @@ def test_a_partitioned_program_stays_as_it_is() -> None:
             "in tiles or copies",
         ),
         (
+            region("x = f32[4,8] parameter(0), sharding={devices=[2,2]0,1,2,2}"),
+            InvalidArgumentError,
+            "parameter %x: a sharding must name each device from 0 to 3 once",
+        ),
+        (
             region("x = f32[4,8] parameter(0), sharding={maximal device=1}"),
             UnimplementedError,
             "parameter %x: a whole value must be in tiles or copies, got {maximal device=1}",
@@ -478,12 +484,3 @@ def test_tuples_that_do_not_fit_a_marker_are_refused() -> None:
         ShapeError, match="one sharding and one result per operand, got 2 and 1 for 1"
     ):
         partitioned(text)
-
-
-def test_the_mesh_says_how_many_partitions_there_are() -> None:
-    assert count_partitions(module(region())) == 4
-    assert (
-        count_partitions(module("HloModule m\nENTRY main { ROOT x = f32[4] parameter(0) }")) is None
-    )
-    stated = "HloModule m\nENTRY main { ROOT x = f32[4] parameter(0), sharding={devices=[2]<=[2]} }"
-    assert count_partitions(module(stated)) == 2

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from xla_contract.errors import InvalidArgumentError
+from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.types.mesh import AxisPart, Mesh
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
 from xla_server.passes.partitioning.shardy_text import (
@@ -96,6 +96,12 @@ def test_axes_that_are_not_manual_have_copies() -> None:
 def test_text_that_is_not_understood_is_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(said)):
         read_shardings(text, {"mesh": MESH})
+
+
+def test_a_value_on_one_device_alone_is_refused() -> None:
+    (stated,) = read_shardings("#sdy.sharding<@one, []>", {"one": Mesh((), (), (0,))})
+    with pytest.raises(UnimplementedError, match="mesh without axes of device 0"):
+        stated.along([])
 
 
 def test_axes_that_overlap_are_refused() -> None:
