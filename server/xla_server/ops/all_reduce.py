@@ -14,14 +14,15 @@ _LINE = 64
 def _fill(group: Group, place: int) -> None:
     (reducer,) = group.instruction.called
     for number, operand in enumerate(group.parts[0].operands):
-        start, end = share_of(operand.size, group.shares, place)
-        if start == end:
-            continue
-        sources = [part.operands[number].reshape(-1)[None, start:end] for part in group.parts]
-        first, *others = (array.reshape(-1)[None, start:end] for array in group.results(number))
-        fold(reducer, sources, first, group.frame)
-        for other in others:
-            other[...] = first
+        sources = [part.operands[number] for part in group.parts]
+        results = group.results(number)
+        if group.shares > 1:
+            start, end = share_of(operand.size, group.shares, place)
+            sources = [source.reshape(-1)[start:end] for source in sources]
+            results = [result.reshape(-1)[start:end] for result in results]
+        fold(reducer, sources, results[0], group.frame)
+        for other in results[1:]:
+            other[...] = results[0]
 
 
 def share_of(size: int, count: int, place: int) -> tuple[int, int]:

@@ -4,10 +4,9 @@ Evaluators are the living definition of each operation: written for obviousness 
 logical arrays (row major, no layout), never re-deriving the shape the rule gave them.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +38,7 @@ GivenT = TypeVar("GivenT")
 SharedT = TypeVar("SharedT")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Meeting:
+class Meeting(NamedTuple):
     """The place where a group of participants exchanges values: an instruction that all reach.
 
     `members` are flattened ids in the order of the group. Participants that run different programs

@@ -33,9 +33,9 @@ _SUMS: Mapping[Opcode, Any] = MappingProxyType({Opcode.ADD: np.add, Opcode.MULTI
 
 
 def fold(reducer: HloComputation, sources: Sequence[Array], result: Array, frame: Frame) -> None:
-    """Write the fold of two or more equal matrices, element by element, into `result`.
+    """Write the fold of two or more equal arrays, element by element, into `result`.
 
-    Raises what the reducer's evaluators raise.
+    Large ones are lines or matrices. Raises what the reducer's evaluators raise.
     """
     kind = reducer.root.shape.element_type
     form = _form(reducer, kind)
@@ -43,8 +43,8 @@ def fold(reducer: HloComputation, sources: Sequence[Array], result: Array, frame
     dtype = np.dtype(np.float32) if is_wide else kind.dtype
     is_direct = form is not None and dtype == result.dtype
     starts_from_zero = form is np.add and dtype.kind in "fc"
-    with subnormals_as_zeros():
-        for block in _blocks(*result.shape):
+    with subnormals_as_zeros(), np.errstate(all="ignore"):
+        for block in _blocks(result.shape) if result.size > _BLOCK else (...,):
             operands = (source[block].astype(dtype, copy=False) for source in sources)
             folded = result[block] if is_direct else np.empty(result[block].shape, dtype)
             first = next(operands)
@@ -74,7 +74,12 @@ def _form(reducer: HloComputation, kind: ElementType) -> Any:
     return {**_SUMS, **_INTEGER_FORMS}.get(root.opcode) if kind.dtype.isbuiltin == 1 else None
 
 
-def _blocks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+def _blocks(sizes: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    if len(sizes) == 1:
+        for start in range(0, sizes[0], _BLOCK):
+            yield (slice(start, start + _BLOCK),)
+        return
+    rows, columns = sizes
     width = min(columns, _BLOCK)
     height = max(1, _BLOCK // max(1, width))
     for row in range(0, rows, height):
