@@ -135,7 +135,7 @@ class _Peer:
             yield json.loads(line)
 
     def seconds(self, name: str) -> float:
-        """What one call takes."""
+        """The seconds of one call."""
         assert self._process.stdin is not None
         print(name, file=self._process.stdin, flush=True)
         return float(self._line())
@@ -170,7 +170,7 @@ class _Ours:
             return room.keep(buffer)
 
     def seconds(self) -> float:
-        """What one call takes; its results are freed after that."""
+        """The seconds of one call; its results are freed after that."""
         started = time.perf_counter()
         result = self._session.grids.execute_sharded(self._request, Cancellation())
         spent = time.perf_counter() - started
