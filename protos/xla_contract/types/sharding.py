@@ -167,6 +167,11 @@ class Sharding:
                 f"a sharding must have one number of tiles per dimension, got {self} for {shape}"
             )
         for number, (size, tiles) in enumerate(zip(shape.dimensions, self.tiles, strict=True)):
+            if tiles > 1 and shape.is_dynamic(number):
+                raise ShapeError(
+                    f"a dimension in tiles must be static, got dimension {number} of {shape} for "
+                    f"{tiles} tiles of {self}"
+                )
             if size % tiles:
                 raise ShapeError(
                     f"the tiles of a sharding must divide the dimension, got dimension {number} = "

@@ -127,6 +127,7 @@ def test_a_tuple_is_sharded_leaf_by_leaf() -> None:
     [
         ("{devices=[8]<=[8]}", "f32[9]", "dimension 0 = 9 of f32[9] for 8 tiles of {devices=[8]"),
         ("{devices=[2,1]<=[2]}", "f32[4]", "one number of tiles per dimension, got {devices=[2,1]"),
+        ("{devices=[2]<=[2]}", "f32[<=4]", "must be static, got dimension 0 of f32[<=4] for 2"),
         ("{devices=[2]<=[2]}", "token[]", "one number of tiles per dimension"),
     ],
 )
