@@ -175,9 +175,11 @@ def test_shards_that_do_not_fit_are_refused() -> None:
 
 
 def test_tiles_that_nobody_can_count_are_refused() -> None:
-    for tiles in ([-1], [2**40], [2**19, 4]):
+    for tiles in ([-1], [2**40], [2**19, 4], [2**62] * 10**6, [2**62, 2**62, 0]):
         with pytest.raises(InvalidArgumentError, match="1 to 1048576 tiles"):
             Sharding.tiled(tiles)
+        with pytest.raises(InvalidArgumentError, match="1 to 1048576 devices"):
+            Mesh(tuple(tiles))
 
 
 def test_every_replica_has_all_tiles() -> None:
