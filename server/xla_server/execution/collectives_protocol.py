@@ -6,7 +6,7 @@ from typing import Protocol
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
-from xla_server.ops.evaluation import GivenT, Meeting, SharedT
+from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
 
 
 class Collectives(Protocol):
@@ -37,6 +37,16 @@ class Collectives(Protocol):
         FailedPreconditionError where a member does not come.
         """
 
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for the second member, which is not copied.
+
+        Raises what the execution failed with, and ResourceExhaustedError for too many values that
+        nobody takes.
+        """
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for the next value of the first member; raises as `exchange`."""
+
 
 class NoCollectives:
     """The view of the only participant of an execution.
@@ -61,11 +71,23 @@ class NoCollectives:
         work: Callable[[SharedT, int], None] | None = None,
     ) -> SharedT:
         """Raise InvalidArgumentError: nobody else is there."""
-        raise InvalidArgumentError(
-            "a program on one replica can only exchange data with itself, got a group "
-            f"{braced(meeting.members)}",
-            hint="run the program on as many replicas and partitions as it is written for",
-        )
+        raise _alone(meeting)
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Raise InvalidArgumentError."""
+        raise _alone(meeting)
+
+    def take(self, meeting: Meeting) -> Value:
+        """Raise InvalidArgumentError."""
+        raise _alone(meeting)
+
+
+def _alone(meeting: Meeting) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "a program on one replica can only exchange data with itself, got a group "
+        f"{braced(meeting.members)}",
+        hint="run the program on as many replicas and partitions as it is written for",
+    )
 
 
 ALONE_RUN = NoCollectives()

@@ -110,6 +110,14 @@ class Environment:
         """Meet the other members of a group; raises as Collectives.exchange says."""
         return self._collectives.exchange(meeting, given, share, work)
 
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for another participant; raises as Collectives.post says."""
+        self._collectives.post(meeting, value)
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for a value of another participant; raises as Collectives.exchange says."""
+        return self._collectives.take(meeting)
+
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""
         self.cancellation.checkpoint()

@@ -5,13 +5,14 @@ replicas and partitions.
 """
 
 import functools
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_contract.errors import ShapeError
+from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.device_grid import DeviceGrid, Pairs, connected, expand_groups, expand_pairs
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.replica_groups import Groups, group_mode
+from xla_contract.types.replica_groups import GroupMode, Groups, group_mode
 from xla_server.ir.module import HloInstruction
 
 WHOLE_OF_START: Mapping[Opcode, Opcode] = MappingProxyType(
@@ -41,6 +42,10 @@ COLLECTIVES = (
 )
 """Operations that exchange values between participants."""
 
+_TRANSFERS = frozenset({Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV, Opcode.RECV_DONE})
+_PAIRS = "_xla_send_recv_source_target_pairs"
+"""The frontend attribute in which pipelines say which participant sends to which."""
+
 _expand_groups = functools.lru_cache(maxsize=1024)(expand_groups)
 _expand_pairs = functools.lru_cache(maxsize=1024)(expand_pairs)
 _connected = functools.lru_cache(maxsize=1024)(connected)
@@ -64,6 +69,41 @@ def pairs_of(instruction: HloInstruction, grid: DeviceGrid) -> Pairs:
     """The pairs (source, target) of a permutation as flattened ids; ShapeError as `groups_of`."""
     attributes = instruction.attributes
     return _expand_pairs(attributes.pairs, group_mode(attributes.channel_id, None), grid)
+
+
+def transfer_pairs(instruction: HloInstruction) -> Pairs | None:
+    """Which participants a send or recv connects, by the ids of their mode; None where unsaid.
+
+    Pipelined programs say it in a frontend attribute. A second half that does not say it has the
+    pairs of its first. Raises InvalidArgumentError for text that is no list of pairs.
+    """
+    for part in (instruction, *instruction.operands[-1:]):
+        decoration = part.decoration
+        if part.opcode in _TRANSFERS and decoration is not None:
+            text = decoration.frontend_attributes.map.get(_PAIRS)
+            if text is not None:
+                return _read_pairs(text)
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_pairs(text: str) -> Pairs:
+    compact = re.sub(r"\s", "", text)
+    if re.fullmatch(r"\{(\{\d{1,9},\d{1,9}\}(,(?!\})|(?=\})))*\}", compact) is None:
+        raise InvalidArgumentError(f"{_PAIRS} must be a list of pairs, got {text:.100}")
+    numbers = [int(number) for number in re.findall(r"\d+", compact)]
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def transfers_of(instruction: HloInstruction, grid: DeviceGrid) -> Pairs | None:
+    """The pairs of a send or recv as flattened ids; ShapeError for ids that the grid has not."""
+    pairs = transfer_pairs(instruction)
+    if pairs is None:
+        return None
+    # A transfer always has a channel: only where there is one partition it names replicas.
+    is_cross_partition = grid.partitions > 1 or grid.replicas == 1
+    mode = GroupMode.CROSS_PARTITION if is_cross_partition else GroupMode.CROSS_REPLICA
+    return _expand_pairs(pairs, mode, grid)
 
 
 def check_participants_exist(instruction: HloInstruction, grid: DeviceGrid) -> Groups:

@@ -18,7 +18,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.aliases import check_aliases
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
-from xla_server.ir.participants import COLLECTIVES, check_participants_exist
+from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
 from xla_server.ir.side_effects import acts
 
 MAX_CALL_DEPTH = 1000
@@ -95,6 +95,7 @@ class _Checker:
 
     def __init__(self, max_value_bytes: int | None, grid: DeviceGrid) -> None:
         self._grid = grid
+        self._ends: dict[tuple[Opcode, int], HloInstruction] = {}
         self.signatures: dict[HloComputation, ProgramShape] = {}
         self._depths: dict[HloComputation, int] = {}
         self._applied: dict[HloComputation, int] = {}
@@ -198,11 +199,26 @@ class _Checker:
 
         A program on one device that names others is refused when it gets there.
         """
-        if self._grid.size > 1 and instruction.opcode in COLLECTIVES:
-            try:
+        if self._grid.size == 1:
+            return
+        try:
+            if instruction.opcode in COLLECTIVES:
                 check_participants_exist(instruction, self._grid)
-            except ShapeError as error:
-                raise error.at(instruction.opcode, instruction.name) from None
+            elif instruction.opcode in _FIRST_HALF.values():
+                transfers_of(instruction, self._grid)
+                self._check_channel_use(instruction)
+        except InvalidArgumentError as error:
+            raise error.at(instruction.opcode, instruction.name) from None
+
+    def _check_channel_use(self, instruction: HloInstruction) -> None:
+        """Raise InvalidArgumentError for a second send, or recv, on a channel."""
+        channel: int = instruction.attributes.channel_id
+        first = self._ends.setdefault((instruction.opcode, channel), instruction)
+        if first is not instruction:
+            raise InvalidArgumentError(
+                f"a channel must have one send and one recv, got channel {channel} in "
+                f"%{first.name}, too"
+            )
 
     def _check_shape(self, instruction: HloInstruction) -> None:
         inferred = infer_shape(

@@ -111,6 +111,12 @@ class Frame(Protocol):
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
 
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for the second member of a meeting, without waiting for it."""
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for the next value that the first member of a meeting posts."""
+
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.ops.evaluation import GivenT, Meeting, SharedT
+from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.participant_threads import start
 from xla_server.sessions.runs.rendezvous import Rendezvous
@@ -35,6 +35,14 @@ class GridParticipant:
     ) -> SharedT:
         """Meet the others; raises as Collectives.exchange says."""
         return self._meetings.exchange(self._number, meeting, given, share, work)
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for another; raises as Collectives.post says."""
+        self._meetings.post(meeting, value)
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for a value of another; raises as Collectives.exchange says."""
+        return self._meetings.take(self._number, meeting)
 
 
 def run_on_grid(

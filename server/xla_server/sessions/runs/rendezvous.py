@@ -5,6 +5,7 @@ works on it. Nobody leaves in between, whatever fails elsewhere: others read its
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,11 +13,13 @@ from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
     FailedPreconditionError,
+    ResourceExhaustedError,
     XlaError,
 )
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.replica_groups import braced
-from xla_server.ops.evaluation import GivenT, Meeting, SharedT
+from xla_server.execution.channel_protocol import MAX_ITEMS
+from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
 
 _Key = tuple[object, ...]
 
@@ -66,6 +69,8 @@ class Rendezvous:
         self._lock = threading.Lock()
         self._open: dict[_Key, _Open] = {}
         self._participants = [_Participant() for _ in range(grid.size)]
+        self._mail: dict[_Key, deque[Value]] = {}
+        self._posted = 0
         self._failure: BaseException | None = None
 
     @property
@@ -109,6 +114,43 @@ class Rendezvous:
             self._work(me, open_, work, place)
         shared: SharedT = open_.shared
         return shared
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for the second member, as Collectives.post says."""
+        key = meeting.channel_id, meeting.members
+        with self._lock:
+            self._check()
+            open_ = self._open.pop(key, None)
+            if open_ is not None:
+                open_.shared = value
+                open_.is_full = True
+                self._wake(open_)
+                return
+            if self._posted >= MAX_ITEMS:
+                raise ResourceExhaustedError(
+                    f"{MAX_ITEMS} values may wait on the channels inside a program, got one more "
+                    f"on channel {meeting.channel_id}"
+                )
+            self._mail.setdefault(key, deque()).append(value)
+            self._posted += 1
+
+    def take(self, number: int, meeting: Meeting) -> Value:
+        """Wait for a value of the first member, as Collectives.take says."""
+        key = meeting.channel_id, meeting.members
+        me = self._participants[number]
+        with self._lock:
+            self._check()
+            waiting = self._mail.get(key)
+            if waiting:
+                self._posted -= 1
+                return waiting.popleft()
+            open_ = self._open[key] = _Open(meeting)
+            open_.arrived.add(number)
+            me.waits_at = open_
+            self._find_missing(open_)
+        self._wait(me, open_)
+        value: Value = open_.shared
+        return value
 
     def fail(self, error: BaseException) -> None:
         """Let all who wait for others fail with this error, unless there was one before."""
