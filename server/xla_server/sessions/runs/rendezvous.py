@@ -20,6 +20,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.execution.channel_protocol import MAX_ITEMS
 from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
+from xla_server.sessions.limits.blocking import releasing_slot
 
 _Key = tuple[object, ...]
 
@@ -200,11 +201,13 @@ class Rendezvous:
 
     def _wait(self, me: _Participant, open_: _Open) -> None:
         """Wait until all have arrived and what they gave is shared."""
-        if not me.bell.acquire(timeout=self._timeout):
-            with self._lock:
-                if me.waits_at is not None and not open_.is_full:
-                    self._fail(self._late(open_))
-            me.bell.acquire()
+        # Otherwise participants that wait would take turns with those that they wait for.
+        with releasing_slot():
+            if not me.bell.acquire(timeout=self._timeout):
+                with self._lock:
+                    if me.waits_at is not None and not open_.is_full:
+                        self._fail(self._late(open_))
+                me.bell.acquire()
         if not open_.is_full:
             with self._lock:
                 self._check()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.fault.plain import until
 from xla_contract.errors import (
     AbortedError,
     CancelledError,
@@ -18,6 +19,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ops.evaluation import Meeting
+from xla_server.sessions.limits.blocking import Worker, current_worker
 from xla_server.sessions.runs.grid_execution import run_on_grid
 
 Job = Callable[[Collectives, Cancellation], Any]
@@ -63,6 +65,22 @@ def test_what_was_given_comes_in_the_order_of_the_group() -> None:
         return me.exchange(meeting("some", group), me.partition_id, list)
 
     assert run([job] * 3) == [[2, 0], [1], [2, 0]]
+
+
+def test_a_participant_that_waits_takes_no_turns_from_those_it_waits_for() -> None:
+    workers: list[Worker] = []
+
+    def waits(me: Collectives, _: Cancellation) -> bool:
+        workers.append(current_worker())
+        me.exchange(meeting("both", range(2)), None, list)
+        return workers[0].is_waiting
+
+    def comes(me: Collectives, _: Cancellation) -> bool:
+        until(lambda: workers and workers[0].is_waiting)
+        me.exchange(meeting("both", range(2)), None, list)
+        return True
+
+    assert run([comes, waits]) == [True, False]
 
 
 def test_nobody_leaves_before_all_have_worked() -> None:
