@@ -7,7 +7,6 @@ the interpreter and on the cpu platform.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ import numpy as np
 import pytest
 
 from tests.conformance import sharded_programs
-from tests.unit.passes.partitioning.grids import compiled_on, run_whole
+from tests.corpus.grids import BACKENDS
+from tests.unit.passes.partitioning.grids import run_whole
 from xla_contract.types.device_grid import DeviceGrid
-from xla_server.backends.compiled.cpu import Cpu
-from xla_server.backends.interpreter import Interpreter
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.verifier import verify
 from xla_server.passes.partitioning.partition import partition
@@ -45,19 +43,10 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         return {name: arrays[name] for name in arrays.files}
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def platform(request: pytest.FixtureRequest) -> Iterator[Interpreter | Cpu]:
-    if request.param == "interpreter":
-        yield Interpreter(sharded_programs.DEVICES, check_values=True)
-        return
-    cpu = Cpu(sharded_programs.DEVICES, threads=2)
-    yield cpu
-    cpu.close()
-
-
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("platform", sorted(BACKENDS))
 def test_partitions_compute_what_jaxlib_does(
-    stored: dict[str, Any], platform: Interpreter | Cpu, case: str
+    stored: dict[str, Any], platform: str, case: str
 ) -> None:
     def values(what: str) -> list[Any]:
         found = [name for name in stored if name.startswith(f"{case}/{what}")]
@@ -68,8 +57,7 @@ def test_partitions_compute_what_jaxlib_does(
     verify(module)
     signature = partition(module).signature
     verify(module)
-    run = compiled_on(platform, module)
-    results = run_whole(module, signature, values("argument"), run)
+    results = run_whole(module, signature, values("argument"), platform)
     for got, want in zip(results, values("result"), strict=True):
         assert got.dtype == want.dtype
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

@@ -92,6 +92,13 @@ def test_more_whole_values_than_the_server_allows_are_refused(client: xc.Client)
     assert "got 1280 with dot %dot_general.2: f32[8,8]" in caught.value.message
 
 
+def test_a_region_on_one_partition_is_refused(client: xc.Client) -> None:
+    stored = device_program("psum_scatter_dim1_axis_b")
+    with pytest.raises(xc.ShapeError, match="where there is one partition, got") as caught:
+        client.compile(xc.Computation.from_serialized(stored.lowered))
+    assert "num_partitions, or a mesh" in caught.value.hint
+
+
 def test_a_region_for_another_number_of_partitions_is_refused(client: xc.Client) -> None:
     stored = device_program("pmap_no_collective")
     mesh = client.mesh((4,), ("all",))

@@ -156,6 +156,23 @@ def test_a_replica_that_does_not_come_is_named(client: xc.Client) -> None:
     assert len(run.execute_sharded(mesh.shard(X, "data"))) == 4
 
 
+def test_a_replica_that_fails_ends_the_others(client: xc.Client) -> None:
+    _, run = replicas(client, fed_sum())
+    for number in (0, 1, 3):
+        client.device(number).to_infeed(X[:2])
+    client.device(2).to_infeed(X[:3])
+    with pytest.raises(
+        xc.InvalidArgumentError, match=r"^.*replica 2, partition 0: infeed .*f32\[3\]"
+    ):
+        run.execute_sharded()
+    assert executions(client) == 0
+    client.reset_device()
+    for device in client.devices:
+        device.to_infeed(X[:2])
+    for result in run.execute_sharded():
+        np.testing.assert_array_equal(result.to_numpy(), 4 * X[:2])
+
+
 def test_a_deadline_and_a_client_that_leaves_end_all(client: xc.Client, address: str) -> None:
     _, run = replicas(client, fed_sum())
     feed = client.device(1)

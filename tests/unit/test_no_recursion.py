@@ -216,6 +216,11 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         },
     ),
     "xla_contract/types/shape.py": (SHAPE, {"ShapeReader.shape"}),
+    "xla_contract/types/sharding.py": (SHAPE, {"_rebuilt"}),
+    "xla_contract/wire/sharding_proto.py": (
+        ONCE,
+        {"_elements", "sharding_from_proto", "sharding_to_proto"},
+    ),
     "xla_contract/wire/literals/value_proto.py": (
         FIELDS,
         {"_form_of", "_found_form", "_read", "fill_value", "is_plain"},

@@ -22,7 +22,7 @@ from xla_contract.stubs.xla_extension_pb2 import (
 )
 from xla_contract.types import mesh as meshes
 from xla_contract.types.shape import Shape
-from xla_contract.types.sharding import Sharding, ShardingKind
+from xla_contract.types.sharding import Sharding
 from xla_contract.wire.shape_proto import shape_from_proto
 from xla_contract.wire.sharding_proto import sharding_to_proto
 
@@ -222,7 +222,8 @@ class ShardedRuns(abc.ABC):
             return buffers
         if isinstance(argument, Sharded):
             message.sharding.CopyFrom(sharding_to_proto(argument.sharding))
-            argument, shape = argument.value, _whole(shape, argument.sharding)
+            whole = argument.sharding.whole_shape(shape.without_layout())
+            argument, shape = argument.value, whole.with_default_layout()
         buffer = as_buffer(session, argument, _as_given(argument, shape), 0, timeout)
         message.data.handle = buffer.handle
         return [buffer]
@@ -236,26 +237,3 @@ def _as_given(value: Argument, parameter: Shape) -> Shape:
     if not parameter.is_array or not isinstance(sizes, tuple) or sizes == parameter.dimensions:
         return parameter
     return parameter.with_dimensions(sizes).with_default_layout()
-
-
-def _whole(shape: Shape, sharding: Sharding) -> Shape:
-    """The row-major shape of the value whose shards have a shape: arrays, and tuples of them."""
-    if shape.is_tuple:
-        parts = shape.tuple_shapes
-        shardings = (
-            sharding.elements if sharding.kind is ShardingKind.TUPLE else [sharding] * len(parts)
-        )
-        if len(shardings) != len(parts):
-            raise InvalidArgumentError(
-                f"there must be a sharding for each element, got {len(shardings)} for {shape}"
-            )
-        pairs = zip(parts, shardings, strict=True)
-        return Shape.tuple_of([_whole(part, each) for part, each in pairs])
-    if sharding.kind is not ShardingKind.TILED:
-        return shape
-    if len(sharding.tiles) != shape.rank:
-        raise InvalidArgumentError(
-            f"a sharding must have an entry for each dimension, got {sharding} for {shape}"
-        )
-    sizes = [size * n for size, n in zip(shape.dimensions, sharding.tiles, strict=True)]
-    return Shape.array(shape.element_type, sizes).with_default_layout()

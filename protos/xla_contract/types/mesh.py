@@ -5,7 +5,7 @@ Semantics: XLA's MeshProto and Shardy's meshes; a part of an axis is `"x":(befor
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class Mesh:
     devices: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if any(size < 1 for size in self.sizes) or self.size > MAX_PARTICIPANTS:
+        if not 1 <= participants(self.sizes) <= MAX_PARTICIPANTS:
             raise InvalidArgumentError(
                 f"a mesh must have axes of at least 1 and 1 to {MAX_PARTICIPANTS} devices, got "
                 f"{braced(self.sizes)}"
@@ -113,6 +113,17 @@ class Mesh:
         return factors, [places[index] for index in range(len(parts))]
 
 
+def participants(sizes: Iterable[int]) -> int:
+    """The product of sizes; 0 for one below 1, and above MAX_PARTICIPANTS some number above it."""
+    count = 1
+    for size in sizes:
+        # A product of thousands of sizes is a number of thousands of digits.
+        if size < 1 or count > MAX_PARTICIPANTS:
+            return 0 if size < 1 else count
+        count *= size
+    return count
+
+
 def iota(dimensions: Sequence[int], permutation: Sequence[int], count: int) -> NDArray[np.int64]:
     """The numbers below `count` reshaped to `dimensions`, transposed, and flat again.
 
@@ -120,7 +131,7 @@ def iota(dimensions: Sequence[int], permutation: Sequence[int], count: int) -> N
     """
     sizes = list(dimensions) or [count]
     order = list(permutation) or list(range(len(sizes)))
-    if any(size < 1 for size in sizes) or math.prod(sizes) != count:
+    if participants(sizes) != count:
         raise InvalidArgumentError(
             f"an iota must be reshaped to its {count} ids, got {braced(sizes)}"
         )

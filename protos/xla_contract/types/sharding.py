@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.types.mesh import MAX_PARTICIPANTS, AxisPart, Mesh
+from xla_contract.types.mesh import MAX_PARTICIPANTS, AxisPart, Mesh, participants
 from xla_contract.types.replica_groups import braced
 from xla_contract.types.shape import Shape
 
@@ -58,14 +58,14 @@ class Sharding:
 
     def _check_tiles(self) -> None:
         grid = self._grid
-        if any(size < 1 for size in grid) or math.prod(grid) > MAX_PARTICIPANTS:
+        if not 1 <= (count := participants(grid)) <= MAX_PARTICIPANTS:
             raise InvalidArgumentError(
                 f"a sharding must have 1 to {MAX_PARTICIPANTS} tiles, at least one along each "
                 f"dimension, got {braced(grid)}"
             )
-        if sorted(self.devices) != list(range(math.prod(grid))):
+        if sorted(self.devices) != list(range(count)):
             raise InvalidArgumentError(
-                f"a sharding must name each device from 0 to {math.prod(grid) - 1} once for its "
+                f"a sharding must name each device from 0 to {count - 1} once for its "
                 f"tiles {braced(grid)}, got {braced(self.devices)}"
             )
 
@@ -82,8 +82,8 @@ class Sharding:
         REPLICATED. Raises InvalidArgumentError.
         """
         sizes = [*tiles, *(size for _, size in subgroups)]
-        if devices is None and all(0 < size <= MAX_PARTICIPANTS for size in sizes):
-            devices = range(min(math.prod(sizes), MAX_PARTICIPANTS + 1))
+        if devices is None and participants(sizes) <= MAX_PARTICIPANTS:
+            devices = range(participants(sizes))
         stated = cls(ShardingKind.TILED, tuple(tiles), tuple(subgroups), tuple(devices or ()))
         kept = tuple((kind, size) for kind, size in subgroups if size > 1)
         copies = all(kind is ShardingKind.REPLICATED for kind, _ in kept)
@@ -167,6 +167,11 @@ class Sharding:
                 f"a sharding must have one number of tiles per dimension, got {self} for {shape}"
             )
         for number, (size, tiles) in enumerate(zip(shape.dimensions, self.tiles, strict=True)):
+            if tiles > 1 and shape.is_dynamic(number):
+                raise ShapeError(
+                    f"a dimension in tiles must be static, got dimension {number} of {shape} for "
+                    f"{tiles} tiles of {self}"
+                )
             if size % tiles:
                 raise ShapeError(
                     f"the tiles of a sharding must divide the dimension, got dimension {number} = "

@@ -1,12 +1,11 @@
 """Messages of shardings: lists of devices, iota tile assignments and named meshes."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
-from xla_contract.types.mesh import MAX_PARTICIPANTS, iota
+from xla_contract.types.mesh import MAX_PARTICIPANTS, iota, participants
 from xla_contract.types.replica_groups import braced
 from xla_contract.types.sharding import Sharding, ShardingKind
 from xla_contract.wire.replica_groups_proto import mesh_from_proto, parts_from_proto
@@ -101,7 +100,7 @@ def _elements(proto: xla_data_pb2.OpSharding) -> list[Sharding]:
 def _devices(proto: xla_data_pb2.OpSharding, grid: Sequence[int]) -> list[int]:
     if not proto.iota_reshape_dims:
         return list(proto.tile_assignment_devices)
-    count = math.prod(grid)
+    count = participants(grid)
     if not 1 <= count <= MAX_PARTICIPANTS:
         raise InvalidArgumentError(
             f"a sharding must have 1 to {MAX_PARTICIPANTS} tiles, got {braced(grid)}"

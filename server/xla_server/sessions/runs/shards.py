@@ -1,7 +1,5 @@
 """Values cut into shards for participants, and the shards of a result put together."""
 
-import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -65,8 +63,7 @@ def joined_shape(sharding: Sharding, shard: Shape, participants: int) -> Shape:
 
     Raises InvalidArgumentError where the sharding does not fit: see `require_cut`.
     """
-    leaves = iter([_whole(leaf, each) for leaf, each in sharding.leaves(shard)])
-    shape = _rebuilt(shard, leaves).without_layout().with_default_layout()
+    shape = sharding.whole_shape(shard.without_layout()).with_default_layout()
     require_cut(sharding, shape, participants)
     return shape
 
@@ -90,21 +87,3 @@ def _join(shape: Shape, leaves: Iterator[Sharding], shards: Sequence[Literal]) -
 
 def _leaf_shardings(sharding: Sharding, shape: Shape) -> list[Sharding]:
     return [each for _, each in sharding.leaves(shape)]
-
-
-def _whole(shard: Shape, sharding: Sharding) -> Shape:
-    """The shape of the array whose shards have the shape `shard`; layouts are lost."""
-    if sharding.kind is not ShardingKind.TILED or not shard.is_array:
-        return shard
-    if len(sharding.tiles) != shard.rank:
-        raise InvalidArgumentError(
-            f"a sharding must have one number of tiles per dimension, got {sharding} for {shard}"
-        )
-    sizes = map(math.prod, zip(shard.dimensions, sharding.tiles, strict=True))
-    return dataclasses.replace(shard.without_layout(), dimensions=tuple(sizes))
-
-
-def _rebuilt(shape: Shape, leaves: Iterator[Shape]) -> Shape:
-    if shape.is_tuple:
-        return Shape.tuple_of([_rebuilt(part, leaves) for part in shape.tuple_shapes])
-    return next(leaves)

@@ -127,6 +127,7 @@ def test_a_tuple_is_sharded_leaf_by_leaf() -> None:
     [
         ("{devices=[8]<=[8]}", "f32[9]", "dimension 0 = 9 of f32[9] for 8 tiles of {devices=[8]"),
         ("{devices=[2,1]<=[2]}", "f32[4]", "one number of tiles per dimension, got {devices=[2,1]"),
+        ("{devices=[2]<=[2]}", "f32[<=4]", "must be static, got dimension 0 of f32[<=4] for 2"),
         ("{devices=[2]<=[2]}", "token[]", "one number of tiles per dimension"),
     ],
 )
@@ -174,9 +175,11 @@ def test_shards_that_do_not_fit_are_refused() -> None:
 
 
 def test_tiles_that_nobody_can_count_are_refused() -> None:
-    for tiles in ([-1], [2**40], [2**19, 4]):
+    for tiles in ([-1], [2**40], [2**19, 4], [2**62] * 10**6, [2**62, 2**62, 0]):
         with pytest.raises(InvalidArgumentError, match="1 to 1048576 tiles"):
             Sharding.tiled(tiles)
+        with pytest.raises(InvalidArgumentError, match="1 to 1048576 devices"):
+            Mesh(tuple(tiles))
 
 
 def test_every_replica_has_all_tiles() -> None:

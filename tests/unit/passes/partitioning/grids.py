@@ -1,27 +1,20 @@
 """Modules with markers of regions, and runs of all partitions of their programs together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.corpus.grids import run_per_device
 from xla_contract.types.device_grid import DeviceGrid
-from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding
-from xla_server.backends.platform import Backend
-from xla_server.evaluator.interpret import evaluate
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.collectives_protocol import Collectives
-from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.verifier import verify
 from xla_server.passes.partitioning.partition import Partitioned, partition
 from xla_server.passes.partitioning.signature import ShardedSignature
-from xla_server.sessions.runs.grid_execution import run_on_grid
 
 BOTH = ("a", "b")
 HEADER = 'HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["a"=2, "b"=2]>}}\n'
@@ -71,55 +64,12 @@ def partitioned(text: str, partitions: int = 4, replicas: int = 1, **options: An
     return result
 
 
-Run = Callable[[Sequence[Any], Collectives, Cancellation], Any]
-"""The computation of one participant on its arguments."""
-
-
-def interpreted(program: HloModule) -> Run:
-    """A run that evaluates instruction after instruction, and checks every value."""
-
-    def run(own: Sequence[Any], me: Collectives, cancellation: Cancellation) -> Any:
-        return evaluate(program, own, collectives=me, cancellation=cancellation, check_values=True)
-
-    return run
-
-
-def compiled_on(platform: Backend, program: HloModule) -> Run:
-    """A run on a platform."""
-    executable = platform.compile(program, program.entry_program_shape)
-
-    def run(own: Sequence[Any], me: Collectives, cancellation: Cancellation) -> Any:
-        device = platform.devices[me.partition_id]
-        literals = [Literal.from_numpy(np.ascontiguousarray(array)) for array in own]
-        execution = executable.execute(
-            [platform.to_device(literal, device) for literal in literals],
-            device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=cancellation,
-            collectives=me,
-        )
-        result = execution.output.to_literal()
-        if result.shape.is_tuple:
-            return tuple(part.to_numpy() for part in result.elements)
-        return result.to_numpy()
-
-    return run
-
-
 def run_shards(
-    program: HloModule, arguments: Sequence[Sequence[Any]], run: Run | None = None
-) -> list[tuple[Any, ...]]:
-    """The results of every participant, as tuples; `arguments` has the shards of each parameter."""
-    participant = run or interpreted(program)
-
-    def job(number: int) -> Callable[[Collectives, Cancellation], Any]:
-        own = [shards[number] for shards in arguments]
-        return lambda me, cancellation: participant(own, me, cancellation)
-
-    jobs = [job(number) for number in range(program.grid.size)]
-    results = run_on_grid(jobs, program.grid, Cancellation(), timeout_seconds=100)
-    return [result if isinstance(result, tuple) else (result,) for result in results]
+    program: HloModule, arguments: Sequence[Sequence[Any]], platform: str = "interpreter"
+) -> list[list[Any]]:
+    """The results of every participant; `arguments` has the shards of each parameter."""
+    own = [[shards[number] for shards in arguments] for number in range(program.grid.size)]
+    return run_per_device(platform, program, own)
 
 
 def split(array: NDArray[Any], sharding: Sharding, grid: DeviceGrid) -> list[NDArray[Any]]:
@@ -133,12 +83,12 @@ def run_whole(
     program: HloModule,
     signature: ShardedSignature,
     arguments: Sequence[NDArray[Any]],
-    run: Run | None = None,
+    platform: str = "interpreter",
 ) -> list[NDArray[Any]]:
     """The results of a program of one replica on whole arguments, put together."""
     pairs = zip(arguments, signature.parameters, strict=True)
     shards = [split(np.asarray(array), sharding, program.grid) for array, sharding in pairs]
-    results = run_shards(program, shards, run)
+    results = run_shards(program, shards, platform)
     leaves = signature.result.leaves(signature.shape.result)
     return [
         sharding.join(shape, [result[number] for result in results])

@@ -1,15 +1,15 @@
 """Programs as JAX lowers them, with regions, over the grid: the answers are jaxlib's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tests.corpus.grids import BACKENDS
 from tests.device_programs import DeviceProgram, device_program, names
-from tests.unit.passes.partitioning.grids import compiled_on, run_shards, split
+from tests.unit.passes.partitioning.grids import run_shards, split
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED
-from xla_server.backends.compiled.cpu import Cpu
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.verifier import verify
 from xla_server.passes.partitioning.partition import Partitioned, needs_partitioning, partition
@@ -50,10 +50,11 @@ def check(stored: DeviceProgram, shards: Sequence[Sequence[Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", LOWERED)
-def test_each_partition_computes_what_jaxlib_does(name: str) -> None:
+@pytest.mark.parametrize("platform", sorted(BACKENDS))
+def test_each_partition_computes_what_jaxlib_does(name: str, platform: str) -> None:
     stored = device_program(name)
     result = partitioned(stored)
-    check(stored, run_shards(result.module, shards_of(stored, result)))
+    check(stored, run_shards(result.module, shards_of(stored, result), platform))
 
 
 @pytest.mark.parametrize("name", LOWERED)
@@ -90,18 +91,3 @@ def test_programs_for_one_device_already_stay_as_they_are(name: str) -> None:
     assert [parameter.dimensions for parameter in whole] == [v.dimensions for v in stored.arguments]
     for value, sharding in zip(stored.arguments, result.signature.parameters, strict=True):
         assert sharding.placement() == value.sharding.placement()
-
-
-@pytest.mark.parametrize("name", LOWERED)
-def test_compiled_programs_compute_the_same(cpu: Cpu, name: str) -> None:
-    stored = device_program(name)
-    result = partitioned(stored)
-    run = compiled_on(cpu, result.module)
-    check(stored, run_shards(result.module, shards_of(stored, result), run))
-
-
-@pytest.fixture(scope="module")
-def cpu() -> Iterator[Cpu]:
-    platform = Cpu(8, threads=2)
-    yield platform
-    platform.close()

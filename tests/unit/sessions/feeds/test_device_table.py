@@ -1,4 +1,4 @@
-"""Which device a handle means."""
+"""The device that a handle means."""
 
 import pytest
 
