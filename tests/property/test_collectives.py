@@ -29,8 +29,8 @@ SAID = {
     "both": "channel_id=1, ",
     "flattened": "channel_id=1, use_global_device_ids=true, ",
 }
-"""What an operation says besides its groups, by what the groups name: with a channel, partitions
-where an operation has no global ids, and else replicas with all their partitions."""
+"""Attributes of an operation besides its groups, by what the groups name. With a channel they name
+partitions where an operation has no global ids, and else replicas with all their partitions."""
 
 
 def expanded(grid: DeviceGrid, mode: str, groups: Groups) -> Groups:
@@ -118,7 +118,7 @@ def assert_results(
 
 
 def by_group(grid: DeviceGrid, groups: Groups, rule: Callable[[list[int], int], Any]) -> list[Any]:
-    """The results of all participants, by a rule for the group and the place in it."""
+    """The results of all participants, by a rule for the group and the index in it."""
     results: list[Any] = [None] * grid.size
     for group in groups:
         for place, member in enumerate(group):
@@ -135,7 +135,7 @@ few = settings(max_examples=12)
 
 
 def keeping(kind: str, xs: list[Any], group: list[int], result: Any, place: int) -> Any:
-    """What one alone gets is its operand, with the signs of its zeros."""
+    """Return the result, or for a group of one its operand, with the signs of its zeros."""
     return xs[group[place]] if len(group) == 1 else result
 
 

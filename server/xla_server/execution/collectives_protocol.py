@@ -41,7 +41,7 @@ class Collectives(Protocol):
         """Leave a value for the second member, which is not copied.
 
         Raises what the execution failed with, and ResourceExhaustedError for too many values that
-        nobody takes.
+        were not taken.
         """
 
     def take(self, meeting: Meeting) -> Value:
@@ -70,7 +70,7 @@ class NoCollectives:
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
     ) -> SharedT:
-        """Raise InvalidArgumentError: nobody else is there."""
+        """Raise InvalidArgumentError: the program runs on one device."""
         raise _alone(meeting)
 
     def post(self, meeting: Meeting, value: Value) -> None:

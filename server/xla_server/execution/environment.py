@@ -60,7 +60,7 @@ class Environment:
 
     @property
     def grid(self) -> DeviceGrid:
-        """What the program runs on."""
+        """The grid that the program runs on."""
         return self._collectives.grid
 
     @property

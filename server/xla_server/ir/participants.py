@@ -1,4 +1,4 @@
-"""Who exchanges values at a collective: its groups as participants of the device grid.
+"""Groups of collectives, and pairs of transfers, as participants of the device grid.
 
 Semantics: XLA's CollectiveOpGroupMode, and the checks of its HLO verifier that need the counts of
 replicas and partitions.
@@ -72,7 +72,7 @@ def pairs_of(instruction: HloInstruction, grid: DeviceGrid) -> Pairs:
 
 
 def transfer_pairs(instruction: HloInstruction) -> Pairs | None:
-    """Which participants a send or recv connects, by the ids of their mode; None where unsaid.
+    """The participants that a send or recv connects, by the ids of their mode; None if not said.
 
     Pipelined programs say it in a frontend attribute. A second half that does not say it has the
     pairs of its first. Raises InvalidArgumentError for text that is no list of pairs.

@@ -1,11 +1,11 @@
-"""all-reduce and collective-reduce: operands folded over a group, element by element.
+"""all-reduce and collective-reduce: operands reduced over a group, element by element.
 
-Semantics: XLA's AllReduce, with the arithmetic of its CPU backend (`ops/fold.py`). Members share
-the work by elements, never by operands, so that results do not depend on who does it.
+Semantics: XLA's AllReduce, with the arithmetic of its CPU backend (`ops/group_reduction.py`).
+Members share the work by elements, never by operands, so that results do not depend on who does it.
 """
 
 from xla_server.ops.collective import Exchange, Group
-from xla_server.ops.fold import fold
+from xla_server.ops.group_reduction import reduce_in_order
 
 _LINE = 64
 """Elements that the shares of members are multiples of, so that they do not meet in a line."""
@@ -20,7 +20,7 @@ def _fill(group: Group, place: int) -> None:
             start, end = share_of(operand.size, group.shares, place)
             sources = [source.reshape(-1)[start:end] for source in sources]
             results = [result.reshape(-1)[start:end] for result in results]
-        fold(reducer, sources, results[0], group.frame)
+        reduce_in_order(reducer, sources, results[0], group.frame)
         for other in results[1:]:
             other[...] = results[0]
 

@@ -1,4 +1,4 @@
-"""What evaluators of collectives share: who meets, and where results are written.
+"""The common part of collectives' evaluators: members of groups, and memory of results.
 
 Each operation says how a participant writes its results, or its share of results that all have in
 common, from the operands of its group (`Exchange`). Groups are those of the device grid that the
@@ -64,8 +64,8 @@ def _same_sizes(
 class Exchange:
     """How a collective gives its results.
 
-    `fill` writes those of the member at a place of the group, or, where `is_common`, the share with
-    that number of results that are equal for all. `sizes` are the dimensions of results for
+    `fill` writes those of one member, by its index in the group, or, where `is_common`, one share
+    of the results that are equal for all, by its number. `sizes` are the dimensions of results for
     operands and a size of group. `keeps` says that one alone keeps its operands.
     """
 
@@ -85,7 +85,7 @@ def exchanged(
     """The results of a collective for one participant.
 
     They are `targets` if these are given and anything is exchanged; the result may be the
-    operands. Results that are equal for all may be shared: nobody writes to them.
+    operands. Results that are equal for all may be shared, and are never written again.
     Raises InvalidArgumentError where groups do not fit the grid, or operands differ in shape
     between the members; and what Collectives.exchange raises.
     """
@@ -167,7 +167,7 @@ def evaluator_of_pair(exchange: Exchange) -> Evaluator:
 
 
 def are_all_alone(groups: Groups, count: int) -> bool:
-    """Whether the groups are `count` members, each alone."""
+    """Return whether the groups are `count` members, each alone."""
     return len(groups) == count and all(len(group) == 1 for group in groups)
 
 

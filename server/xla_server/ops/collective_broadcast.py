@@ -1,6 +1,6 @@
 """collective-broadcast: the operands of the first of a group, for all of it.
 
-Who is in no group gets zeros. Members share the work of copying by elements.
+Participants in no group get zeros. Members share the work of copying by elements.
 """
 
 from xla_server.ops.all_reduce import share_of

@@ -1,6 +1,6 @@
 """collective-permute: operands sent along pairs; who is the target of none gets zeros.
 
-Those that pairs join, directly or over others, meet; nobody else waits.
+Participants that pairs join, directly or over others, meet; all others go on.
 """
 
 from xla_server.ir.participants import pairs_of

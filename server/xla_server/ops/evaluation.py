@@ -39,7 +39,7 @@ SharedT = TypeVar("SharedT")
 
 
 class Meeting(NamedTuple):
-    """The place where a group of participants exchanges values: an instruction that all reach.
+    """An instruction at which a group of participants exchanges values.
 
     `members` are flattened ids in the order of the group. Participants that run different programs
     meet by `opcode` and `channel_id`.
@@ -56,7 +56,7 @@ class Frame(Protocol):
 
     @property
     def grid(self) -> DeviceGrid:
-        """What the program runs on; of one participant unless others run beside it."""
+        """The grid that the program runs on; of one participant unless others run beside it."""
 
     @property
     def replica_id(self) -> int:
@@ -76,7 +76,7 @@ class Frame(Protocol):
         """Wait for all members of a meeting, and return what `share` makes of what all gave.
 
         `share` is called once, by the last to arrive, with what was given in the order of the
-        members; then `work`, if there is one, by each with its place in that order. No member
+        members; then `work`, if there is one, by each with its index in that order. No member
         leaves before all have worked: they may read what the others gave until then.
         """
 

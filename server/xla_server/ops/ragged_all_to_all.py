@@ -13,7 +13,7 @@ from xla_server.ops.evaluation import Array
 
 
 def _fill(group: Group, place: int) -> None:
-    """Write the output with each slice at its place, later updates over earlier ones.
+    """Write the output and into it each slice, later updates over earlier ones.
 
     Raises InvalidArgumentError for a slice that does not lie in the input or in the output, and
     where what is received is not what is sent.

@@ -1,11 +1,11 @@
-"""reduce-scatter: operands folded over a group, each of whose members keeps its block."""
+"""reduce-scatter: operands reduced over a group, each of whose members keeps its block."""
 
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collective import Exchange, Group
 from xla_server.ops.evaluation import Array
-from xla_server.ops.fold import fold
+from xla_server.ops.group_reduction import reduce_in_order
 
 
 def _fill(group: Group, place: int) -> None:
@@ -22,7 +22,7 @@ def _fill(group: Group, place: int) -> None:
             part.operands[number].reshape(outer, len(group.parts), inner)[:, place]
             for part in group.parts
         ]
-        fold(reducer, sources, result.reshape(outer, inner), group.frame)
+        reduce_in_order(reducer, sources, result.reshape(outer, inner), group.frame)
 
 
 def _sizes(

@@ -43,7 +43,7 @@ ENTRY e {{ x = f32[2] parameter(0)
 
 
 def pipeline(trips: str) -> str:
-    """A program whose participants pass a value on, adding 1, as often as `trips` says."""
+    """Return a program that adds 1 to a value and passes it on, in a loop of `trips`."""
     said = attribute(RING)
     return f"""HloModule pipeline
 body {{ c = (u32[], f32[2]) parameter(0)

@@ -1,4 +1,4 @@
-"""Operations between participants, and operations in halves, as what they mean where nobody waits.
+"""Expansion of operations in halves, and of collectives without other participants.
 
 A collective whose groups are single participants of the grid needs no other, and halves become the
 whole operation: nothing runs beside the program.

@@ -56,7 +56,7 @@ def run_on_grid(
     """The results of the jobs, one for each participant in the order of flattened ids.
 
     Each has a thread while it runs, the first that of the caller, so that all can wait for each
-    other. The first to fail ends the others, and its error is raised when all have ended. Who waits
+    other. The first to fail ends the others, and its error is raised when all have ended. Waiting
     for a participant fails at once where that has ended, or when all wait, and else after
     `timeout_seconds`. `cancellation` cancels all. Without `is_one_program` the jobs run programs of
     their own, whose collectives meet by channel.
@@ -112,7 +112,7 @@ class _Latch:
 
     @property
     def is_open(self) -> bool:
-        """Whether waiting ends at once."""
+        """Return whether waiting ends at once."""
         return self._count == 0
 
     def count_down(self) -> None:

@@ -1,7 +1,7 @@
 """Where the participants of one execution wait for each other.
 
 A meeting is open while members are missing; then its last member shares what all gave, and each
-works on it. Nobody leaves in between, whatever fails elsewhere: others read its arrays.
+works on it. No member leaves in between, whatever fails elsewhere: others read its arrays.
 """
 
 import threading
@@ -57,7 +57,7 @@ class Rendezvous:
     """The meetings of one execution on a grid. Thread-safe.
 
     With `is_one_program` all participants run the same instructions, and meet by their names;
-    otherwise by opcode and channel, in the order in which each arrives. Who waits for longer than
+    otherwise by opcode and channel, in the order in which each arrives. Waiting for longer than
     `timeout_seconds` fails.
     """
 
@@ -76,7 +76,7 @@ class Rendezvous:
 
     @property
     def failure(self) -> BaseException | None:
-        """What the execution failed with first."""
+        """The first failure of the execution."""
         return self._failure
 
     def exchange(
@@ -196,7 +196,7 @@ class Rendezvous:
                 else:
                     me.waits_at = open_
             if not is_last:
-                # Without a time: what the others do now waits for nobody.
+                # Without a limit of time: the others work now, and do not wait.
                 me.bell.acquire()
 
     def _wait(self, me: _Participant, open_: _Open) -> None:

@@ -1,7 +1,7 @@
-"""Folds of arrays with a computation of two scalars, in the order of a group.
+"""Reductions of arrays with a computation of two scalars, in the order of a group.
 
 Semantics: XLA's AllReduce on its CPU backend. A sum starts from 0, so that zeros add up to +0; BF16
-is folded in F32 and rounded once, F16 at each step. Other computations start from the first
+is reduced in F32 and rounded once, F16 at each step. Other computations start from the first
 operand. Maximum and minimum are HLO's own, which hand on NaN.
 """
 
@@ -18,7 +18,7 @@ from xla_server.ops.evaluation import Array, Frame
 from xla_server.ops.subnormals import subnormals_as_zeros
 
 _BLOCK = 1 << 16
-"""Elements that are folded at a time: what is read and written stays in a core's cache."""
+"""Elements that are reduced at a time: what is read and written stays in a core's cache."""
 
 _INTEGER_FORMS: Mapping[Opcode, Any] = MappingProxyType(
     {
@@ -32,8 +32,10 @@ _INTEGER_FORMS: Mapping[Opcode, Any] = MappingProxyType(
 _SUMS: Mapping[Opcode, Any] = MappingProxyType({Opcode.ADD: np.add, Opcode.MULTIPLY: np.multiply})
 
 
-def fold(reducer: HloComputation, sources: Sequence[Array], result: Array, frame: Frame) -> None:
-    """Write the fold of two or more equal arrays, element by element, into `result`.
+def reduce_in_order(
+    reducer: HloComputation, sources: Sequence[Array], result: Array, frame: Frame
+) -> None:
+    """Write the reduction of two or more equal arrays, element by element, into `result`.
 
     Large ones are lines or matrices. Raises what the reducer's evaluators raise.
     """
