@@ -23,7 +23,7 @@ KNOWN: set[frozenset[str]] = {
             "xla_client.ops.elementwise",
             "xla_client.ops.feeds",
             "xla_client.ops.flooring",
-            "xla_client.ops.group_reductions",
+            "xla_client.ops.folds",
             "xla_client.ops.indexing",
             "xla_client.ops.initial_values",
             "xla_client.ops.linear_algebra",
