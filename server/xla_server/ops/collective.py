@@ -6,6 +6,7 @@ program runs on; a participant alone in its group keeps its operands.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias, cast
 
@@ -136,6 +137,8 @@ def exchanged(
 def evaluator_of(exchange: Exchange) -> Evaluator:
     """Return the evaluator of an operation that exchanges values this way."""
 
+    # The module of an operation is where its evaluator is looked for.
+    @functools.wraps(exchange.fill)
     def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
         arrays = cast(Sequence[Array], operands)
         return result_value(instruction, exchanged(exchange, instruction, arrays, frame))
@@ -156,6 +159,8 @@ def evaluator_of_pair(exchange: Exchange) -> Evaluator:
     Zeros stand for whatever else was declared.
     """
 
+    # The module of an operation is where its evaluator is looked for.
+    @functools.wraps(exchange.fill)
     def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
         arrays = cast(Sequence[Array], operands)
         results = exchanged(exchange, instruction, arrays, frame)

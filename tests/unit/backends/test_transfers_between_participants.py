@@ -42,8 +42,8 @@ ENTRY e {{ x = f32[2] parameter(0)
 """
 
 
-def pipeline(trips: str) -> str:
-    """Return a program that adds 1 to a value and passes it on, in a loop of `trips`."""
+def pipeline(count: str) -> str:
+    """Return a program that adds 1 to a value and passes it on, as often as `count` says."""
     said = attribute(RING)
     return f"""HloModule pipeline
 body {{ c = (u32[], f32[2]) parameter(0)
@@ -67,8 +67,8 @@ condition {{ c = (u32[], f32[2]) parameter(0)
 ENTRY e {{ x = f32[2] parameter(0)
   p = u32[] partition-id()
   three = u32[] constant(3)
-  trips = u32[] {trips}
-  c = (u32[], f32[2]) tuple(trips, x)
+  count = u32[] {count}
+  c = (u32[], f32[2]) tuple(count, x)
   w = (u32[], f32[2]) while(c), condition=condition, body=body
   ROOT result = f32[2] get-tuple-element(w), index=1 }}
 """
