@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint prose baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo demo-distributed docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint prose baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ venv-of-debian:
 demo: $(RUNNING) ## start a server and train a classifier of handwritten digits on it
 	@mkdir -p $(dir $(DEMO_OUTPUT))
 	$(BIN)/python client/examples/train_digits.py --output $(DEMO_OUTPUT)
+
+demo-distributed: $(RUNNING) ## train the classifier on one device and on four at once, and compare the losses
+	$(BIN)/python client/examples/train_distributed.py
 
 serve: $(RUNNING) ## run a server on 127.0.0.1:1685
 	$(BIN)/xla-server serve

@@ -82,8 +82,19 @@ def gradients(parameters: list[Op], images: Op, labels: Op) -> tuple[list[Op], O
     return gradient, loss, hits(logits, target)
 
 
-def training_loop(batch: int) -> Computation:
-    """`(steps, w1, b1, w2, b2) -> (w1, b1, w2, b2)`, fed and watched while it runs."""
+def averaged(values: list[Op], replicas: int) -> list[Op]:
+    """The mean of each value over the replicas of the program, which is the same on all."""
+    if replicas == 1:
+        return values
+    sums = ops.all_reduce_tuple(values, ops.add)
+    return [ops.get_tuple_element(sums, i) / float(replicas) for i in range(len(values))]
+
+
+def training_loop(batch: int, replicas: int = 1) -> Computation:
+    """`(steps, w1, b1, w2, b2) -> (w1, b1, w2, b2)`, fed and watched while it runs.
+
+    Each of several replicas is fed `batch` images a step; they agree on gradients and figures.
+    """
     state = Shape.tuple_of([COUNTER, *PARAMETERS, *PARAMETERS, Shape.token()])
 
     condition = Builder("steps_left")
@@ -98,6 +109,7 @@ def training_loop(batch: int) -> Computation:
     fed = ops.infeed_with_token(token, batch_shape(batch))
     images, labels = (ops.get_tuple_element(ops.get_tuple_element(fed, 0), i) for i in (0, 1))
     gradient, loss, accuracy = gradients(weights, images, labels)
+    *gradient, loss, accuracy = averaged([*gradient, loss, accuracy], replicas)
     velocities = [v * MOMENTUM + g for v, g in zip(velocities, gradient, strict=True)]
     weights = [w - v * LEARNING_RATE for w, v in zip(weights, velocities, strict=True)]
     token = ops.outfeed_with_token(

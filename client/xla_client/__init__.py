@@ -37,6 +37,7 @@ from xla_client.runs.executable import Executable
 from xla_client.runs.execution import Execution, ExecutionProfile
 from xla_client.runs.introspection import CostAnalysis, Explanation, MemoryAnalysis, Work
 from xla_client.runs.launch import Launch
+from xla_client.runs.sharded import Mesh, Sharded, Shards
 from xla_client.runs.step_result import StepResult
 from xla_client.session.buffer import Buffer
 from xla_client.session.description import (
@@ -75,6 +76,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.layout import Layout
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.sharding import Sharding
 
 if TYPE_CHECKING:
     from xla_client import lib, ops
@@ -132,6 +134,7 @@ __all__ = [
     "Local",
     "LostError",
     "MemoryAnalysis",
+    "Mesh",
     "NotFoundError",
     "Op",
     "OutOfRangeError",
@@ -148,6 +151,9 @@ __all__ = [
     "SessionEndedError",
     "Shape",
     "ShapeError",
+    "Sharded",
+    "Sharding",
+    "Shards",
     "StatusCode",
     "StepResult",
     "Tls",

@@ -21,6 +21,7 @@ from xla_client.runs.executable import Executable
 from xla_client.runs.execution import Execution, LaunchedExecution, adopted_buffers
 from xla_client.runs.launch import Launch, execute_launches
 from xla_client.runs.program import Program, Returns, require_returns
+from xla_client.runs.sharded import Mesh
 from xla_client.session.buffer import Buffer
 from xla_client.session.contents import (
     count_devices,
@@ -109,6 +110,7 @@ class Client:
         result_layout: LayoutChoice = None,
         seed: int = 0,
         debug_options: Mapping[str, Any] | None = None,
+        mesh: Mesh | None = None,
         timeout: float | None = None,
     ) -> Executable[Buffer]: ...
 
@@ -122,6 +124,7 @@ class Client:
         result_layout: LayoutChoice = None,
         seed: int = 0,
         debug_options: Mapping[str, Any] | None = None,
+        mesh: Mesh | None = None,
         timeout: float | None = None,
     ) -> Executable[tuple[Buffer, ...]]: ...
 
@@ -135,9 +138,10 @@ class Client:
         result_layout: LayoutChoice = None,
         seed: int = 0,
         debug_options: Mapping[str, Any] | None = None,
+        mesh: Mesh | None = None,
         timeout: float | None = None,
     ) -> Executable[Any]:
-        """Return a program compiled for the default device.
+        """Return a program compiled for the default device, or for those of a mesh.
 
         It may be a Computation, HLO text, a serialized module, StableHLO, or what JAX lowers and
         exports: all that `xla_client.programs.computation.as_computation` takes, which raises
@@ -146,12 +150,13 @@ class Client:
         whose result is a tuple, Buffer for any other; raises InvalidArgumentError where it is not
         so. Parameters whose layouts are not chosen have those of the computation's signature, and a
         result is row-major unless `result_layout` says otherwise. `seed` starts its random
-        numbers (0: the server picks), `debug_options` are fields of DebugOptions. Raises
+        numbers (0: the server picks), `debug_options` are fields of DebugOptions. With
+        `mesh` it is run by `execute_sharded`. Raises
         InvalidArgumentError or UnimplementedError naming the instruction that cannot be compiled.
         """
         kept = as_computation(computation, self)
         require_returns(returns, kept.result)
-        program = _program(kept, argument_layouts, result_layout, seed, debug_options)
+        program = _program(kept, argument_layouts, result_layout, seed, debug_options, mesh)
         request = program.request()
         response = self._session.call("Compile", request, timeout)
         return program.executable(self._session, request, response)
@@ -166,6 +171,7 @@ class Client:
         result_layout: LayoutChoice = None,
         seed: int = 0,
         debug_options: Mapping[str, Any] | None = None,
+        mesh: Mesh | None = None,
         timeout: float | None = None,
     ) -> Executable[Buffer]: ...
 
@@ -179,6 +185,7 @@ class Client:
         result_layout: LayoutChoice = None,
         seed: int = 0,
         debug_options: Mapping[str, Any] | None = None,
+        mesh: Mesh | None = None,
         timeout: float | None = None,
     ) -> Executable[tuple[Buffer, ...]]: ...
 
@@ -192,12 +199,13 @@ class Client:
         result_layout: LayoutChoice = None,
         seed: int = 0,
         debug_options: Mapping[str, Any] | None = None,
+        mesh: Mesh | None = None,
         timeout: float | None = None,
     ) -> Executable[Any]:
         """Compile as `compile` does, without blocking the event loop."""
         kept = await asyncio.to_thread(as_computation, computation, self)
         require_returns(returns, kept.result)
-        program = _program(kept, argument_layouts, result_layout, seed, debug_options)
+        program = _program(kept, argument_layouts, result_layout, seed, debug_options, mesh)
         request = program.request()
         response = await self._session.acall("Compile", request, timeout)
         return program.executable(self._session, request, response)
@@ -332,6 +340,24 @@ class Client:
         """The device with this number, unchecked; using one that is not there raises."""
         return Device(self._session, ordinal)
 
+    @brief
+    def mesh(
+        self,
+        sizes: Sequence[int],
+        names: Sequence[str],
+        *,
+        ordinals: Sequence[int] = (),
+        replicas: int = 1,
+    ) -> Mesh:
+        """Return a mesh of devices to compile programs for.
+
+        Its axes have these sizes and names, and its devices, row by row, these `ordinals`: by
+        default 0, 1, 2 and so on. `replicas` of them are copies of the program, which collectives
+        without a channel join; each has as many partitions as are left, of which JAX's programs
+        consist. Raises InvalidArgumentError for numbers that do not go together.
+        """
+        return Mesh(sizes, names, ordinals, replicas)
+
     @public
     def compute_constant(
         self,
@@ -440,7 +466,11 @@ def _program(
     result_layout: LayoutChoice,
     seed: int,
     debug_options: Mapping[str, Any] | None,
+    mesh: Mesh | None,
 ) -> Program:
     """A computation with the options that `Client.compile` was given."""
     shape = compiled_shape(computation.program_shape, argument_layouts, result_layout)
-    return Program(computation, shape, execution_options(shape.result, seed, debug_options))
+    options = execution_options(shape.result, seed, debug_options)
+    if mesh is not None:
+        mesh.write_to(options)
+    return Program(computation, shape, options)

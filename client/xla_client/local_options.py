@@ -42,6 +42,8 @@ class LocalOptions(TypedDict, total=False):
     connection_share: Real
     max_launches: Number
     execution_wait_seconds: Real
+    max_replicated_bytes: Size
+    collective_timeout_seconds: Real
     session_launches: Number
     session_compile_seconds: Real
     max_compile_seconds: Real

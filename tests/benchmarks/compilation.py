@@ -9,11 +9,14 @@ from tests.benchmarks.programs import COMPILATIONS
 from tests.benchmarks.workloads.workload import Workload
 from tests.corpus.jax_programs import lower
 from xla_contract.stubs import hlo_pb2, xla_pb2
+from xla_contract.types.sharding import REPLICATED
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
+from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.sessions.programs.code_cache import CompiledProgram
 from xla_server.sessions.programs.compile_request import prepare_program
 from xla_server.sessions.programs.executable_table import ExecutableCache
 
@@ -56,8 +59,9 @@ class Program:
         started = time.perf_counter()
         proto = hlo_pb2.HloModuleProto.FromString(self.serialized)
         request = read_compile_request(proto, xla_pb2.ExecutionOptions())
-        program = prepare_program(request, None, cpu.devices[0])
-        found = table.acquire(program, lambda: executable, Cancellation())
+        program = prepare_program(request, None)
+        compiled = CompiledProgram(executable, ShardedSignature(program.entry, (), REPLICATED))
+        found = table.acquire(program, lambda: compiled, Cancellation())
         table.release(found)
         return time.perf_counter() - started
 

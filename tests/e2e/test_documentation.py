@@ -41,7 +41,7 @@ def blocks_of(text: str) -> Iterator[Block]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--platform", "interpreter") as server:
+    with start_server(directory, "--platform", "interpreter", "--devices", "4") as server:
         yield server
 
 

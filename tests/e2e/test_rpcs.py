@@ -161,7 +161,7 @@ class TestPrograms:
                     request.MergeFrom(xla_pb2.CompileRequest(**{name: value}))
             return refused(expected, raw.Compile, request)
 
-        invalid, unimplemented = StatusCode.INVALID_ARGUMENT, StatusCode.UNIMPLEMENTED
+        invalid = StatusCode.INVALID_ARGUMENT
         assert "computation" in code(invalid, computation=None)
         bare = modules.axpy()
         bare.ClearField("host_program_shape")
@@ -177,8 +177,10 @@ class TestPrograms:
         code(invalid, execution_options=two)
         output = _options(shape_with_output_layout=_shape("f32[4]"))
         assert "f32[4]" in code(invalid, execution_options=output)
-        assert "num_replicas = 2" in code(unimplemented, execution_options=_options(num_replicas=2))
-        code(unimplemented, execution_options=_options(num_partitions=2))
+        exhausted = StatusCode.RESOURCE_EXHAUSTED
+        assert "for 3: 3 replicas" in code(exhausted, execution_options=_options(num_replicas=3))
+        code(exhausted, execution_options=_options(num_replicas=2, num_partitions=2))
+        assert "num_replicas" in code(invalid, execution_options=_options(num_replicas=-1))
 
     def test_without_shapes_the_arguments_are_those_that_the_module_says(self, raw):
         handle = raw.compile(modules.axpy(), input_shape_with_layout=[])
@@ -297,7 +299,8 @@ class TestPrograms:
         code(StatusCode.FAILED_PRECONDITION, good, good, good)
         both = changed(execution_options=_options(_device(0, 2), _device(1, 2)))
         code(StatusCode.INVALID_ARGUMENT, good, both)
-        code(StatusCode.UNIMPLEMENTED, both)
+        alone = _options(_device(0, 2), _device(1, 2), num_replicas=3)
+        code(StatusCode.INVALID_ARGUMENT, changed(execution_options=alone))
         code(StatusCode.INTERNAL, changed(computation=None))
         assert "got 2 for 3" in code(
             StatusCode.INVALID_ARGUMENT, changed(arguments=good.arguments[:2])
@@ -409,7 +412,8 @@ class TestFeeds:
             request = xla_pb2.TransferToInfeedRequest(literal=modules.literal(value), **fields)
             return refused(expected, raw.TransferToInfeed, request)
 
-        code(StatusCode.FAILED_PRECONDITION, X, replica_id=1)
+        code(StatusCode.FAILED_PRECONDITION, X, replica_id=2)
+        code(StatusCode.FAILED_PRECONDITION, X, replica_id=1, device_handle=_device(1, 2))
         code(StatusCode.FAILED_PRECONDITION, X, replica_id=-1)
         code(StatusCode.UNIMPLEMENTED, (X, (X,)))
         code(StatusCode.INVALID_ARGUMENT, np.zeros((2, 0), np.float32))

@@ -158,9 +158,8 @@ class _Run:
         return None
 
     def _do_on_host(self, row: HostThunk) -> None:
-        given = row.call(self._host(), [self._array(value) for value in row.reads])
-        for value, array in zip(row.writes, given, strict=True):
-            self._array(value)[...] = array
+        reads, writes = (list(map(self._array, values)) for values in (row.reads, row.writes))
+        row.run(self._host(), reads, writes)
 
     def _array(self, value: Value) -> Any:
         dtype, dimensions = value.shape.element_type.dtype, value.shape.dimensions

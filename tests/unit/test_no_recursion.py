@@ -54,7 +54,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"_array", "_read_dense", "_texts", "print_literal", "read_literal"},
     ),
     "ir/text/shardings.py": (TEXT, {"_read", "_write"}),
-    "ops/collective.py": (SHAPE, {"_value", "zeros"}),
+    "ops/collective.py": (SHAPE, {"zeros"}),
     "ops/constant.py": (SHAPE, {"_value"}),
     "ops/convert.py": (ONCE, {"_converted"}),
     "ops/infeed.py": (SHAPE, {"_aligned"}),
@@ -65,7 +65,6 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"_Reader._array", "_Reader._dictionary", "_Reader._value"},
     ),
     "evaluator/interpret.py": (SHAPE, {"describe", "has_shape"}),
-    "passes/expand/collective_expander.py": (SHAPE, {"_written"}),
     "passes/framework/editor.py": (SHAPE, {"Editor.zeros"}),
     "passes/canonicalize/dot_canonicaliser.py": (ONCE, {"_canonical", "_widened"}),
     "passes/scalar_loops/element_calls.py": (
@@ -227,6 +226,11 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         },
     ),
     "xla_contract/types/shape.py": (SHAPE, {"ShapeReader.shape"}),
+    "xla_contract/types/sharding.py": (SHAPE, {"_rebuilt"}),
+    "xla_contract/wire/sharding_proto.py": (
+        ONCE,
+        {"_elements", "sharding_from_proto", "sharding_to_proto"},
+    ),
     "xla_contract/wire/literals/value_proto.py": (
         FIELDS,
         {"_form_of", "_found_form", "_read", "fill_value", "is_plain"},

@@ -264,6 +264,7 @@ RULES: Mapping[str, Rule] = types.MappingProxyType(
         "debug_options": optional(
             instance("a mapping of names of DebugOptions to their values, or None", Mapping)
         ),
+        "mesh": optional(instance("a Mesh, as client.mesh gives it, or None", "Mesh")),
         "returns": returns,
         "buffer": instance("a Buffer, as client.to_device gives it", "Buffer"),
         "executable": instance("an Executable, as client.compile gives it", "Executable"),

@@ -15,6 +15,7 @@ from xla_client.runs.execution import CalledExecution, Execution, LaunchedExecut
 from xla_client.runs.gathered_runs import GatheredRuns
 from xla_client.runs.introspection import Explainable
 from xla_client.runs.run_template import RunTemplate
+from xla_client.runs.sharded import ShardedRuns
 from xla_client.session.buffer import Buffer, unpacked
 from xla_client.session.public_methods import public, public_coroutine
 from xla_client.session.session import Session
@@ -52,8 +53,8 @@ _FAULTS = XlaError, TypeError, ValueError
 
 
 @parameter_class
-class Executable(Explainable, Generic[R]):
-    """A compiled program on the server's default device.
+class Executable(Explainable, ShardedRuns, Generic[R]):
+    """A compiled program on the server's default device, or on those of a mesh.
 
     A call gives an R: a Buffer, or a tuple of them where `compile` was asked for `returns=tuple`.
     It is freed by `delete`, some time after it is garbage collected, or when its client closes.

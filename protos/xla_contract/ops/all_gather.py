@@ -71,12 +71,12 @@ def _gathered(operands: Sequence[Shape], attributes: AllGatherAttributes) -> lis
             f"there must be one result per operand, got {len(attributes.gathered)} for "
             f"{listed(arrays)}"
         )
-    count = attributes.participants.groups.size
+    count = attributes.participants.group_size
     results = []
     for array, size in zip(arrays, attributes.gathered, strict=True):
         part = array.dimensions[dimension]
         if count is None and part > 0:
-            # One group of all: the first result says how many there are.
+            # Not stated: the first result says how many there are.
             count = max(1, size // part)
         ways = 1 if count is None else count
         if size != part * ways:

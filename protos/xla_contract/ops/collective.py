@@ -35,6 +35,15 @@ class Participants:
         """
         return group_mode(self.channel_id, self.use_global_device_ids if has_global_ids else None)
 
+    @property
+    def group_size(self) -> int | None:
+        """The size of a group of the operations that have global ids, where that is stated.
+
+        It is None for one group of all, and for groups of replicas with all their partitions.
+        """
+        is_stated = self.mode() is not GroupMode.CROSS_REPLICA_AND_PARTITION
+        return self.groups.size if is_stated else None
+
 
 def check_participants(
     participants: Participants, *, has_global_ids: bool = True, uniform: bool = True

@@ -47,12 +47,12 @@ def infer_reduce_scatter(
             f"there must be one result per operand, got {len(attributes.scattered)} for "
             f"{listed(arrays)}"
         )
-    count = attributes.participants.groups.size
+    count = attributes.participants.group_size
     results = []
     for array, size in zip(arrays, attributes.scattered, strict=True):
         whole = array.dimensions[dimension]
         if count is None and size > 0:
-            # One group of all: the first result says how many there are.
+            # Not stated: the first result says how many there are.
             count = max(1, whole // size)
         ways = 1 if count is None else count
         if size * ways != whole:

@@ -221,6 +221,12 @@ class Settings(BaseSettings):
     execution_wait_seconds: Seconds = _option(
         60.0, "time that an execution waits for memory in use by others"
     )
+    max_replicated_bytes: Bytes = _option(
+        2**30, "values of a program that each of its partitions may hold whole, between regions"
+    )
+    collective_timeout_seconds: Annotated[float, Field(gt=0, le=_MAX_SECONDS)] = _option(
+        60.0, "time that a participant of a collective waits for the others"
+    )
     session_launches: Count = _option(
         1024, "number of launched executions of one session that have not ended"
     )

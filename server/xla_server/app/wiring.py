@@ -49,6 +49,8 @@ def create_server(
         upload_silence_seconds=settings.upload_silence_seconds,
         spared_device_bytes=int(settings.max_device_bytes * settings.spared_device_share),
         execution_wait_seconds=settings.execution_wait_seconds,
+        max_replicated_bytes=settings.max_replicated_bytes,
+        collective_timeout_seconds=settings.collective_timeout_seconds,
         shared_memory_bytes=settings.shared_memory_bytes,
         session_shared_memory_bytes=settings.session_shared_memory_bytes,
     )

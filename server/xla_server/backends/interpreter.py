@@ -27,6 +27,7 @@ from xla_server.evaluator.peak_memory import temporary_bytes
 from xla_server.evaluator.plan import Plans
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, channel_ends
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
@@ -140,6 +141,7 @@ class InterpreterExecutable:
         channels: Channels,
         cancellation: Cancellation,
         donated: Collection[int] = (),
+        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -150,6 +152,7 @@ class InterpreterExecutable:
             values,
             feeds=feeds,
             channels=channels,
+            collectives=collectives,
             cancellation=cancellation,
             plans=self._plans,
             random_states=self._random_states,

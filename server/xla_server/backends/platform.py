@@ -12,6 +12,7 @@ from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.module import HloModule
 
@@ -124,13 +125,14 @@ class Executable(Protocol):
         channels: Channels,
         cancellation: Cancellation,
         donated: Collection[int] = (),
+        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result, which has the program's result layout.
 
         `donated` are numbers of arguments that the caller gives up, whatever comes of the run: they
         must not be used any more, and a platform may write results where they were. The aliases
         that a module states are no more than the wish for that: handles of the protocol stay valid,
-        so no rpc donates.
+        so no rpc donates. `collectives` are the other participants, on the grid of the module.
 
         Raises InvalidArgumentError when the arguments do not fit the signature, what
         `cancellation` was given once it is set, and what the program's instructions raise.

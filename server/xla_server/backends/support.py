@@ -3,7 +3,7 @@
 from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.target_registry import Registry
 from xla_server.ir.module import HloModule
-from xla_server.ops.send_recv import require_evaluated
+from xla_server.ops.send_recv import require_evaluated, require_own
 
 
 def require_supported(module: HloModule, custom_calls: Registry) -> None:
@@ -18,3 +18,5 @@ def require_supported(module: HloModule, custom_calls: Registry) -> None:
             custom_calls.resolve(instruction)
         elif instruction.opcode in (Opcode.SEND, Opcode.RECV):
             require_evaluated(instruction)
+            if module.grid.size == 1:
+                require_own(instruction)

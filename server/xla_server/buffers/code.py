@@ -5,6 +5,7 @@ sequence and the executor needs no stack.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 from xla_contract.types.shape import Shape
@@ -93,13 +94,23 @@ class HostThunk:
     """Call Python: feeds, channels, functions of operators.
 
     `call(run, arrays)` gets the HostRun and the arrays read, views that it must not keep, and
-    gives an array for each value written.
+    gives an array for each value written. One that `fills` is given the arrays written, too, and
+    writes to them.
     """
 
     name: str
     call: Any
     reads: tuple[Value, ...]
     writes: tuple[Value, ...]
+    fills: bool = False
+
+    def run(self, run: Any, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        """Call it on the arrays read, and let what it gives be in the arrays written."""
+        if self.fills:
+            self.call(run, reads, writes)
+            return
+        for target, array in zip(writes, self.call(run, reads), strict=True):
+            target[...] = array
 
 
 @dataclasses.dataclass(eq=False, slots=True)

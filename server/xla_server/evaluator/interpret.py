@@ -17,6 +17,7 @@ from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.plan import PlannedInstruction, Plans
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.environment import Environment, Surroundings
 from xla_server.execution.feed_protocol import Feeds, NoFeeds
 from xla_server.execution.memory_check import require_room
@@ -34,8 +35,7 @@ def evaluate(
     feeds: Feeds | None = None,
     channels: Channels | None = None,
     cancellation: Cancellation | None = None,
-    replica_id: int = 0,
-    partition_id: int = 0,
+    collectives: Collectives = ALONE_RUN,
     plans: Plans | None = None,
     random_states: RandomStates | None = None,
     seed: int = 0,
@@ -60,8 +60,7 @@ def evaluate(
         feeds=NoFeeds() if feeds is None else feeds,
         channels=OwnChannels(computation, NoChannels() if channels is None else channels),
         cancellation=Cancellation() if cancellation is None else cancellation,
-        replica_id=replica_id,
-        partition_id=partition_id,
+        collectives=collectives,
         plans=Plans(is_dynamic=has_dynamic_shapes(program)) if plans is None else plans,
         random_states=RandomStates() if random_states is None else random_states,
         seed=seed,

@@ -1,15 +1,18 @@
 """The environment of one execution: queues, channels, cancellation and random numbers."""
 
+from collections.abc import Callable, Sequence
 from typing import NotRequired, TypedDict
 
 import numpy as np
 
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import Value
+from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
 from xla_server.ops.rng_get_and_update_state import RandomStates
 
 
@@ -21,8 +24,7 @@ class Surroundings(TypedDict):
     cancellation: Cancellation
     random_states: RandomStates
     seed: NotRequired[int]
-    replica_id: NotRequired[int]
-    partition_id: NotRequired[int]
+    collectives: NotRequired[Collectives]
 
 
 class Environment:
@@ -30,13 +32,12 @@ class Environment:
 
     __slots__ = (
         "_channels",
+        "_collectives",
         "_feeds",
         "_random",
         "_random_states",
         "_seed",
         "cancellation",
-        "partition_id",
-        "replica_id",
     )
 
     def __init__(
@@ -47,8 +48,7 @@ class Environment:
         cancellation: Cancellation,
         random_states: RandomStates,
         seed: int = 0,
-        replica_id: int = 0,
-        partition_id: int = 0,
+        collectives: Collectives = ALONE_RUN,
     ) -> None:
         self._feeds = feeds
         self._channels = channels
@@ -56,8 +56,22 @@ class Environment:
         self._random_states = random_states
         self._seed = seed
         self._random: np.random.Generator | None = None
-        self.replica_id = replica_id
-        self.partition_id = partition_id
+        self._collectives = collectives
+
+    @property
+    def grid(self) -> DeviceGrid:
+        """The grid that the program runs on."""
+        return self._collectives.grid
+
+    @property
+    def replica_id(self) -> int:
+        """The number of the copy of the program."""
+        return self._collectives.replica_id
+
+    @property
+    def partition_id(self) -> int:
+        """The number of the part of the program."""
+        return self._collectives.partition_id
 
     @property
     def random(self) -> np.random.Generator:
@@ -85,6 +99,24 @@ class Environment:
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
         return self._channels.receive(channel_id, shape, self.cancellation)
+
+    def exchange(
+        self,
+        meeting: Meeting,
+        given: GivenT,
+        share: Callable[[Sequence[GivenT]], SharedT],
+        work: Callable[[SharedT, int], None] | None = None,
+    ) -> SharedT:
+        """Meet the other members of a group; raises as Collectives.exchange says."""
+        return self._collectives.exchange(meeting, given, share, work)
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for another participant; raises as Collectives.post says."""
+        self._collectives.post(meeting, value)
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for a value of another participant; raises as Collectives.exchange says."""
+        return self._collectives.take(meeting)
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""

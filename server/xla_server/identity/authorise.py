@@ -38,8 +38,8 @@ ROLES: Mapping[str, Role] = MappingProxyType(
         EXTENSION_NAME,
         Role.USER,
         "AbandonUpload AllocateShared AnalyzeExecutable CancelExecution CloseFeed CompileModule "
-        "ConvertModule DownloadShared DrainFeed ExplainExecutable FreeShared Infeed Launch Outfeed "
-        "Run RunBatch Upload UploadShared UploadSharedPieces",
+        "ConvertModule DownloadShared DrainFeed ExecuteSharded ExplainExecutable FreeShared "
+        "Infeed Launch Outfeed Run RunBatch Upload UploadShared UploadSharedPieces",
     )
     | _paths(EXTENSION_NAME, Role.ADMIN, "DescribeServer")
     | _paths(_HEALTH, Role.VIEWER, "Watch")

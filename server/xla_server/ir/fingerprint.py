@@ -12,16 +12,19 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.participants import transfer_pairs
 
 
 def fingerprint(module: HloModule, entry: ProgramShape) -> bytes:
     """A digest of what `module` computes with the layouts of `entry`.
 
-    Names, ids and decoration do not enter it; the order of instructions does.
+    Names, ids and decoration do not enter it, but for who sends to whom; the order of instructions
+    and the grid do.
     """
     digest = hashlib.blake2b(digest_size=32)
     computations = {part: number for number, part in enumerate(module.computations)}
-    _add(digest, b"%d" % computations[module.entry])
+    grid = module.grid
+    _add(digest, b"%d %d %d" % (computations[module.entry], grid.replicas, grid.partitions))
     for shape in (*entry.parameters, entry.result):
         _add(digest, str(shape).encode())
     for computation in module.computations:
@@ -44,6 +47,8 @@ def _add_computation(
         )
         if instruction.opcode is not Opcode.CONSTANT:
             definition(instruction.opcode).encode(instruction.attributes, proto)
+        if instruction.opcode in (Opcode.SEND, Opcode.RECV, Opcode.RECV_DONE):
+            _add(digest, str(transfer_pairs(instruction)).encode())
         _add(digest, proto.SerializeToString(deterministic=True))
         if instruction.opcode is Opcode.CONSTANT:
             # Its wire form would be one more copy of what may be 100 MB.

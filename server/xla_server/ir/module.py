@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 
@@ -81,7 +82,8 @@ class HloModule:
     """A program: computations, callees before callers, one of them the entry.
 
     `entry_program_shape` is the signature with the layouts callers see (host_program_shape).
-    `decoration` keeps the module's remaining fields in wire form, computations left out.
+    `decoration` keeps the module's remaining fields in wire form, computations left out. `grid` is
+    what it runs on, which the compile request says.
     """
 
     name: str
@@ -90,6 +92,7 @@ class HloModule:
     entry: HloComputation
     entry_program_shape: ProgramShape
     decoration: hlo_pb2.HloModuleProto | None = None
+    grid: DeviceGrid = ALONE
 
     def instructions(self) -> Iterator[HloInstruction]:
         """Every instruction of every computation, in stored order."""

@@ -2,6 +2,7 @@
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.participants import COLLECTIVES
 
 SIDE_EFFECTS = frozenset(
     {
@@ -13,9 +14,10 @@ SIDE_EFFECTS = frozenset(
         Opcode.RECV_DONE,
         Opcode.RNG,
         Opcode.RNG_GET_AND_UPDATE_STATE,
+        *COLLECTIVES,
     }
 )
-"""Opcodes that are kept though nothing reads their result."""
+"""Opcodes that are kept though nothing reads their result: others may wait for it."""
 
 
 def acts(instruction: HloInstruction) -> bool:

@@ -13,10 +13,12 @@ from xla_contract.errors import (
     UnimplementedError,
 )
 from xla_contract.ops.registry import infer_shape
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape
 from xla_server.ir.aliases import check_aliases
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
+from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
 from xla_server.ir.side_effects import acts
 
 MAX_CALL_DEPTH = 1000
@@ -51,12 +53,12 @@ def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
     Structure: operands and called computations come before their users, roots and parameters
     belong to their computations, names are unique. Shapes: every declared shape is compatible
     with the inferred one, and the entry's signature with entry_program_shape; layouts are free.
-    Aliases and donors: what they name exists.
+    Aliases and donors: what they name exists. Participants: groups fit the grid, if it has several.
     Raises InvalidArgumentError (ShapeError for shapes) naming the instruction and both sides,
     UnimplementedError for values that no evaluator can hold, and ResourceExhaustedError for a
     value of more than `max_value_bytes`.
     """
-    checker = _Checker(max_value_bytes)
+    checker = _Checker(max_value_bytes, module.grid)
     for computation in module.computations:
         checker.check_computation(computation)
     if module.entry not in checker.signatures:
@@ -91,7 +93,9 @@ def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
 class _Checker:
     """What is known of the module while its computations are checked in order."""
 
-    def __init__(self, max_value_bytes: int | None) -> None:
+    def __init__(self, max_value_bytes: int | None, grid: DeviceGrid) -> None:
+        self._grid = grid
+        self._ends: dict[tuple[Opcode, int], HloInstruction] = {}
         self.signatures: dict[HloComputation, ProgramShape] = {}
         self._depths: dict[HloComputation, int] = {}
         self._applied: dict[HloComputation, int] = {}
@@ -108,6 +112,7 @@ class _Checker:
             self._check_value(instruction)
             self._check_shape(instruction)
             _check_channel(instruction)
+            self._check_participants(instruction)
             self._check_effects(instruction)
             seen.add(instruction)
             depth = max([depth, *(1 + self._depths[called] for called in instruction.called)])
@@ -188,6 +193,32 @@ class _Checker:
                     "a computation that is called in no certain order must have no side effects, "
                     f"got {effect.opcode} %{effect.name} in %{called.name}"
                 ).at(instruction.opcode, instruction.name)
+
+    def _check_participants(self, instruction: HloInstruction) -> None:
+        """Raise ShapeError for groups that the grid does not have.
+
+        A program on one device that names others is refused when it gets there.
+        """
+        if self._grid.size == 1:
+            return
+        try:
+            if instruction.opcode in COLLECTIVES:
+                check_participants_exist(instruction, self._grid)
+            elif instruction.opcode in _FIRST_HALF.values():
+                transfers_of(instruction, self._grid)
+                self._check_channel_use(instruction)
+        except InvalidArgumentError as error:
+            raise error.at(instruction.opcode, instruction.name) from None
+
+    def _check_channel_use(self, instruction: HloInstruction) -> None:
+        """Raise InvalidArgumentError for a second send, or recv, on a channel."""
+        channel: int = instruction.attributes.channel_id
+        first = self._ends.setdefault((instruction.opcode, channel), instruction)
+        if first is not instruction:
+            raise InvalidArgumentError(
+                f"a channel must have one send and one recv, got channel {channel} in "
+                f"%{first.name}, too"
+            )
 
     def _check_shape(self, instruction: HloInstruction) -> None:
         inferred = infer_shape(

@@ -1,17 +1,22 @@
-"""The result of all-to-all on one replica."""
+"""all-to-all: part j of member i becomes part i of member j, in blocks or whole operands."""
 
-from xla_contract.ops.all_to_all import AllToAllAttributes
-from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import Exchange, Participant, my_number, only_one, require_alone
+from xla_server.ops.collective import Exchange, Group
 
 
-def all_to_all(instruction: HloInstruction, me: Participant) -> Exchange:
-    """The only part, sent to itself."""
-    attributes: AllToAllAttributes = instruction.attributes
-    require_alone(attributes.participants, me, has_global_ids=False)
-    if attributes.split_dimension is not None:
-        return 0
-    if len(instruction.operands) != 1:
-        number = my_number(attributes.participants.mode(has_global_ids=False), me)
-        raise only_one(number, f"{len(instruction.operands)} operands to be sent to one each")
-    return (0,)
+def _fill(group: Group, place: int) -> None:
+    dimension = group.instruction.attributes.split_dimension
+    mine = group.parts[place].results
+    if dimension is None:
+        for part, result in zip(group.parts, mine, strict=True):
+            result[...] = part.operands[place]
+        return
+    block = mine[0].shape[dimension] // len(group.parts)
+
+    def at(number: int) -> tuple[slice, ...]:
+        return (*(slice(None),) * dimension, slice(number * block, (number + 1) * block))
+
+    for number, part in enumerate(group.parts):
+        mine[0][at(number)] = part.operands[0][at(place)]
+
+
+ALL_TO_ALL = Exchange(_fill)

@@ -1,96 +1,179 @@
-"""What the collectives mean where a program runs on one replica and one partition.
+"""The common part of collectives' evaluators: members of groups, and memory of results.
 
-The only participant exchanges data with itself. A group that names it together with others asks
-for replicas that there are not, and is refused when the program runs.
+Each operation says how a participant writes its results, or its share of results that all have in
+common, from the operands of its group (`Exchange`). Groups are those of the device grid that the
+program runs on; a participant alone in its group keeps its operands.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.collective import Participants
-from xla_contract.types.replica_groups import GroupMode
+from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import Groups
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import TOKEN, Evaluator, Frame, Value
+from xla_server.ir.participants import check_participants_exist, groups_of
+from xla_server.ops.evaluation import TOKEN, Array, Evaluator, Frame, Meeting, Value
 
-Exchange: TypeAlias = "int | Shape | tuple[Exchange, ...]"
-"""The result of an exchange without others: an operand by its number, zeros of a shape, or a
-tuple of such results."""
-
-
-class Participant(Protocol):
-    """The numbers by which groups name a run."""
-
-    replica_id: int
-    partition_id: int
+SMALL_BYTES = 1 << 16
+"""Operands of a group up to this many bytes are combined by the last to arrive: waking others to
+share the work takes longer."""
 
 
-ExchangeRule: TypeAlias = Callable[[HloInstruction, Participant], Exchange]
-"""Gives the result of an operation; raises InvalidArgumentError where it asks for others."""
+class Part(NamedTuple):
+    """The operands of one member of a group, and the arrays that take its results."""
+
+    operands: Sequence[Array]
+    results: Sequence[Array]
 
 
-def evaluator_of(rule: ExchangeRule) -> Evaluator:
-    """Return the evaluator of an operation with this rule."""
+class Group(NamedTuple):
+    """A group that has met: its members in order, what each gave, and the run of one of them.
 
-    @functools.wraps(rule)
+    Results that are equal for all are made in so many `shares`.
+    """
+
+    instruction: HloInstruction
+    members: Sequence[int]
+    parts: Sequence[Part]
+    frame: Frame
+    shares: int
+
+    def results(self, number: int) -> list[Array]:
+        """The different arrays that take a result which is equal for all members."""
+        return list(
+            {id(part.results[number]): part.results[number] for part in self.parts}.values()
+        )
+
+
+Fill: TypeAlias = Callable[[Group, int], None]
+Sizes: TypeAlias = Callable[[HloInstruction, Sequence[Array], int], "list[tuple[int, ...]]"]
+
+
+def _same_sizes(
+    instruction: HloInstruction, operands: Sequence[Array], count: int
+) -> list[tuple[int, ...]]:
+    return [operand.shape for operand in operands]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Exchange:
+    """How a collective gives its results.
+
+    `fill` writes those of one member, by its index in the group, or, where `is_common`, one share
+    of the results that are equal for all, by its number. `sizes` are the dimensions of results for
+    operands and a size of group. `keeps` says that one alone keeps its operands.
+    """
+
+    fill: Fill
+    sizes: Sizes = _same_sizes
+    is_common: bool = False
+    keeps: bool = True
+
+
+def exchanged(
+    exchange: Exchange,
+    instruction: HloInstruction,
+    operands: Sequence[Array],
+    frame: Frame,
+    targets: Sequence[Array] | None = None,
+) -> Sequence[Array]:
+    """The results of a collective for one participant.
+
+    They are `targets` if these are given and anything is exchanged; the result may be the
+    operands. Results that are equal for all may be shared, and are never written again.
+    Raises InvalidArgumentError where groups do not fit the grid, or operands differ in shape
+    between the members; and what Collectives.exchange raises.
+    """
+    grid = frame.grid
+    me = grid.flattened(frame.replica_id, frame.partition_id)
+    members = _members(instruction, frame, me)
+    if members is None:
+        return [np.zeros_like(operand) for operand in operands]
+    if len(members) == 1 and exchange.keeps:
+        return operands
+    operands = [part if part.flags.c_contiguous else part.copy() for part in operands]
+
+    def fresh() -> list[Array]:
+        sizes = exchange.sizes(instruction, operands, len(members))
+        kinds = [operand.dtype for operand in operands]
+        return [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=False)]
+
+    is_small = len(members) * sum(operand.nbytes for operand in operands) <= SMALL_BYTES
+
+    def share(parts: Sequence[Part]) -> Group:
+        _require_equal_shapes(parts)
+        if exchange.is_common and targets is None:
+            common = fresh()
+            parts = [Part(part.operands, common) for part in parts]
+        shares = 1 if is_small and exchange.is_common else len(members)
+        group = Group(instruction, members, parts, frame, shares)
+        if is_small:
+            for place in range(shares):
+                exchange.fill(group, place)
+        return group
+
+    def work(group: Group, place: int) -> None:
+        exchange.fill(group._replace(frame=frame), place)
+
+    needs_own = targets is None and not exchange.is_common
+    given = Part(operands, fresh() if needs_own else targets or ())
+    if len(members) == 1:
+        group = share([given])
+        if not is_small:
+            work(group, 0)
+    else:
+        channel = _channel(instruction)
+        meeting = Meeting(instruction.name, instruction.opcode, channel, members)
+        group = frame.exchange(meeting, given, share, None if is_small else work)
+    return group.parts[members.index(me)].results
+
+
+def evaluator_of(exchange: Exchange) -> Evaluator:
+    """Return the evaluator of an operation that exchanges values this way."""
+
+    # The module of an operation is where its evaluator is looked for.
+    @functools.wraps(exchange.fill)
     def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
-        return _value(rule(instruction, frame), operands)
+        arrays = cast(Sequence[Array], operands)
+        return result_value(instruction, exchanged(exchange, instruction, arrays, frame))
 
     return evaluate
 
 
-def _value(exchange: Exchange, operands: Sequence[Value]) -> Value:
-    if isinstance(exchange, int):
-        return operands[exchange]
-    if isinstance(exchange, tuple):
-        return tuple(_value(part, operands) for part in exchange)
-    return zeros(exchange)
+def result_value(instruction: HloInstruction, results: Sequence[Array]) -> Value:
+    """The results as the value of a whole operation or its first half."""
+    is_split = instruction.opcode is Opcode.ALL_TO_ALL and instruction.shape.is_tuple
+    value: Value = tuple(results) if is_split or len(results) > 1 else results[0]
+    return value
 
 
-def my_number(mode: GroupMode, me: Participant) -> int:
-    """The number by which the groups of this mode name the run."""
-    # With one replica or one partition the flattened id is the other one's.
-    if mode is GroupMode.CROSS_PARTITION:
-        return me.partition_id
-    if mode is GroupMode.FLATTENED_ID:
-        return me.replica_id + me.partition_id
-    return me.replica_id
+def evaluator_of_pair(exchange: Exchange) -> Evaluator:
+    """Return the evaluator of a first half whose value has the operands in front of the result.
 
-
-def require_alone(
-    participants: Participants, me: Participant, *, has_global_ids: bool = True
-) -> None:
-    """Raise InvalidArgumentError unless the run's group is the run alone."""
-    if not participants.groups.groups:
-        return
-    number = my_number(participants.mode(has_global_ids=has_global_ids), me)
-    if participants.groups.group_of(number) != (number,):
-        raise only_one(number, f"groups {participants.groups}")
-
-
-def require_one_part(instruction: HloInstruction, sizes: Sequence[int], me: Participant) -> None:
-    """Raise InvalidArgumentError unless the run is alone and each operand is as large as its part.
-
-    `sizes` are those of the parts, in the dimension in which the operation joins or cuts.
+    Zeros stand for whatever else was declared.
     """
-    attributes = instruction.attributes
-    require_alone(attributes.participants, me)
-    for operand, size in zip(instruction.operands, sizes, strict=True):
-        if size != operand.shape.dimensions[attributes.dimension]:
-            number = my_number(attributes.participants.mode(), me)
-            raise only_one(number, f"a result of {size} in dimension {attributes.dimension}")
+
+    # The module of an operation is where its evaluator is looked for.
+    @functools.wraps(exchange.fill)
+    def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
+        arrays = cast(Sequence[Array], operands)
+        results = exchanged(exchange, instruction, arrays, frame)
+        contexts = instruction.shape.tuple_shapes[2:]
+        given = result_value(instruction, arrays)
+        return given, result_value(instruction, results), *map(zeros, contexts)
+
+    return evaluate
 
 
-def only_one(number: int, got: str) -> InvalidArgumentError:
-    """The error of an instruction that asks for other participants."""
-    return InvalidArgumentError(
-        f"a program on one replica can only exchange data with itself, number {number}, got {got}",
-        hint="lower the program for one device",
-    )
+def are_all_alone(groups: Groups, count: int) -> bool:
+    """Return whether the groups are `count` members, each alone."""
+    return len(groups) == count and all(len(group) == 1 for group in groups)
 
 
 def zeros(shape: Shape) -> Value:
@@ -102,22 +185,40 @@ def zeros(shape: Shape) -> Value:
     return np.zeros(shape.dimensions, shape.element_type.dtype)
 
 
-def alone_or_tuple(results: Sequence[Exchange]) -> Exchange:
-    """The only result, or all of them: how variadic operations give their results."""
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def all_operands(instruction: HloInstruction) -> Exchange:
-    """The operands as results."""
-    return alone_or_tuple(range(len(instruction.operands)))
-
-
-def reduction(instruction: HloInstruction, me: Participant) -> Exchange:
-    """The operands of a reduction between replicas: one has nothing to combine them with."""
-    require_alone(instruction.attributes.participants, me)
-    return all_operands(instruction)
-
-
 def evaluate_done(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """The result of an operation in halves: its first half gave the operands, and that."""
     return cast(tuple[Value, ...], operands[0])[1]
+
+
+def _members(instruction: HloInstruction, frame: Frame, me: int) -> tuple[int, ...] | None:
+    grid = frame.grid
+    if grid.size > 1:
+        # The verifier has checked it for this grid.
+        groups = groups_of(instruction, grid)
+    else:
+        try:
+            groups = check_participants_exist(instruction, grid)
+        except ShapeError as error:
+            raise InvalidArgumentError(
+                error.message,
+                hint="run the program on as many replicas and partitions as it is written for",
+            ) from None
+    return next((group for group in groups if me in group), None)
+
+
+def _channel(instruction: HloInstruction) -> int:
+    attributes = instruction.attributes
+    participants = getattr(attributes, "participants", attributes)
+    channel: int = participants.channel_id
+    return channel
+
+
+def _require_equal_shapes(parts: Sequence[Part]) -> None:
+    first = [operand.shape for operand in parts[0].operands]
+    for part in parts[1:]:
+        shapes = [operand.shape for operand in part.operands]
+        if shapes != first:
+            raise InvalidArgumentError(
+                f"operands must have equal dimensions on all participants, got {first[:4]} and "
+                f"{shapes[:4]}"
+            )

@@ -1,14 +1,17 @@
-"""The result of collective-broadcast on one replica."""
+"""collective-broadcast: the operands of the first of a group, for all of it.
 
-from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import Exchange, Participant, all_operands, require_alone
+Participants in no group get zeros. Members share the work of copying by elements.
+"""
+
+from xla_server.ops.all_reduce import share_of
+from xla_server.ops.collective import Exchange, Group
 
 
-def collective_broadcast(instruction: HloInstruction, me: Participant) -> Exchange:
-    """The operands.
+def _fill(group: Group, place: int) -> None:
+    for number, operand in enumerate(group.parts[0].operands):
+        start, end = share_of(operand.size, group.shares, place)
+        for result in group.results(number):
+            result.reshape(-1)[start:end] = operand.reshape(-1)[start:end]
 
-    In XLA who is in no group gets zeros. Groups that do not name the only replica name others,
-    which there are not.
-    """
-    require_alone(instruction.attributes.participants, me, has_global_ids=False)
-    return all_operands(instruction)
+
+COLLECTIVE_BROADCAST = Exchange(_fill, is_common=True)

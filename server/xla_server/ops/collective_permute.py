@@ -1,35 +1,21 @@
-"""The results of collective-permute, whole and in halves, on one replica."""
+"""collective-permute: operands sent along pairs; who is the target of none gets zeros.
 
-from xla_contract.ops.collective_permute import CollectivePermuteAttributes
-from xla_contract.types.replica_groups import group_mode
-from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import (
-    Exchange,
-    Participant,
-    all_operands,
-    alone_or_tuple,
-    my_number,
-    only_one,
-)
+Participants that pairs join, directly or over others, meet; all others go on.
+"""
+
+from xla_server.ir.participants import pairs_of
+from xla_server.ops.collective import Exchange, Group
 
 
-def collective_permute(instruction: HloInstruction, me: Participant) -> Exchange:
-    """The operands if they are sent to where they are; zeros if nothing is sent at all.
-
-    Raises InvalidArgumentError for a pair with a source or a target that does not exist.
-    """
-    attributes: CollectivePermuteAttributes = instruction.attributes
-    number = my_number(group_mode(attributes.channel_id, None), me)
-    for source, target in attributes.pairs:
-        if (source, target) != (number, number):
-            raise only_one(number, f"pair {{{source},{target}}}")
-    if not attributes.pairs:
-        return alone_or_tuple([operand.shape for operand in instruction.operands])
-    return all_operands(instruction)
+def _fill(group: Group, place: int) -> None:
+    me = group.members[place]
+    pairs = pairs_of(group.instruction, group.frame.grid)
+    source = next((source for source, target in pairs if target == me), None)
+    for number, result in enumerate(group.parts[place].results):
+        if source is None:
+            result[...] = 0
+        else:
+            result[...] = group.parts[group.members.index(source)].operands[number]
 
 
-def collective_permute_start(instruction: HloInstruction, me: Participant) -> Exchange:
-    """The operands, the result, and zeros for whatever else was declared."""
-    attributes: CollectivePermuteAttributes = instruction.attributes
-    result = collective_permute(instruction, me)
-    return all_operands(instruction), result, *attributes.context
+COLLECTIVE_PERMUTE = Exchange(_fill)

@@ -6,11 +6,13 @@ logical arrays (row major, no layout), never re-deriving the shape the rule gave
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -32,11 +34,51 @@ dynamic, the sizes of the run. Evaluators may return views of their operands and
 operand."""
 
 
+GivenT = TypeVar("GivenT")
+SharedT = TypeVar("SharedT")
+
+
+class Meeting(NamedTuple):
+    """An instruction at which a group of participants exchanges values.
+
+    `members` are flattened ids in the order of the group. Participants that run different programs
+    meet by `opcode` and `channel_id`.
+    """
+
+    instruction: str
+    opcode: Opcode
+    channel_id: int
+    members: tuple[int, ...]
+
+
 class Frame(Protocol):
     """The run an evaluator takes part in."""
 
-    replica_id: int
-    partition_id: int
+    @property
+    def grid(self) -> DeviceGrid:
+        """The grid that the program runs on; of one participant unless others run beside it."""
+
+    @property
+    def replica_id(self) -> int:
+        """The number of the copy of the program."""
+
+    @property
+    def partition_id(self) -> int:
+        """The number of the part of the program."""
+
+    def exchange(
+        self,
+        meeting: Meeting,
+        given: GivenT,
+        share: Callable[[Sequence[GivenT]], SharedT],
+        work: Callable[[SharedT, int], None] | None = None,
+    ) -> SharedT:
+        """Wait for all members of a meeting, and return what `share` makes of what all gave.
+
+        `share` is called once, by the last to arrive, with what was given in the order of the
+        members; then `work`, if there is one, by each with its index in that order. No member
+        leaves before all have worked: they may read what the others gave until then.
+        """
 
     @property
     def random(self) -> np.random.Generator:
@@ -68,6 +110,12 @@ class Frame(Protocol):
 
     def receive(self, channel_id: int, shape: Shape) -> Value:
         """Wait for the next value on a channel; it must have this shape."""
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for the second member of a meeting, without waiting for it."""
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for the next value that the first member of a meeting posts."""
 
     def check_cancelled(self) -> None:
         """Raise CancelledError or DeadlineExceededError when the run is to stop."""

@@ -1,27 +1,28 @@
-"""The results of operations between replicas, for the evaluators and for the compiler."""
+"""The operations between participants, by opcode."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.all_gather import all_gather, all_gather_start
-from xla_server.ops.all_to_all import all_to_all
-from xla_server.ops.collective import ExchangeRule, reduction
-from xla_server.ops.collective_broadcast import collective_broadcast
-from xla_server.ops.collective_permute import collective_permute, collective_permute_start
-from xla_server.ops.reduce_scatter import reduce_scatter
+from xla_server.ops.all_gather import ALL_GATHER
+from xla_server.ops.all_reduce import ALL_REDUCE
+from xla_server.ops.all_to_all import ALL_TO_ALL
+from xla_server.ops.collective import Exchange
+from xla_server.ops.collective_broadcast import COLLECTIVE_BROADCAST
+from xla_server.ops.collective_permute import COLLECTIVE_PERMUTE
+from xla_server.ops.ragged_all_to_all import RAGGED_ALL_TO_ALL
+from xla_server.ops.reduce_scatter import REDUCE_SCATTER
 
-EXCHANGES: Mapping[Opcode, ExchangeRule] = MappingProxyType(
+EXCHANGES: Mapping[Opcode, Exchange] = MappingProxyType(
     {
-        Opcode.ALL_GATHER: all_gather,
-        Opcode.ALL_GATHER_START: all_gather_start,
-        Opcode.ALL_REDUCE: reduction,
-        Opcode.ALL_REDUCE_START: reduction,
-        Opcode.ALL_TO_ALL: all_to_all,
-        Opcode.COLLECTIVE_BROADCAST: collective_broadcast,
-        Opcode.COLLECTIVE_PERMUTE: collective_permute,
-        Opcode.COLLECTIVE_PERMUTE_START: collective_permute_start,
-        Opcode.COLLECTIVE_REDUCE: reduction,
-        Opcode.REDUCE_SCATTER: reduce_scatter,
+        Opcode.ALL_GATHER: ALL_GATHER,
+        Opcode.ALL_REDUCE: ALL_REDUCE,
+        Opcode.ALL_TO_ALL: ALL_TO_ALL,
+        Opcode.COLLECTIVE_BROADCAST: COLLECTIVE_BROADCAST,
+        Opcode.COLLECTIVE_PERMUTE: COLLECTIVE_PERMUTE,
+        # XLA leaves open what others than the root of a group get; here it is the same.
+        Opcode.COLLECTIVE_REDUCE: ALL_REDUCE,
+        Opcode.RAGGED_ALL_TO_ALL: RAGGED_ALL_TO_ALL,
+        Opcode.REDUCE_SCATTER: REDUCE_SCATTER,
     }
 )

@@ -1,42 +1,48 @@
-"""The evaluator of ragged-all-to-all."""
+"""ragged-all-to-all: slices of rows sent to where the receiver keeps them.
+
+Member i sends rows `input_offsets[j]` of its input to rows `output_offsets[j]` of the output of
+member j, with as many updates for each peer as the tables have entries divided by members.
+"""
 
 from collections.abc import Sequence
-from typing import cast
-
-import numpy as np
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import my_number, only_one, require_alone
-from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.collective import Exchange, Group
+from xla_server.ops.evaluation import Array
 
 
-def evaluate_ragged_all_to_all(
-    instruction: HloInstruction, operands: Sequence[Value], frame: Frame
-) -> Value:
-    """The output with each slice of the input at its place, later updates over earlier ones.
+def _fill(group: Group, place: int) -> None:
+    """Write the output and into it each slice, later updates over earlier ones.
 
     Raises InvalidArgumentError for a slice that does not lie in the input or in the output, and
     where what is received is not what is sent.
     """
-    attributes: RaggedAllToAllAttributes = instruction.attributes
-    require_alone(attributes.participants, frame, has_global_ids=False)
-    given, output, *tables = (cast(Array, operand) for operand in operands)
-    if tables[0].ndim == 2 and tables[0].shape[0] != 1:
-        me = my_number(attributes.participants.mode(has_global_ids=False), frame)
-        raise only_one(me, f"offsets for {tables[0].shape[0]} participants")
-    result = np.array(output)
-    for start, size, place, received in zip(*(t.reshape(-1).tolist() for t in tables), strict=True):
-        if size != received:
-            raise InvalidArgumentError(
-                f"what one replica receives must be what it sends, got {size} rows sent and "
-                f"{received} received"
-            )
-        if min(start, size, place) < 0 or start + size > len(given) or place + size > len(result):
-            raise InvalidArgumentError(
-                f"slices must lie in input and output, got {size} rows from {start} of "
-                f"{len(given)} to {place} of {len(result)}"
-            )
-        result[place : place + size] = given[start : start + size]
-    return result
+    _, output, _, _, _, received_sizes = group.parts[place].operands
+    (result,) = group.parts[place].results
+    result[...] = output
+    expected = received_sizes.reshape(len(group.parts), -1).tolist()
+    for part, received in zip(group.parts, expected, strict=True):
+        given, _, *tables = part.operands
+        rows = [table.reshape(len(group.parts), -1)[place].tolist() for table in tables[:3]]
+        for start, size, row, wanted in zip(*rows, received, strict=True):
+            if size != wanted:
+                raise InvalidArgumentError(
+                    f"what one participant receives must be what another sends, got {size} rows "
+                    f"sent and {wanted} received"
+                )
+            if min(start, size, row) < 0 or start + size > len(given) or row + size > len(result):
+                raise InvalidArgumentError(
+                    f"slices must lie in input and output, got {size} rows from {start} of "
+                    f"{len(given)} to {row} of {len(result)}"
+                )
+            result[row : row + size] = given[start : start + size]
+
+
+def _sizes(
+    instruction: HloInstruction, operands: Sequence[Array], count: int
+) -> list[tuple[int, ...]]:
+    return [operands[1].shape]
+
+
+RAGGED_ALL_TO_ALL = Exchange(_fill, _sizes, keeps=False)

@@ -18,7 +18,7 @@ from xla_server.ops.bitcast_convert import evaluate_bitcast_convert
 from xla_server.ops.broadcast import evaluate_broadcast
 from xla_server.ops.call import evaluate_call
 from xla_server.ops.cholesky import evaluate_cholesky
-from xla_server.ops.collective import evaluate_done, evaluator_of
+from xla_server.ops.collective import evaluate_done, evaluator_of, evaluator_of_pair
 from xla_server.ops.compare import evaluate_compare
 from xla_server.ops.concatenate import evaluate_concatenate
 from xla_server.ops.conditional import evaluate_conditional
@@ -41,7 +41,6 @@ from xla_server.ops.map import evaluate_map
 from xla_server.ops.ordering import evaluate_after_all, evaluate_first_operand
 from xla_server.ops.outfeed import evaluate_outfeed
 from xla_server.ops.pad import evaluate_pad
-from xla_server.ops.ragged_all_to_all import evaluate_ragged_all_to_all
 from xla_server.ops.ragged_dot import evaluate_ragged_dot
 from xla_server.ops.reduce import evaluate_reduce
 from xla_server.ops.reduce_precision import evaluate_reduce_precision
@@ -135,7 +134,10 @@ EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
         Opcode.FFT: evaluate_fft,
         Opcode.TOPK: evaluate_topk,
         # Operations between replicas, and those in halves.
-        **{opcode: evaluator_of(rule) for opcode, rule in EXCHANGES.items()},
+        **{opcode: evaluator_of(exchange) for opcode, exchange in EXCHANGES.items()},
+        Opcode.ALL_GATHER_START: evaluator_of_pair(EXCHANGES[Opcode.ALL_GATHER]),
+        Opcode.ALL_REDUCE_START: evaluator_of(EXCHANGES[Opcode.ALL_REDUCE]),
+        Opcode.COLLECTIVE_PERMUTE_START: evaluator_of_pair(EXCHANGES[Opcode.COLLECTIVE_PERMUTE]),
         Opcode.ALL_GATHER_DONE: evaluate_done,
         Opcode.ALL_REDUCE_DONE: evaluate_first_operand,
         Opcode.ASYNC_DONE: evaluate_done,
@@ -144,7 +146,6 @@ EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
         Opcode.COLLECTIVE_PERMUTE_DONE: evaluate_done,
         Opcode.COPY_DONE: evaluate_copy_done,
         Opcode.COPY_START: evaluate_copy_start,
-        Opcode.RAGGED_ALL_TO_ALL: evaluate_ragged_all_to_all,
         Opcode.RECV: evaluate_recv,
         Opcode.RECV_DONE: evaluate_recv_done,
         Opcode.SEND: evaluate_send,

@@ -1,28 +1,36 @@
 """send and recv: values that go from one computation to another.
 
 Semantics: XLA's Send and Recv. The data leaves with send and comes with recv-done; what stands
-before that in the place of received data is undefined in XLA and zero here.
+before that in the place of received data is undefined in XLA and zero here. On a grid the frontend
+attribute of pipelined programs says which participant sends to which; who is the target of none
+receives zeros.
 """
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.types.device_grid import Pairs
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import TOKEN, Frame, Value
-
-_PAIRS = "_xla_send_recv_source_target_pairs"
-"""The frontend attribute in which pipelines say which device sends to which."""
+from xla_server.ir.participants import transfer_pairs, transfers_of
+from xla_server.ops.evaluation import TOKEN, Frame, Meeting, Value
 
 
 def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """Put the data on the channel, waiting while that is full."""
     attributes: ChannelAttributes = instruction.attributes
     data = instruction.operands[0].shape
+    pairs = _transfers(instruction, frame)
+    if pairs is not None:
+        me = frame.grid.flattened(frame.replica_id, frame.partition_id)
+        for source, target in pairs:
+            if source == me:
+                meeting = _meeting(instruction, attributes.channel_id, (source, target))
+                frame.post(meeting, np.array(operands[0]))
+        return operands[0], _context(), TOKEN
     frame.send(attributes.channel_id, operands[0], data.without_layout())
     return operands[0], _context(), TOKEN
 
@@ -37,6 +45,8 @@ def evaluate_send_done(
 def evaluate_recv(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """Room for the data, which recv-done waits for."""
     attributes: RecvAttributes = instruction.attributes
+    if frame.grid.size == 1:
+        require_own(instruction)
     return _nothing_yet(attributes.shape), _context(), TOKEN
 
 
@@ -46,15 +56,19 @@ def evaluate_recv_done(
     """Wait for the data, and pair it with a token."""
     attributes: ChannelAttributes = instruction.attributes
     data = instruction.shape.tuple_shapes[0]
+    pairs = _transfers(instruction, frame)
+    if pairs is not None:
+        me = frame.grid.flattened(frame.replica_id, frame.partition_id)
+        for source, target in pairs:
+            if target == me:
+                meeting = _meeting(instruction, attributes.channel_id, (source, target))
+                return frame.take(meeting), TOKEN
+        return _nothing_yet(data), TOKEN
     return frame.receive(attributes.channel_id, data.without_layout()), TOKEN
 
 
 def require_evaluated(instruction: HloInstruction) -> None:
-    """Raise UnimplementedError for a transfer to the host or to a device that there is not.
-
-    For send and recv. Devices are named by the frontend attribute of pipelined programs; a
-    program runs on one, number 0, so {0,0} is the only pair there can be.
-    """
+    """Raise UnimplementedError for a transfer to the host. For send and recv."""
     attributes: ChannelAttributes | RecvAttributes = instruction.attributes
     if attributes.is_host_transfer:
         raise UnimplementedError(
@@ -62,19 +76,29 @@ def require_evaluated(instruction: HloInstruction) -> None:
             f"is_host_transfer=true on channel {attributes.channel_id}",
             hint="use infeed in the place of recv and outfeed in the place of send",
         ).at(instruction.opcode, instruction.name)
-    pairs = _source_target_pairs(instruction)
-    if pairs is not None and re.sub(r"\s", "", pairs) != "{{0,0}}":
+
+
+def require_own(instruction: HloInstruction) -> None:
+    """Raise UnimplementedError for a transfer between devices of a program that runs on one."""
+    pairs = transfer_pairs(instruction)
+    if pairs is not None and pairs != ((0, 0),):
+        shown = ",".join(f"{{{source},{target}}}" for source, target in pairs[:8])
         raise UnimplementedError(
-            "a program runs on one device and can send to itself only, {{0,0}}, got "
-            f"{_PAIRS}={pairs:.100}",
-            hint="name a channel and run one program per device with ExecuteGraphParallel",
+            f"a program on one device can send to itself only, {{{{0,0}}}}, got pairs {{{shown}}}",
+            hint="run the program on as many replicas or partitions as the pairs name",
         ).at(instruction.opcode, instruction.name)
 
 
-def _source_target_pairs(instruction: HloInstruction) -> str | None:
-    if instruction.decoration is None:
+def _transfers(instruction: HloInstruction, frame: Frame) -> Pairs | None:
+    """The pairs of participants, where a transfer has some on a grid of several."""
+    if frame.grid.size == 1:
+        require_own(instruction)
         return None
-    return instruction.decoration.frontend_attributes.map.get(_PAIRS)
+    return transfers_of(instruction, frame.grid)
+
+
+def _meeting(instruction: HloInstruction, channel_id: int, members: tuple[int, int]) -> Meeting:
+    return Meeting(instruction.name, instruction.opcode, channel_id, members)
 
 
 def _context() -> Value:

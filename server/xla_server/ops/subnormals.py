@@ -14,6 +14,8 @@ from collections.abc import Iterator
 _WORDS = 8
 """32-bit words of glibc's fenv_t, on x86-64 the larger."""
 
+_Environment = ctypes.c_uint32 * _WORDS
+
 _FLUSH: dict[str, tuple[int, int]] = {
     # The word of the control register in fenv_t, and its bits: flush to zero, denormals are zero.
     "x86_64": (7, 0x8040),
@@ -40,9 +42,9 @@ def _mode(*, flushes: bool) -> Iterator[None]:
     if _C is None:
         yield
         return
-    before = (ctypes.c_uint32 * _WORDS)()
+    before = _Environment()
     _C.fegetenv(before)
-    inside = (ctypes.c_uint32 * _WORDS)(*before)
+    inside = _Environment.from_buffer_copy(before)
     inside[_WORD] = inside[_WORD] | _BITS if flushes else inside[_WORD] & ~_BITS
     _C.fesetenv(inside)
     try:

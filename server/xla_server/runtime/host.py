@@ -1,19 +1,34 @@
 """The interface of a run to its rows for Python."""
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xla_contract.types.shape import Shape
+from xla_server.evaluator.interpret import Run
+from xla_server.evaluator.plan import Plans
 from xla_server.execution.environment import Environment
-from xla_server.ir.module import HloInstruction
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ops.evaluation import Value
 
 Array = Any
 
 
 class HostRun(Environment):
     """One execution, as host rows see it. Values that leave are copied: their memory goes on."""
+
+    def call_lifted(self, computation: HloComputation, arguments: Sequence[Array]) -> Value:
+        """Evaluate a computation on scalars for whole arrays of scalars at once."""
+        run = Run(
+            feeds=self._feeds,
+            channels=self._channels,
+            cancellation=self.cancellation,
+            random_states=self._random_states,
+            plans=Plans(),
+        )
+        return run.call_lifted(computation, arguments)
 
     def outfeed(self, value: Any, shape: Shape, instruction: HloInstruction) -> None:
         """Put a copy of a value into the device's outfeed queue, waiting while it is full."""

@@ -178,9 +178,8 @@ class Program:
     def _do(self, thunk: HostThunk, run: "_Run", host: HostRun) -> None:
         """Run a host row, and put what it gives where the program expects it."""
         reads = [array_at(self._address(value, run), value.shape) for value in thunk.reads]
-        given = thunk.call(host, reads)
-        for value, array in zip(thunk.writes, given, strict=True):
-            array_at(self._address(value, run), value.shape)[...] = array
+        writes = [array_at(self._address(value, run), value.shape) for value in thunk.writes]
+        thunk.run(host, reads, writes)
 
     def _address(self, value: Value, run: "_Run") -> int:
         slot = self._encoded.slots[self._assignment.places[value]]

@@ -42,6 +42,7 @@ from xla_server.sessions.programs.compile_request import ProgramSource
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 from xla_server.sessions.programs.executable_table import ExecutableTable
 from xla_server.sessions.runs.background_executions import BackgroundExecutions
+from xla_server.sessions.runs.grid_runner import GridRunner
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
 from xla_server.sessions.runs.run import RunParts
@@ -118,6 +119,7 @@ class Session:
             caller=caller,
             flow=self.flow,
         )
+        self.grids = GridRunner(self.runner)
         parts = RunParts(self.data, self.runner, engine.queue, engine.turns, self.flow)
         self.planner = RunPlanner(parts, self.devices, backend, limits, quotas)
         self.executions = BackgroundExecutions(

@@ -77,8 +77,8 @@ def test_alone_nothing_is_joined() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("replica_groups={{0,1}}", r"number 0, got groups \{\{0,1\}\}"),
-        ("replica_groups={}", "number 0, got a result of 4 in dimension 0"),
+        ("replica_groups={{0,1}}", r"each id from 0 to 0 once, got \{\{0,1\}\}"),
+        ("replica_groups={}", "a group of 1 must have 1 parts of dimension 0, got 2 of 4"),
     ],
 )
 def test_other_participants_are_refused(said: str, message: str) -> None:

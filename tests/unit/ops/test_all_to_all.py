@@ -57,7 +57,7 @@ def test_alone_everything_comes_back() -> None:
 
 
 def test_other_participants_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"got groups \{\{0,1\}\}"):
+    with pytest.raises(InvalidArgumentError, match=r"once, got \{\{0,1\}\} for 1 rep"):
         result_of(Opcode.ALL_TO_ALL, X, attributes=exchange(0, [[0, 1]]))
-    with pytest.raises(InvalidArgumentError, match="got 2 operands to be sent"):
+    with pytest.raises(InvalidArgumentError, match="got 2 for a group of 1"):
         result_of(Opcode.ALL_TO_ALL, X, X, attributes=exchange(None))

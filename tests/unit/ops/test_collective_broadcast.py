@@ -50,5 +50,5 @@ def test_several_operands_give_a_tuple() -> None:
 
 @pytest.mark.parametrize("groups", [[[1, 0]], [[1, 2]], [[1]]])
 def test_other_participants_are_refused(groups: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"got groups \{\{1"):
+    with pytest.raises(InvalidArgumentError, match=r"at most once, got \{\{1"):
         result_of(Opcode.COLLECTIVE_BROADCAST, X, attributes=to(groups))

@@ -67,15 +67,15 @@ def test_halves_and_several_operands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "pair"),
+    ("pairs", "shown"),
     [
-        (((0, 1), (1, 0)), "{0,1}"),
-        (((1, 0),), "{1,0}"),
-        (((0, 1),), "{0,1}"),
-        (((0, 0), (1, 2)), "{1,2}"),
+        (((0, 1), (1, 0)), "{{0,1},{1,0}}"),
+        (((1, 0),), "{{1,0}}"),
+        (((0, 1),), "{{0,1}}"),
+        (((0, 0), (1, 2)), "{{0,0},{1,2}}"),
     ],
 )
-def test_replicas_that_do_not_exist_are_refused(pairs: Any, pair: str) -> None:
+def test_replicas_that_do_not_exist_are_refused(pairs: Any, shown: str) -> None:
     attributes = CollectivePermuteAttributes(pairs)
-    with pytest.raises(InvalidArgumentError, match=re.escape(f"number 0, got pair {pair}")):
+    with pytest.raises(InvalidArgumentError, match=re.escape(f"from 0 to 0, got pairs {shown}")):
         result_of(Opcode.COLLECTIVE_PERMUTE, X, attributes=attributes)

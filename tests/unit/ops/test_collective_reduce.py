@@ -63,7 +63,7 @@ def test_alone_nothing_is_added() -> None:
 
 def test_a_group_with_others_is_refused() -> None:
     root = "f32[4] all-reduce(x0), replica_groups={{0,1}}, to_apply=add"
-    with pytest.raises(InvalidArgumentError, match=r"^collective-reduce %.*itself, number 0"):
+    with pytest.raises(InvalidArgumentError, match=r"^collective-reduce %.*from 0 to 0 once"):
         run(["f32[4]"], root, [X])
 
 

@@ -61,7 +61,7 @@ def test_alone_everything_is_kept() -> None:
 
 @pytest.mark.parametrize(
     ("groups", "message"),
-    [("{{0,1}}", r"got groups \{\{0,1\}\}"), ("{}", "got a result of 2 in dimension 0")],
+    [("{{0,1}}", r"once, got \{\{0,1\}\} for 1 rep"), ("{}", "1 parts of dimension 0, got 2 of 4")],
 )
 def test_other_participants_are_refused(groups: str, message: str) -> None:
     root = f"f32[2] reduce-scatter(x0), replica_groups={groups}, dimensions={{0}}, to_apply=add"

@@ -64,9 +64,13 @@ def open_service(limits: Limits, quotas: Quotas | None = None) -> Iterator[Sessi
     assert made.engine.memory.used_bytes == 0
 
 
-def compiled(service: Session, what: str | Computation) -> int:
+def compiled(
+    service: Session,
+    what: str | Computation,
+    options: xla_pb2.ExecutionOptions | None = None,
+) -> int:
     computation = program(what) if isinstance(what, str) else what
-    request = xla_pb2.CompileRequest()
+    request = xla_pb2.CompileRequest(execution_options=options)
     computation.write_to(request.computation)
     shapes = [shape.with_default_layout() for shape in computation.program_shape.parameters]
     wanted = read_compile_request(request.computation, request.execution_options)

@@ -92,6 +92,7 @@ LIMITS = {
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
+    "passes/partitioning/replicated_work.py": {"_MAX_SHOWN"},
     "passes/simplify/algebraic_simplifier.py": {"_MOST_STEPS"},
     "passes/simplify/call_inliner.py": {"MOST_INSTRUCTIONS"},
     "passes/simplify/constant_folding.py": {"LARGEST_RESULT", "LONGEST_WORK"},
@@ -128,9 +129,9 @@ FACTS = {
     "codegen/routines/tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/exact_sums.py": {"_ALL"},
     "codegen/lower/fft_plan.py": {"_CALL", "_COST"},
-    "passes/expand/collective_expander.py": {"ME"},
     "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
+    "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},
     "passes/scalar_loops/window_loops.py": {"NOWHERE"},
 }
 """Sizes, positions and counts of instructions that are no choices."""

@@ -30,6 +30,7 @@ from xla_server.evaluator.interpret import Run
 from xla_server.evaluator.plan import Plan, PlannedInstruction, Plans
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.environment import Surroundings
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.explicit_stack import Deep, result_of
@@ -110,6 +111,7 @@ class DynamicExecutable:
         channels: Channels,
         cancellation: Cancellation,
         donated: Collection[int] = (),
+        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -118,6 +120,7 @@ class DynamicExecutable:
         run = SizedRun(
             feeds=feeds,
             channels=OwnChannels(self._entry, channels),
+            collectives=collectives,
             cancellation=cancellation,
             plans=self._plans,
             programs=self._programs,

@@ -15,6 +15,7 @@ from xla_server.backends.platform import Buffer, Device, Execution, Profile
 from xla_server.backends.signature import argument_buffer, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.ir.module import HloComputation
@@ -85,6 +86,7 @@ class CompiledExecutable:
         channels: Channels,
         cancellation: Cancellation,
         donated: Collection[int] = (),
+        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
@@ -99,6 +101,7 @@ class CompiledExecutable:
             return HostRun(
                 feeds=feeds,
                 channels=OwnChannels(self._entry, channels),
+                collectives=collectives,
                 cancellation=cancellation,
                 random_states=self._random_states,
                 seed=self._seed,

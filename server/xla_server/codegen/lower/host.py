@@ -4,9 +4,11 @@
 - rng-get-and-update-state advances a state that outlives the execution, and RandomState, to which
   rng is expanded, draws one from the execution's source: sixteen bytes each.
 - Custom calls of an operator's targets are Python functions, or C functions of arrays.
-- Collectives over replicas that do not exist are refused by their evaluators.
+- Collectives wait for other participants of the grid, and write their results into each other's
+  memory (ops/collective.py).
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,38 +21,27 @@ from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lapack import LAPACK_CALLS, lower_lapack
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.collective import exchanged
 from xla_server.ops.evaluation import TOKEN, Evaluator
+from xla_server.ops.exchanges import EXCHANGES
 from xla_server.ops.registry import EVALUATORS
 from xla_server.ops.send_recv import require_evaluated
 
 HOST_OPCODES = frozenset(
     {
-        Opcode.ALL_GATHER,
-        Opcode.ALL_GATHER_DONE,
-        Opcode.ALL_GATHER_START,
-        Opcode.ALL_REDUCE,
-        Opcode.ALL_REDUCE_DONE,
-        Opcode.ALL_REDUCE_START,
-        Opcode.ALL_TO_ALL,
-        Opcode.COLLECTIVE_BROADCAST,
-        Opcode.COLLECTIVE_PERMUTE,
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        Opcode.COLLECTIVE_PERMUTE_START,
-        Opcode.COLLECTIVE_REDUCE,
         Opcode.INFEED,
         Opcode.OUTFEED,
         Opcode.RECV,
         Opcode.RECV_DONE,
-        Opcode.RAGGED_ALL_TO_ALL,
-        Opcode.REDUCE_SCATTER,
+        Opcode.PARTITION_ID,
+        Opcode.REPLICA_ID,
         Opcode.RNG_GET_AND_UPDATE_STATE,
         Opcode.SEND,
         Opcode.SEND_DONE,
     }
 )
-"""Operations that belong to the host: they wait for other parties, or keep state between runs.
-
-The remaining collectives name replicas that do not exist: their evaluators refuse them."""
+"""Operations that belong to the host: they wait for other parties, keep state between runs, or ask
+which participant of a grid runs."""
 
 
 def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -58,6 +49,29 @@ def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:
     if i.opcode in (Opcode.SEND, Opcode.RECV):
         require_evaluated(i)
     return lower_evaluator(lowering, i, EVALUATORS[i.opcode])
+
+
+def lower_collective(lowering: Lowering, i: HloInstruction) -> Tree:
+    """One row that meets the other participants."""
+    exchange = EXCHANGES[i.opcode]
+    result = lowering.fresh(i.shape, i.name)
+    operands = [lowering.of(operand) for operand in i.operands]
+    shapes = [operand.shape.dimensions for operand in i.operands]
+    parts = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+    results = [part.dimensions for part in parts]
+
+    def call(run: Any, arrays: Sequence[Any], targets: Sequence[Any]) -> None:
+        given = [array.reshape(shape) for array, shape in zip(arrays, shapes, strict=True)]
+        into = [array.reshape(shape) for array, shape in zip(targets, results, strict=True)]
+        with placed(run, i):
+            made = exchanged(exchange, i, given, run, into)
+        for target, array in zip(into, made, strict=True):
+            if array is not target:
+                target[...] = array
+
+    reads = tuple(value for tree in operands for value in leaves(tree))
+    lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result)), fills=True))
+    return result
 
 
 def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -77,18 +91,24 @@ def lower_evaluator(lowering: Lowering, i: HloInstruction, evaluate: Evaluator) 
     def call(run: Any, arrays: Sequence[Any]) -> list[Any]:
         given = iter(arrays)
         values = [_value(shape, given) for shape in shapes]
-        try:
-            with np.errstate(all="ignore"):
-                return list(_arrays(evaluate(i, values, run)))
-        except XlaError as error:
-            if run.cancellation.is_cancelled:
-                # Where the run was when it was stopped is not what was wrong.
-                raise
-            raise error.at(i.opcode, i.name) from error.__cause__
+        with placed(run, i), np.errstate(all="ignore"):
+            return list(_arrays(evaluate(i, values, run)))
 
     reads = tuple(value for tree in operands for value in leaves(tree))
     lowering.add(HostThunk(i.name, call, reads, tuple(leaves(result))))
     return result
+
+
+@contextlib.contextmanager
+def placed(run: Any, i: HloInstruction) -> Iterator[None]:
+    """Say in errors of the block at which instruction they happened."""
+    try:
+        yield
+    except XlaError as error:
+        if run.cancellation.is_cancelled:
+            # Where the run was when it was stopped is not what was wrong.
+            raise
+        raise error.at(i.opcode, i.name) from error.__cause__
 
 
 def _value(shape: Shape, arrays: Iterator[Any]) -> Any:

@@ -10,7 +10,12 @@ from xla_server.codegen.lower.convolution import lower_convolution
 from xla_server.codegen.lower.dot import lower_dot
 from xla_server.codegen.lower.fft import lower_fft
 from xla_server.codegen.lower.fusion import lower_fusion
-from xla_server.codegen.lower.host import HOST_OPCODES, lower_custom_call, lower_host
+from xla_server.codegen.lower.host import (
+    HOST_OPCODES,
+    lower_collective,
+    lower_custom_call,
+    lower_host,
+)
 from xla_server.codegen.lower.linear_algebra import lower_cholesky, lower_triangular_solve
 from xla_server.codegen.lower.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.lower.lowering import Lower
@@ -21,11 +26,13 @@ from xla_server.codegen.lower.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.lower.transpose import lower_transpose
 from xla_server.codegen.trace.rules import RULES
+from xla_server.ops.exchanges import EXCHANGES
 
 LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
     {
         **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
         **dict.fromkeys(HOST_OPCODES, lower_host),
+        **dict.fromkeys(EXCHANGES, lower_collective),
         Opcode.ADD_DEPENDENCY: control.lower_alias,
         Opcode.AFTER_ALL: control.lower_token,
         Opcode.CALL: control.lower_call,
@@ -61,6 +68,10 @@ and the opcode has no row of its own."""
 
 EXPANDED: Mapping[Opcode, str] = MappingProxyType(
     {
+        Opcode.ALL_GATHER_DONE: "collective-expander",
+        Opcode.ALL_GATHER_START: "collective-expander",
+        Opcode.ALL_REDUCE_DONE: "collective-expander",
+        Opcode.ALL_REDUCE_START: "collective-expander",
         Opcode.ASYNC_DONE: "collective-expander",
         Opcode.ASYNC_START: "collective-expander",
         Opcode.ASYNC_UPDATE: "collective-expander",
@@ -68,12 +79,12 @@ EXPANDED: Mapping[Opcode, str] = MappingProxyType(
         Opcode.BATCH_NORM_INFERENCE: "batch-norm-expander",
         Opcode.BATCH_NORM_TRAINING: "batch-norm-expander",
         Opcode.BITCAST: "bitcast-expander",
+        Opcode.COLLECTIVE_PERMUTE_DONE: "collective-expander",
+        Opcode.COLLECTIVE_PERMUTE_START: "collective-expander",
         Opcode.COPY_DONE: "collective-expander",
         Opcode.COPY_START: "collective-expander",
         Opcode.GET_DIMENSION_SIZE: "static-sizes",
-        Opcode.PARTITION_ID: "collective-expander",
         Opcode.RAGGED_DOT: "ragged-dot-expander",
-        Opcode.REPLICA_ID: "collective-expander",
         Opcode.RNG: "rng-expander",
         Opcode.SCALED_DOT: "scaled-dot-expander",
         Opcode.SCAN: "scan-expander",

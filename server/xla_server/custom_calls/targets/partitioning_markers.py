@@ -6,7 +6,7 @@ On one device of one memory they are the identity.
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_server.custom_calls.target import CustomCallTarget, require_result
+from xla_server.custom_calls.target import CustomCallTarget
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 
@@ -28,7 +28,13 @@ def check_marker(instruction: HloInstruction) -> None:
     """One operand, and a result of its shape: with one partition a shard is the whole."""
     if len(instruction.operands) != 1:
         raise ShapeError(f"the target takes one value, got {len(instruction.operands)}")
-    require_result(instruction, instruction.operands[0].shape.without_layout())
+    whole = instruction.operands[0].shape.without_layout()
+    if not instruction.shape.compatible(whole):
+        raise ShapeError(
+            "the declared shape must be that of the operand where there is one partition, got "
+            f"{instruction.shape.without_layout()} declared and {whole} given",
+            hint="Compile the program for all of its partitions: num_partitions, or a mesh.",
+        )
 
 
 def evaluate_marker(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

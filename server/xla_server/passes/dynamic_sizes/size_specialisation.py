@@ -48,11 +48,8 @@ _CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHI
 HOST = (ANY_SIZE - _CONTROL - SIZED_OPERATIONS.keys()) | {
     *SIDE_EFFECTS,
     Opcode.ALL_GATHER_DONE,
-    Opcode.ALL_GATHER_START,
     Opcode.ALL_REDUCE_DONE,
-    Opcode.ALL_REDUCE_START,
     Opcode.COLLECTIVE_PERMUTE_DONE,
-    Opcode.COLLECTIVE_PERMUTE_START,
 }
 """Operations that the host does between programs: they wait for others, or keep their order."""
 

@@ -1,28 +1,28 @@
-"""Operations between replicas, and operations in halves, as what they mean on one replica."""
+"""Expansion of operations in halves, and of collectives without other participants.
 
-from collections.abc import Mapping
+A collective whose groups are single participants of the grid needs no other, and halves become the
+whole operation: nothing runs beside the program.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.ops.collective_permute import CollectivePermuteAttributes
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import Exchange
-from xla_server.ops.exchanges import EXCHANGES
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.participants import (
+    COLLECTIVES,
+    WHOLE_OF_START,
+    check_participants_exist,
+)
+from xla_server.ops.collective import are_all_alone
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.rewrite_pass import RewritePass
-
-ME = 0
-"""The number of the only replica, of the only partition and of both flattened."""
-
-
-class _Alone:
-    """The only replica, as groups name it."""
-
-    replica_id: int = ME
-    partition_id: int = ME
-
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
 _SECOND_HALVES: Mapping[Opcode, int | None] = MappingProxyType(
     {
@@ -36,49 +36,85 @@ _SECOND_HALVES: Mapping[Opcode, int | None] = MappingProxyType(
 )
 """The element of the first half's result that the second half gives, None for all of it."""
 
-_NUMBERS = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID})
-_EXPANDED = {*EXCHANGES, *_SECOND_HALVES, *_NUMBERS, Opcode.ASYNC_START, Opcode.COPY_START}
+_EXPANDED = {
+    *COLLECTIVES,
+    *_SECOND_HALVES,
+    Opcode.ASYNC_START,
+    Opcode.COPY_START,
+    Opcode.PARTITION_ID,
+    Opcode.REPLICA_ID,
+}
 
 
 class CollectiveExpander(RewritePass):
-    """Replaces collectives by what one participant alone exchanges with itself.
+    """Replaces halves by whole operations, and collectives by what one exchanges with itself.
 
-    A collective among several participants stays, and fails when it runs, as it does elsewhere.
+    A collective among several participants stays. It fails when it runs where there are none.
     """
 
     name = "collective-expander"
     opcodes = frozenset(_EXPANDED)
 
-    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
-        if i.opcode in _SECOND_HALVES:
-            return _second_half(i, editor)
-        if i.opcode in _NUMBERS:
-            return editor.constant(ME, ElementType.U32)
-        if i.opcode is Opcode.ASYNC_START:
-            result = editor.add(Opcode.CALL, i.operands, called=i.called)
-            contexts = [editor.zeros(shape) for shape in i.attributes.context]
-            operands = editor.add(Opcode.TUPLE, i.operands)
-            return editor.add(Opcode.TUPLE, (operands, result, *contexts))
-        if i.opcode is Opcode.COPY_START:
-            return _written((0, 0, Shape.scalar(ElementType.U32)), i, editor)
-        try:
-            exchange = EXCHANGES[i.opcode](i, _Alone())
-        except InvalidArgumentError:
-            return None
-        return _written(exchange, i, editor)
+    def apply(self, module: HloModule) -> bool:
+        """Rewrite everywhere; whether anything was."""
+
+        def rule_in(computation: HloComputation, editor: Editor) -> Rule:
+            return lambda i: _expanded(i, module.grid, editor)
+
+        return self._rewrite(module, rule_in)
 
 
-def _second_half(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    # The first half stays where it asks for others; then so does the second.
-    start, index = i.operands[0], _SECOND_HALVES[i.opcode]
-    if start.opcode in _EXPANDED:
+def _expanded(i: HloInstruction, grid: DeviceGrid, editor: Editor) -> HloInstruction | None:
+    if i.opcode in _SECOND_HALVES:
+        index = _SECOND_HALVES[i.opcode]
+        return i.operands[0] if index is None else editor.element(i.operands[0], index)
+    if i.opcode is Opcode.REPLICA_ID:
+        return editor.constant(0, ElementType.U32) if grid.replicas == 1 else None
+    if i.opcode is Opcode.PARTITION_ID:
+        return editor.constant(0, ElementType.U32) if grid.partitions == 1 else None
+    if i.opcode is Opcode.ASYNC_START:
+        result = editor.add(Opcode.CALL, i.operands, called=i.called)
+        return _first_half(editor.add(Opcode.TUPLE, i.operands), result, i, editor)
+    if i.opcode is Opcode.COPY_START:
+        zero = editor.zeros(Shape.scalar(ElementType.U32))
+        return editor.add(Opcode.TUPLE, (*i.operands, *i.operands, zero))
+    whole = WHOLE_OF_START.get(i.opcode)
+    alone = _alone(i, grid, editor)
+    if whole is None:
+        return alone
+    if alone is None:
+        attributes = i.attributes
+        if isinstance(attributes, CollectivePermuteAttributes):
+            attributes = dataclasses.replace(attributes, context=())
+        alone = editor.add(whole, i.operands, attributes, i.called)
+    if whole is Opcode.ALL_REDUCE:
+        return alone
+    return _first_half(_one_or_tuple(i.operands, editor), alone, i, editor)
+
+
+def _first_half(
+    operands: HloInstruction, result: HloInstruction, i: HloInstruction, editor: Editor
+) -> HloInstruction:
+    contexts = [editor.zeros(shape) for shape in i.shape.tuple_shapes[2:]]
+    return editor.add(Opcode.TUPLE, (operands, result, *contexts))
+
+
+def _alone(i: HloInstruction, grid: DeviceGrid, editor: Editor) -> HloInstruction | None:
+    """The result of a collective where every participant is alone; None if there are groups."""
+    try:
+        groups = check_participants_exist(i, grid)
+    except InvalidArgumentError:
         return None
-    return start if index is None else editor.element(start, index)
+    if i.opcode is Opcode.RAGGED_ALL_TO_ALL:
+        return None
+    if isinstance(i.attributes, CollectivePermuteAttributes) and not i.attributes.pairs:
+        return _one_or_tuple([editor.zeros(operand.shape) for operand in i.operands], editor)
+    if not are_all_alone(groups, grid.size):
+        return None
+    if i.opcode is Opcode.ALL_TO_ALL and i.attributes.split_dimension is None:
+        return editor.add(Opcode.TUPLE, i.operands)
+    return _one_or_tuple(i.operands, editor)
 
 
-def _written(exchange: Exchange, i: HloInstruction, editor: Editor) -> HloInstruction:
-    if isinstance(exchange, int):
-        return i.operands[exchange]
-    if isinstance(exchange, tuple):
-        return editor.add(Opcode.TUPLE, [_written(part, i, editor) for part in exchange])
-    return editor.zeros(exchange)
+def _one_or_tuple(values: Sequence[HloInstruction], editor: Editor) -> HloInstruction:
+    return values[0] if len(values) == 1 else editor.add(Opcode.TUPLE, values)

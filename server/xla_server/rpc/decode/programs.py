@@ -1,10 +1,12 @@
 """Decoding of programs and of requests to compile them."""
 
 import functools
-from collections.abc import Iterator
+import itertools
 
-from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
+from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
+from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.wire.shape_proto import program_shape_from_proto
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
@@ -12,6 +14,7 @@ from xla_server.rpc.decode.common import shape_in
 from xla_server.rpc.decode.compile_options import compile_options
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.programs.compile_request import CompileRequest, ProgramSource
+from xla_server.sessions.programs.device_assignment import DeviceAssignment, stated_grid
 
 
 def read_program(
@@ -43,8 +46,9 @@ def read_compile_request(
 ) -> CompileRequest:
     """Decode a program with its options.
 
-    Raises as `read_program` and `compile_options`, InvalidArgumentError for a device assignment
-    that is malformed, UnimplementedError for several replicas or partitions.
+    Raises as `read_program` and `compile_options`, InvalidArgumentError for counts of replicas or
+    partitions that are negative, for a device assignment that is malformed, and where these
+    contradict each other.
     """
     source = read_program(proto, absent_error)
     assert proto is not None
@@ -54,18 +58,17 @@ def read_compile_request(
     ):
         if count < 0:
             raise InvalidArgumentError(f"{name} must not be negative, got {count}")
-        if count > 1:
-            raise UnimplementedError(
-                f"programs run as one replica of one partition on this server, got {name} = {count}"
-            )
-    assigned = [*_assigned(proto, "the module's"), *_assigned(options, "the options'")]
+    stated = [read_assignment(proto, "the module's"), read_assignment(options, "the options'")]
+    assignments = tuple(each for each in stated if each is not None)
+    grid = stated_grid(options.num_replicas, options.num_partitions, assignments)
     return CompileRequest(
         source,
         shape_in(options, "shape_with_output_layout"),
         options.seed,
         compile_options(options),
         _relevant(options),
-        tuple(assigned),
+        grid,
+        assignments,
         len(options.device_handles),
     )
 
@@ -79,12 +82,17 @@ def _load(proto: hlo_pb2.HloModuleProto, max_literal_bytes: int) -> HloModule:
     return import_module(proto, max_literal_bytes=max_literal_bytes)
 
 
-def _assigned(
-    owner: hlo_pb2.HloModuleProto | xla_pb2.ExecutionOptions, name: str
-) -> Iterator[tuple[str, int]]:
-    """Yield the device that a device assignment names, if there is one."""
+def read_assignment(
+    owner: "hlo_pb2.HloModuleProto | xla_pb2.ExecutionOptions | "
+    "extension_pb2.ExecuteShardedRequest",
+    name: str,
+) -> DeviceAssignment | None:
+    """Return the device assignment of a message, which `name` names; None where it states none.
+
+    Raises InvalidArgumentError where its counts are not those of its ids.
+    """
     if not owner.HasField("device_assignment"):
-        return
+        return None
     assignment: xla_data_pb2.DeviceAssignmentProto = owner.device_assignment
     columns = [tuple(part.replica_device_ids) for part in assignment.computation_devices]
     if len(columns) != assignment.computation_count or any(
@@ -95,21 +103,20 @@ def _assigned(
             f"computations, got replica_count {assignment.replica_count}, computation_count "
             f"{assignment.computation_count} and ids for {[len(column) for column in columns]}"
         )
-    if assignment.replica_count > 1 or assignment.computation_count > 1:
-        raise UnimplementedError(
-            "programs run as one replica of one partition on this server, got "
-            f"{name} device_assignment for {assignment.replica_count} replicas of "
-            f"{assignment.computation_count} partitions"
-        )
-    if columns and columns[0]:
-        yield name, columns[0][0]
+    if not columns or not columns[0]:
+        return None
+    grid = DeviceGrid(assignment.replica_count, assignment.computation_count)
+    return DeviceAssignment(name, grid, tuple(itertools.chain(*zip(*columns, strict=True))))
 
 
 def _relevant(options: xla_pb2.ExecutionOptions) -> bytes:
     """Return the options that code depends on, serialized."""
     relevant = xla_pb2.ExecutionOptions()
     relevant.CopyFrom(options)
-    # They say where a program runs, or repeat its signature.
-    for field in ("device_handles", "launch_id", "shape_with_output_layout", "device_assignment"):
+    # They say where a program runs, or repeat its signature or its grid.
+    for field in (
+        *("device_handles", "launch_id", "shape_with_output_layout", "device_assignment"),
+        *("num_replicas", "num_partitions"),
+    ):
         relevant.ClearField(field)
     return relevant.SerializeToString(deterministic=True)

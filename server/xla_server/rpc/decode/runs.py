@@ -3,12 +3,15 @@
 import functools
 from collections.abc import Iterator
 
-from xla_contract.errors import XlaError
+from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.shape import Shape
+from xla_contract.types.sharding import Sharding
 from xla_contract.wire.literals.value_proto import value_from_proto
+from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.rpc.decode.common import checked_device, shape_in
-from xla_server.sessions.error_context import with_context
+from xla_server.rpc.decode.programs import read_assignment
+from xla_server.sessions.error_context import part_of_request, with_context
 from xla_server.sessions.runs.requests import (
     Argument,
     HandleArgument,
@@ -18,6 +21,10 @@ from xla_server.sessions.runs.requests import (
     ResultArgument,
     RunRequest,
     RunStep,
+    ShardedOutput,
+    ShardedRequest,
+    ShardsArgument,
+    WholeArgument,
 )
 
 
@@ -34,6 +41,49 @@ def read_run(request: extension_pb2.RunRequest) -> RunRequest:
         except XlaError as error:
             raise with_context(f"step {number}", error) from error.__cause__
     return RunRequest(steps, device)
+
+
+def read_sharded(request: extension_pb2.ExecuteShardedRequest) -> ShardedRequest:
+    """Decode an execution on several devices.
+
+    Raises InvalidArgumentError for a device assignment or a sharding that is malformed.
+    """
+    arguments = []
+    for number, argument in enumerate(request.arguments):
+        with part_of_request(f"argument {number}"):
+            arguments.append(_sharded_argument(argument))
+    output = request.output
+    with part_of_request("the output"):
+        fate = ShardedOutput(output.join, _sharding_in(output), output.flatten)
+    return ShardedRequest(
+        request.executable.handle if request.HasField("executable") else None,
+        read_assignment(request, "the request's"),
+        arguments,
+        fate,
+    )
+
+
+def _sharded_argument(
+    argument: extension_pb2.ShardedArgument,
+) -> WholeArgument | ShardsArgument | None:
+    sharding = _sharding_in(argument)
+    match argument.WhichOneof("source"):
+        case "data":
+            return WholeArgument(argument.data.handle, sharding)
+        case "shards":
+            if sharding is not None:
+                raise InvalidArgumentError(
+                    f"a sharding is for one value to be cut, got {sharding} for shards"
+                )
+            return ShardsArgument([shard.handle for shard in argument.shards.shards])
+        case _:
+            return None
+
+
+def _sharding_in(
+    message: extension_pb2.ShardedArgument | extension_pb2.ShardedOutput,
+) -> Sharding | None:
+    return sharding_from_proto(message.sharding) if message.HasField("sharding") else None
 
 
 def named_values(request: extension_pb2.RunRequest) -> Iterator[int]:

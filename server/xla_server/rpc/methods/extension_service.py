@@ -21,6 +21,7 @@ CAPABILITIES: Sequence[extension_pb2.Capability] = (
     extension_pb2.CAPABILITY_RUN_PARTS,
     extension_pb2.CAPABILITY_MODULES,
     extension_pb2.CAPABILITY_ANALYSIS,
+    extension_pb2.CAPABILITY_SHARDED,
 )
 """What this server has, for clients to ask for."""
 

@@ -1,4 +1,4 @@
-"""The rpcs of executions: Run, RunBatch, Launch, CancelExecution; and WaitForExecution."""
+"""The rpcs of executions: Run, RunBatch, Launch, ExecuteSharded ...; and WaitForExecution."""
 
 import contextlib
 import functools
@@ -10,13 +10,14 @@ from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.literals.value_proto import fill_value
+from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import LARGE_BYTES, AccountedResponse, Response, held
 from xla_server.rpc.calls.retry import wait
 from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto
-from xla_server.rpc.decode.runs import named_values, read_run
+from xla_server.rpc.decode.runs import named_values, read_run, read_sharded
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.limits.response_memory import ResponseReservation
@@ -175,6 +176,20 @@ def _cancel_execution(
     return extension_pb2.CancelExecutionResponse(was_running=was_running)
 
 
+def _execute_sharded(
+    service: Session, request: extension_pb2.ExecuteShardedRequest, cancellation: Cancellation
+) -> extension_pb2.ExecuteShardedResponse:
+    executed = service.grids.execute_sharded(read_sharded(request), cancellation)
+    return extension_pb2.ExecuteShardedResponse(
+        results=[
+            extension_pb2.ShardedResult(outputs=data_handles(outputs))
+            for outputs in executed.outputs
+        ],
+        profile=profile_to_proto(executed.profile),
+        shape=shape_to_proto(executed.shape),
+    )
+
+
 def wait_for_execution(
     service: Session, request: xla_pb2.WaitForExecutionRequest, _: Cancellation
 ) -> xla_pb2.WaitForExecutionResponse:
@@ -191,6 +206,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "Run": Unary(Pool.EXECUTE, _run),
         "RunBatch": Deferred(Pool.EXECUTE, _run_batch),
         "Launch": Unary(Pool.SHORT, _launch),
+        "ExecuteSharded": Unary(Pool.EXECUTE, _execute_sharded),
         "CancelExecution": Unary(Pool.SHORT, _cancel_execution),
     }
 )

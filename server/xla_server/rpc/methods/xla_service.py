@@ -203,7 +203,7 @@ def _execute(
 def _execute_graph_parallel(
     service: Session, request: xla_pb2.ExecuteGraphParallelRequest, cancellation: Cancellation
 ) -> xla_pb2.ExecuteParallelResponse:
-    executed = service.runner.execute_together(
+    executed = service.grids.execute_graphs(
         [_graph_request(part) for part in request.requests], cancellation
     )
     return xla_pb2.ExecuteParallelResponse(responses=map(_execute_response, executed))

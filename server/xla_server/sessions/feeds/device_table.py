@@ -1,4 +1,4 @@
-"""Which device a device handle means."""
+"""The devices that device handles mean."""
 
 import dataclasses
 import threading
@@ -12,9 +12,6 @@ from xla_contract.errors import (
 )
 from xla_server.backends.platform import Device
 from xla_server.sessions.feeds.device_feeds import DeviceFeeds
-
-REPLICA_COUNT = 1
-"""Replicas of the service itself, as in the reference, where no option changes it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +31,7 @@ class DeviceTable:
     def __init__(self, devices: Sequence[Device], make_feeds: Callable[[], DeviceFeeds]) -> None:
         self._devices = tuple(devices)
         self.default = self._devices[0]
-        """What no handle means: the handle {0, 1}."""
+        """The device of no handle, which means the handle {0, 1}."""
         self._make_feeds = make_feeds
         self._feeds: dict[int, DeviceFeeds] = {}
         self._lock = threading.Lock()
@@ -54,7 +51,7 @@ class DeviceTable:
                 "a device handle must be below its device_count, got handle "
                 f"{handle.handle} of {handle.device_count}"
             )
-        ordinal = handle.handle * REPLICA_COUNT
+        ordinal = handle.handle
         if not 0 <= ordinal < len(self._devices):
             raise InvalidArgumentError(
                 f"a device ordinal must be below {len(self._devices)}, got {ordinal} from handle "
@@ -76,16 +73,23 @@ class DeviceTable:
             return list(self._feeds.values())
 
     def feeds_of_replica(self, handle: DeviceHandle | None, replica_id: int) -> DeviceFeeds:
-        """The queues of one replica of a device handle.
+        """The queues of a replica: that many devices behind the one of a device handle.
 
-        Raises FailedPreconditionError for a replica the handle does not have, and as `resolve`.
+        For replicas of one partition on the first devices, these are each replica's own. Raises
+        FailedPreconditionError for a replica without a device, and as `resolve`.
         """
-        device = self.resolve(handle)
-        if not 0 <= replica_id < REPLICA_COUNT:
+        first = self.resolve(handle).ordinal
+        count = len(self._devices) - first
+        if not 0 <= replica_id < count:
             raise FailedPreconditionError(
-                f"replica_id must be below the replica count {REPLICA_COUNT}, got {replica_id}"
+                f"replica_id must be below the {count} devices from device {first} on, got "
+                f"{replica_id}"
             )
-        return self.feeds(device)
+        return self.feeds(self._devices[first + replica_id])
+
+    def at(self, ordinals: Sequence[int]) -> tuple[Device, ...]:
+        """The devices of these ordinals, which are below `len`."""
+        return tuple(self._devices[ordinal] for ordinal in ordinals)
 
     def handles(self, device_count: int) -> tuple[DeviceHandle, ...]:
         """The handles of a set of virtual devices; nothing is reserved.
@@ -95,10 +99,9 @@ class DeviceTable:
         """
         if device_count < 0:
             raise InvalidArgumentError(f"device_count must not be negative, got {device_count}")
-        if device_count * REPLICA_COUNT > len(self._devices):
+        if device_count > len(self._devices):
             raise ResourceExhaustedError(
-                f"the server has {len(self._devices)} devices, got a request for {device_count} "
-                f"with {REPLICA_COUNT} replicas each",
+                f"the server has {len(self._devices)} devices, got a request for {device_count}",
                 hint="Start the server with more --devices.",
             )
         return tuple(DeviceHandle(number, device_count) for number in range(device_count))

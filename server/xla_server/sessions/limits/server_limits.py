@@ -33,6 +33,10 @@ class Limits:
     """The largest shares of all of these for one identity and one connection."""
     execution_wait_seconds: float = 60.0
     """How long an execution may wait for memory."""
+    max_replicated_bytes: int = 2**30
+    """Bytes that each partition of a program may hold whole of values that are split elsewhere."""
+    collective_timeout_seconds: float = 60.0
+    """How long a participant of a collective waits for the others."""
     shared_memory_bytes: int = 0
     """Memory shared with clients on the same host; 0 for none."""
     session_shared_memory_bytes: int = 2**30

@@ -10,13 +10,22 @@ import concurrent.futures
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.platform import Executable
+from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.caller_shares import CallerShares, CallerUse, Level, levels
 
 _HINT = "Unregister executables of programs that have a state of random numbers."
+
+
+class CompiledProgram(NamedTuple):
+    """The code of one participant of a program, and the signature of all together."""
+
+    executable: Executable
+    signature: ShardedSignature
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -26,10 +35,10 @@ class Code:
     key: bytes
     owner: Caller
     on_evicted: Callable[[], None]
-    compiling: "concurrent.futures.Future[Executable]" = dataclasses.field(
+    compiling: "concurrent.futures.Future[CompiledProgram]" = dataclasses.field(
         default_factory=concurrent.futures.Future
     )
-    executable: Executable | None = None
+    compiled: CompiledProgram | None = None
     """The result of compiling; None before."""
     uses: int = 0
     """Number of calls that compile it, wait for it or run it."""
@@ -37,12 +46,13 @@ class Code:
     @property
     def byte_size(self) -> int:
         """Bytes of constants and code; 0 while it is compiled."""
-        return 0 if self.executable is None else self.executable.kept_bytes
+        return 0 if self.compiled is None else self.compiled.executable.kept_bytes
 
     @property
     def may_go(self) -> bool:
         """True if it may be dropped now, and compiled again to the same effect."""
-        return not self.uses and self.executable is not None and not self.executable.has_state
+        done = self.compiled
+        return not self.uses and done is not None and not done.executable.has_state
 
 
 class CodeCache:

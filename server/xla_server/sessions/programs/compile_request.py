@@ -5,11 +5,14 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import CompileOptions, DumpOptions
-from xla_server.backends.platform import Device
 from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.module import HloModule
+from xla_server.ir.verifier import verify
+from xla_server.passes.partitioning.partition import Partitioned, needs_partitioning, partition
+from xla_server.sessions.programs.device_assignment import DeviceAssignment
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,8 +38,10 @@ class CompileRequest:
     options: CompileOptions
     serialized_options: bytes
     """All options that the code depends on."""
-    assigned: tuple[tuple[str, int], ...]
-    """The device assignments, by their owners, and the ordinal of the device that each names."""
+    grid: DeviceGrid
+    """The replicas and partitions that it is compiled for."""
+    assignments: tuple[DeviceAssignment, ...]
+    """The statements of where they run."""
     device_count: int
     """The number of device handles in the options."""
 
@@ -51,6 +56,7 @@ class Program:
     seed: int
     options: CompileOptions
     key: bytes
+    grid: DeviceGrid = ALONE
     load: Callable[[int], HloModule] | None = None
     """Imports the module without parsing `data`."""
 
@@ -62,8 +68,22 @@ class Program:
     def import_module(self, max_literal_bytes: int) -> HloModule:
         """Return the module, checked; raises as `ir.importer.import_module` does."""
         if self.load is not None:
-            return self.load(max_literal_bytes)
-        return import_serialized_module(self.data, max_literal_bytes=max_literal_bytes)
+            module = self.load(max_literal_bytes)
+        else:
+            module = import_serialized_module(self.data, max_literal_bytes=max_literal_bytes)
+        module.grid = self.grid
+        return module
+
+    def partitioned(self, max_literal_bytes: int, max_replicated_bytes: int) -> Partitioned:
+        """Return the module that each partition runs, with the layouts asked for.
+
+        Raises as `import_module`, `verify` and `partition`.
+        """
+        module = self.import_module(max_literal_bytes)
+        if needs_partitioning(module):
+            verify(module)
+        module.entry_program_shape = self.entry
+        return partition(module, max_replicated_bytes=max_replicated_bytes)
 
     def kept(self) -> "Program":
         """Return the program in the form in which it is kept, to be compiled again.
@@ -77,21 +97,17 @@ class Program:
 
 
 def prepare_program(
-    request: CompileRequest, arguments: Sequence[Shape] | None, device: Device
+    request: CompileRequest, arguments: Sequence[Shape] | None, grid: DeviceGrid | None = None
 ) -> Program:
     """Return the program with the layouts of `arguments` and of the requested result.
 
-    Without `arguments` the parameters are those that the program declares.
+    Without `arguments` the parameters are those that the program declares; without `grid` it is
+    compiled for that of the request.
 
-    Raises InvalidArgumentError when there is not one compatible argument per parameter, when the
-    result shape is not compatible, and when a device assignment does not name `device`.
+    Raises InvalidArgumentError when there is not one compatible argument per parameter, and when
+    the result shape is not compatible.
     """
-    for owner, ordinal in request.assigned:
-        if ordinal != device.ordinal:
-            raise InvalidArgumentError(
-                f"{owner} device_assignment must name the device the program runs on, got "
-                f"{ordinal} for device {device.ordinal}"
-            )
+    grid = request.grid if grid is None else grid
     source = request.source
     declared = source.signature
     entry = ProgramShape(
@@ -100,8 +116,8 @@ def prepare_program(
         declared.parameter_names,
     )
     data = source.serialize()
-    key = _key(data, request.serialized_options, repr(entry).encode())
-    return Program(data, entry, request.seed, request.options, key, source.load)
+    key = _key(data, request.serialized_options, repr(entry).encode(), repr(grid).encode())
+    return Program(data, entry, request.seed, request.options, key, grid, source.load)
 
 
 def _parameters(declared: ProgramShape, arguments: Sequence[Shape] | None) -> tuple[Shape, ...]:

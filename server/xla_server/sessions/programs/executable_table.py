@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_contract.types.shape import ProgramShape
-from xla_server.backends.platform import Executable
+from xla_server.backends.platform import Device, Executable
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
+from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.caller import LOCAL, Caller
 from xla_server.sessions.limits.caller_shares import (
     EVERYTHING,
@@ -21,7 +22,7 @@ from xla_server.sessions.limits.caller_shares import (
     Level,
     levels,
 )
-from xla_server.sessions.programs.code_cache import Code, CodeCache
+from xla_server.sessions.programs.code_cache import Code, CodeCache, CompiledProgram
 from xla_server.sessions.programs.compile_request import Program
 from xla_server.sessions.values.handles import HandleFactory, HandleKind, HandleTable
 
@@ -82,6 +83,10 @@ class LoadedExecutable:
     caller: Caller = LOCAL
     name: str = ""
     """The program's."""
+    devices: tuple[Device, ...] = ()
+    """Where its participants run unless a call says otherwise, by flattened id."""
+    signature: ShardedSignature | None = None
+    """Whole values of the program and their shardings; `program_shape` has a partition's."""
 
     @property
     def program(self) -> Program:
@@ -156,7 +161,7 @@ class ExecutableCache:
     def acquire(
         self,
         program: Program,
-        compile_program: Callable[[], Executable],
+        compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
         caller: Caller = LOCAL,
     ) -> LoadedExecutable:
@@ -170,7 +175,7 @@ class ExecutableCache:
             started = time.perf_counter_ns()
             code, is_ours = self._begin(shared, compile_program, cancellation, caller)
             spent = time.perf_counter_ns() - started if is_ours else 0
-            executable = _executable_of(code)
+            executable, signature = _compiled(code)
             self.end_use(code)
             shape, memory = executable.program_shape, executable.memory
             return LoadedExecutable(
@@ -185,6 +190,7 @@ class ExecutableCache:
                 ExecutionFootprint(memory, shape),
                 caller,
                 executable.name,
+                signature=signature,
             )
         except BaseException:  # Whatever ends the use early, it has ended.
             self._leave(shared, caller)
@@ -197,12 +203,12 @@ class ExecutableCache:
     def begin_use(
         self,
         compiled: LoadedExecutable,
-        compile_program: Callable[[], Executable],
+        compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
     ) -> tuple[Code, Executable]:
         """The code of a program, which stays until `end_use`; raises as `acquire`."""
         code, _ = self._begin(compiled.shared, compile_program, cancellation, compiled.caller)
-        return code, _executable_of(code)
+        return code, _compiled(code).executable
 
     def end_use(self, code: Code) -> None:
         """End what `begin_use` began."""
@@ -212,7 +218,7 @@ class ExecutableCache:
     def _begin(
         self,
         shared: _Shared,
-        compile_program: Callable[[], Executable],
+        compile_program: Callable[[], CompiledProgram],
         cancellation: Cancellation,
         caller: Caller,
     ) -> tuple[Code, bool]:
@@ -232,7 +238,7 @@ class ExecutableCache:
         try:
             if is_ours:
                 self._compile(shared, code, compile_program)
-            elif code.executable is None:
+            elif code.compiled is None:
                 _await(code.compiling, cancellation)
         except BaseException:
             self.end_use(code)
@@ -240,10 +246,10 @@ class ExecutableCache:
         return code, is_ours
 
     def _compile(
-        self, shared: _Shared, code: Code, compile_program: Callable[[], Executable]
+        self, shared: _Shared, code: Code, compile_program: Callable[[], CompiledProgram]
     ) -> None:
         try:
-            executable = compile_program()
+            compiled = compile_program()
         except BaseException as error:  # Those who wait would otherwise wait for ever.
             with self._lock:
                 self._cache.remove(code)
@@ -252,9 +258,9 @@ class ExecutableCache:
             code.compiling.set_exception(error)
             raise
         with self._lock:
-            code.executable = executable
+            code.compiled = compiled
             self._cache.compiled(code)
-        code.compiling.set_result(executable)
+        code.compiling.set_result(compiled)
 
     def _join(self, program: Program, caller: Caller) -> _Shared:
         with self._lock:
@@ -317,7 +323,7 @@ class ExecutableCache:
             if code is None:
                 return
             self._cache.remove(code)
-            if code.executable is not None:
+            if code.compiled is not None:
                 self._idle[key] = code
                 self._idle_bytes += code.byte_size
             while len(self._idle) > self._max_idle or self._idle_bytes > self._max_idle_bytes:
@@ -370,15 +376,14 @@ class ExecutableTable:
             self._shared.release(compiled)
 
 
-def _executable_of(code: Code) -> Executable:
-    executable = code.executable
-    assert executable is not None, "the code is there once nobody waits for it"
-    return executable
+def _compiled(code: Code) -> CompiledProgram:
+    assert code.compiled is not None, "the code is there once nobody waits for it"
+    return code.compiled
 
 
 def _await(
-    compiling: "concurrent.futures.Future[Executable]", cancellation: Cancellation
-) -> Executable:
+    compiling: "concurrent.futures.Future[CompiledProgram]", cancellation: Cancellation
+) -> CompiledProgram:
     woken = threading.Event()
     forget = cancellation.add_callback(woken.set)
     try:

@@ -68,9 +68,11 @@ def explain(
     """Compile the program of an executable once more, and tell what was seen.
 
     Raises as `ProgramRunner.compiled_under` and `ProgramRunner.compile_once`, and as Execute for
-    arguments; InvalidArgumentError for arguments of a program that is not run.
+    arguments and for programs of several devices that are run; InvalidArgumentError for arguments
+    of a program that is not run.
     """
-    compiled = runner.compiled_under(handle)
+    find = runner.alone_under if request.is_profiled else runner.compiled_under
+    compiled = find(handle)
     if request.arguments and not request.is_profiled:
         raise InvalidArgumentError(
             f"arguments are for a profile only, got {len(request.arguments)} without"

@@ -130,7 +130,7 @@ class _Plan:
         self._held = dict(zip(handles, entries, strict=True))
 
     def _step(self, number: int, step: RunStep) -> PlannedStep:
-        compiled = self._planner.parts.runner.compiled_under(step.executable)
+        compiled = self._planner.parts.runner.alone_under(step.executable)
         parameters = compiled.program_shape.parameters
         if len(step.arguments) != len(parameters):
             raise InvalidArgumentError(

@@ -1,26 +1,27 @@
-"""Compiling programs and running them on values: Compile, Execute, ExecuteGraphParallel."""
+"""Compiling programs and running them on values, on one device: Compile and Execute."""
 
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import logging
+from collections.abc import Iterator, Sequence
 
 from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
-    UnimplementedError,
-    XlaError,
 )
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.platform import Backend, Buffer, Device, Executable, Execution, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ir.module import HloModule
-from xla_server.sessions.error_context import part_of_request, with_context
-from xla_server.sessions.feeds.channel_table import CallChannels
-from xla_server.sessions.feeds.device_table import REPLICA_COUNT, DeviceTable
+from xla_server.passes.partitioning.partition import Partitioned
+from xla_server.sessions.error_context import part_of_request
+from xla_server.sessions.feeds.device_table import DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.caller import Caller, Flow
 from xla_server.sessions.limits.compile_budget import CompileBudget
@@ -28,28 +29,21 @@ from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.programs.code_cache import CompiledProgram
 from xla_server.sessions.programs.compile_request import CompileRequest, Program, prepare_program
+from xla_server.sessions.programs.device_assignment import DeviceAssignment, assigned_ordinals
 from xla_server.sessions.programs.executable_table import (
     ExecutableCache,
     ExecutableTable,
     LoadedExecutable,
 )
 from xla_server.sessions.runs.memory_queue import MemoryQueue
-from xla_server.sessions.runs.parallel_group import run_all_or_none
-from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
+from xla_server.sessions.runs.requests import ExecutionResult
 from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.values.handles import require_handle
 from xla_server.sessions.values.value_table import Reservation, ValueTable
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Launch:
-    """A program ready to run: compiled, its arguments found."""
-
-    number: int
-    compiled: LoadedExecutable
-    arguments: Sequence[Buffer]
-    device: Device
+_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(eq=False)
@@ -78,32 +72,40 @@ class ProgramRunner:
         argument_shapes: Sequence[Shape],
         cancellation: Cancellation,
     ) -> int:
-        """Compile a program for the default device and give its executable a handle.
+        """Compile a program for the devices of its grid and give its executable a handle.
 
         Without `argument_shapes` it takes what the module's host_program_shape says. Programs and
         options of equal content share one executable (the reference compiles and keeps each).
 
-        Raises as `prepare_program` and `Backend.compile`, and
-        InvalidArgumentError for several device handles in the options.
+        Raises as `assigned_ordinals`, `prepare_program` and `Backend.compile`, and
+        InvalidArgumentError for several device handles in the options and for a program of one
+        participant that is assigned to another device than the default one.
         """
         if request.device_count > 1:
             raise InvalidArgumentError(
                 f"a program is compiled for at most one device handle, got {request.device_count}"
             )
-        default = self.devices.resolve(None)
-        prepared = prepare_program(request, argument_shapes or None, default)
-        compiled = self._compiled(prepared, cancellation)
-        return self.executables.keep(dataclasses.replace(compiled, name=request.source.name))
+        devices = self.assigned(request.grid, request.assignments)
+        if len(devices) == 1 and devices[0] != self.devices.default:
+            raise InvalidArgumentError(
+                f"{request.assignments[0].owner} device_assignment must name the device the "
+                f"program runs on, got {devices[0].ordinal} for device "
+                f"{self.devices.default.ordinal}"
+            )
+        prepared = prepare_program(request, argument_shapes or None)
+        compiled = self.compiled(prepared, cancellation)
+        named = dataclasses.replace(compiled, name=request.source.name, devices=devices)
+        return self.executables.keep(named)
 
     def execute(
         self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
     ) -> ExecutionResult:
         """Run an executable on the default device and wait for its result.
 
-        Raises as `compiled_under`, InvalidArgumentError when the arguments do not equal the
+        Raises as `alone_under`, InvalidArgumentError when the arguments do not equal the
         compiled parameters in number, type and dimensions; and what running raises.
         """
-        compiled = self.compiled_under(handle)
+        compiled = self.alone_under(handle)
         buffers = self.checked_arguments(compiled, arguments)
         # Before a slot is taken: who waits for memory holds none.
         reservation = self.reserve(compiled, cancellation)
@@ -126,105 +128,12 @@ class ProgramRunner:
         finally:
             reservation.release()
 
-    def execute_together(
-        self, requests: Sequence[GraphProgram], cancellation: Cancellation
-    ) -> list[ExecutionResult]:
-        """Compile and run programs at the same time, each on its own device.
+    def compiled(self, program: Program, cancellation: Cancellation) -> LoadedExecutable:
+        """Return a program with its code, in use until it is given to `programs.release`.
 
-        When one fails the others are cancelled, no result is kept, and the error of the first
-        to fail is raised. Raises InvalidArgumentError, FailedPreconditionError and InternalError
-        as the contract says, UnimplementedError for a partitioned program.
+        Raises as `ExecutableCache.acquire`, and ResourceExhaustedError if the session may compile
+        no more.
         """
-        devices = self._devices_of(requests)
-        with contextlib.ExitStack() as stack:
-            launches = [
-                self._prepare(number, request, device, cancellation, stack)
-                for number, (request, device) in enumerate(zip(requests, devices, strict=True))
-            ]
-            reservations = self._reserve_all(launches, cancellation, stack)
-            channels = CallChannels(
-                [launch.compiled.channel_ends for launch in launches],
-                self.channels,
-                max_items=self.quotas.queued_items,
-                max_bytes=self.quotas.queued_bytes,
-            )
-            jobs = [self._job(launch, channels) for launch in launches]
-            executions = run_all_or_none(jobs, cancellation)
-            return self._keep_all(launches, executions, reservations)
-
-    def _prepare(
-        self,
-        number: int,
-        request: GraphProgram,
-        device: Device,
-        cancellation: Cancellation,
-        stack: contextlib.ExitStack,
-    ) -> _Launch:
-        """Make one request ready; its executable is held until `stack` closes."""
-        with part_of_request(f"request {number}"):
-            wanted = request.program()
-            arguments = self._arguments(request.arguments)
-            shapes = [argument.shape for argument in arguments]
-            program = prepare_program(wanted, shapes, device)
-            # A thread that compiles is not there for programs that run.
-            with releasing_slot():
-                compiled = self._compiled(program, cancellation)
-            stack.callback(self.programs.release, compiled)
-            return _Launch(number, compiled, arguments, device)
-
-    def _reserve_all(
-        self,
-        launches: Sequence[_Launch],
-        cancellation: Cancellation,
-        stack: contextlib.ExitStack,
-    ) -> list[Reservation]:
-        """Reserve memory for all at once, so that none waits while another one has some."""
-        sizes = [launch.compiled.room.byte_size for launch in launches]
-        largest = launches[sizes.index(max(sizes))]
-        with part_of_request(f"request {largest.number}"):
-            room = stack.enter_context(
-                self.queue.reserve(self.data, sum(sizes), largest.compiled.room, cancellation)
-            )
-        return [stack.enter_context(room.split(size)) for size in sizes]
-
-    def _job(self, launch: _Launch, channels: CallChannels) -> Callable[[Cancellation], Execution]:
-        def run(cancellation: Cancellation) -> Execution:
-            with (
-                part_of_request(f"request {launch.number}"),
-                self.running.taken(),
-                self.turns.taken(cancellation, self.flow),
-            ):
-                execution = self.run(
-                    launch.compiled,
-                    launch.arguments,
-                    launch.device,
-                    cancellation,
-                    channels=channels,
-                )
-            # A failure cancels the others, and is to be the error that is told.
-            channels.ended(launch.number)
-            return execution
-
-        return run
-
-    def _keep_all(
-        self,
-        launches: Sequence[_Launch],
-        executions: Sequence[Execution],
-        reservations: Sequence[Reservation],
-    ) -> list[ExecutionResult]:
-        kept: list[ExecutionResult] = []
-        try:
-            for launch, execution, room in zip(launches, executions, reservations, strict=True):
-                profile = profile_of(execution, launch.compiled)
-                kept.append(ExecutionResult(room.keep(execution.output), profile))
-        except XlaError:
-            for executed in kept:
-                self.data.remove(executed.output)
-            raise
-        return kept
-
-    def _compiled(self, program: Program, cancellation: Cancellation) -> LoadedExecutable:
         if not self.programs.has(program.key):
             # Before others can wait for it: they are not to get an error of this session's own.
             self._require_compiling()
@@ -257,22 +166,34 @@ class ProgramRunner:
     ) -> Executable:
         """Compile a program for this call alone, with the dump in `files`.
 
-        Raises as `Backend.compile`, and ResourceExhaustedError if the session may compile no more.
+        Raises as `Program.partitioned` and `Backend.compile`, and ResourceExhaustedError if the
+        session may compile no more.
         """
         with self.counted_as_compiling():
-            module = program.import_module(self.limits.max_device_bytes)
+            module = self._partitioned(program).module
+            layouts = module.entry_program_shape
             return self.backend.compile(
-                module, program.entry, seed=program.seed, options=options, files=files
+                module, layouts, seed=program.seed, options=options, files=files
             )
 
-    def _compile(self, program: Program) -> Executable:
+    def _compile(self, program: Program) -> CompiledProgram:
         with self._spending():
-            module = program.import_module(self.limits.max_device_bytes)
-            return self.backend.compile(
-                module, program.entry, seed=program.seed, options=program.options
+            partitioned = self._partitioned(program)
+            module = partitioned.module
+            if partitioned.work.notes:
+                notes = "; ".join(partitioned.work.notes)
+                _LOG.warning("%s runs on %s in part alike: %s", module.name, module.grid, notes)
+            layouts = module.entry_program_shape
+            executable = self.backend.compile(
+                module, layouts, seed=program.seed, options=program.options
             )
+            return CompiledProgram(executable, partitioned.signature)
 
-    def _compile_again(self, program: Program) -> Executable:
+    def _partitioned(self, program: Program) -> Partitioned:
+        limits = self.limits
+        return program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
+
+    def _compile_again(self, program: Program) -> CompiledProgram:
         """Compile a program in a thread for executions; lend the thread's slot meanwhile."""
         with releasing_slot():
             return self._compile(program)
@@ -286,20 +207,22 @@ class ProgramRunner:
         donated: Sequence[int] = (),
         label: int = 0,
         channels: Channels | None = None,
+        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run in a slot of `running` that the caller has taken; raises as `Executable.execute`.
 
         A program whose code is gone is compiled again, which takes no leave: time of it counts as
         the session's compiling, and may exceed what it has. `donated` are numbers of arguments
         without other users; `label` is the handle of the execution, where it was launched, for
-        who asks what waits; `channels` are the session's unless others are given.
+        who asks what waits. `channels` are the session's unless others are given; `collectives` say
+        which participant of a grid it is.
         """
         code, executable = self.programs.begin_use(
             compiled, functools.partial(self._compile_again, compiled.program), cancellation
         )
         try:
             return self.run_executable(
-                executable, arguments, device, cancellation, donated, label, channels
+                executable, arguments, device, cancellation, donated, label, channels, collectives
             )
         finally:
             self.programs.end_use(code)
@@ -313,6 +236,7 @@ class ProgramRunner:
         donated: Sequence[int] = (),
         label: int = 0,
         channels: Channels | None = None,
+        collectives: Collectives = ALONE_RUN,
     ) -> Execution:
         """Run code that is at hand; otherwise as `run`."""
         return executable.execute(
@@ -322,6 +246,7 @@ class ProgramRunner:
             channels=self.channels if channels is None else channels,
             cancellation=cancellation,
             donated=donated,
+            collectives=collectives,
         )
 
     def run_once(
@@ -353,46 +278,19 @@ class ProgramRunner:
             for buffer in buffers
         ]
 
-    def _devices_of(self, requests: Sequence[GraphProgram]) -> list[Device]:
-        if not requests:
-            raise InvalidArgumentError("there must be at least one request, got none")
-        counts = [len(request.devices) for request in requests]
-        if len(requests) > 1 and max(counts) > 1:
-            raise InvalidArgumentError(
-                "each of several requests must have one device handle, got "
-                f"{max(counts)} in request {counts.index(max(counts))}"
-            )
-        if 0 in counts:
-            raise FailedPreconditionError(
-                "each request must have a device handle in execution_options, got none in "
-                f"request {counts.index(0)}"
-            )
-        if sum(counts) * REPLICA_COUNT > len(self.devices):
-            raise FailedPreconditionError(
-                f"the server has {len(self.devices)} devices, got requests for {sum(counts)} "
-                f"with {REPLICA_COUNT} replicas each"
-            )
-        if max(counts) > 1:
-            raise UnimplementedError(
-                "programs run as one partition on this server, got one request with "
-                f"{max(counts)} device handles"
-            )
-        return [self.devices.resolve(request.devices[0]) for request in requests]
-
-    def _arguments(self, handles: Sequence[int | None]) -> list[Buffer]:
+    def values_of(self, handles: Sequence[int | None], noun: str = "argument") -> list[Buffer]:
+        """The values of handles; an error says the `noun` and the number of the wrong one."""
         buffers = []
         for number, handle in enumerate(handles):
-            try:
+            with part_of_request(f"{noun} {number}"):
                 buffers.append(self.data.get(require_handle(handle)))
-            except XlaError as error:
-                raise with_context(f"argument {number}", error) from error.__cause__
         return buffers
 
     def checked_arguments(
         self, compiled: LoadedExecutable, handles: Sequence[int | None]
     ) -> list[Buffer]:
         """The values of these handles, which must fit the parameters; raises as `execute`."""
-        buffers = self._arguments(handles)
+        buffers = self.values_of(handles)
         _check_arguments(buffers, compiled.program_shape.parameters)
         return buffers
 
@@ -404,6 +302,12 @@ class ProgramRunner:
         room = compiled.room
         return self.queue.reserve(self.data, room.byte_size, room, cancellation)
 
+    def assigned(
+        self, grid: DeviceGrid, assignments: Sequence[DeviceAssignment]
+    ) -> tuple[Device, ...]:
+        """Return the device of each participant of a grid; raises as `assigned_ordinals`."""
+        return self.devices.at(assigned_ordinals(grid, assignments, len(self.devices)))
+
     def compiled_under(self, handle: int | None) -> LoadedExecutable:
         """Return the executable of a handle.
 
@@ -413,6 +317,20 @@ class ProgramRunner:
         if handle is None:
             raise InvalidArgumentError("the request must hold an executable's handle, got none")
         return self.executables.get(handle)
+
+    def alone_under(self, handle: int | None) -> LoadedExecutable:
+        """Return the executable of a handle, to be run on one device.
+
+        Raises as `compiled_under`, and FailedPreconditionError for one that runs on several.
+        """
+        compiled = self.compiled_under(handle)
+        if len(compiled.devices) > 1:
+            raise FailedPreconditionError(
+                "an executable must be compiled for one device to be run alone, got "
+                f"{compiled.name!r:.200} for {compiled.program.grid}",
+                hint="Run it by ExecuteSharded of XlaExtensionService.",
+            )
+        return compiled
 
 
 def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
@@ -428,11 +346,16 @@ def _check_arguments(arguments: Sequence[Buffer], parameters: Sequence[Shape]) -
             f"{len(parameters)} parameters"
         )
     for number, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
-        if not same_but_for_layout(argument.shape, parameter):
-            raise InvalidArgumentError(
-                f"argument {number} must have the type and dimensions of its parameter, got "
-                f"{argument.shape} for {parameter}"
-            )
+        require_fitting(argument.shape, parameter, f"argument {number}")
+
+
+def require_fitting(argument: Shape, parameter: Shape, name: str) -> None:
+    """Raise InvalidArgumentError, with the name, unless a value can be the parameter's argument."""
+    if not same_but_for_layout(argument, parameter):
+        raise InvalidArgumentError(
+            f"{name} must have the type and dimensions of its parameter, got {argument} for "
+            f"{parameter}"
+        )
 
 
 def same_but_for_layout(argument: Shape, parameter: Shape) -> bool:

@@ -6,9 +6,11 @@ from typing import NamedTuple, TypeAlias
 
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
+from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Profile
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.programs.compile_request import CompileRequest
+from xla_server.sessions.programs.device_assignment import DeviceAssignment
 from xla_server.sessions.values.donation_check import Path
 
 
@@ -27,6 +29,56 @@ class ExecutionResult(NamedTuple):
 
     output: int
     profile: Profile
+
+
+class WholeArgument(NamedTuple):
+    """A value for all participants, or to be cut into a shard for each.
+
+    Without `sharding` it is cut as the program says, else every participant has all of it.
+    """
+
+    handle: int
+    sharding: Sharding | None
+
+
+class ShardsArgument(NamedTuple):
+    """A value for each participant, by flattened id."""
+
+    handles: Sequence[int]
+
+
+class ShardedOutput(NamedTuple):
+    """The fate of the results of all participants: each kept by itself, or one with `join`.
+
+    `sharding` says how they are put together; without it as the program says, else the result of
+    participant 0 stands for all. If `flatten`, the elements of tuples get handles of their own.
+    """
+
+    join: bool
+    sharding: Sharding | None
+    flatten: bool
+
+
+class ShardedRequest(NamedTuple):
+    """An execution on all devices of an executable's grid."""
+
+    executable: int | None
+    assignment: DeviceAssignment | None
+    """The devices, where they are not those that it was compiled for."""
+    arguments: Sequence[WholeArgument | ShardsArgument | None]
+    """One for each parameter; None for one without a source."""
+    output: ShardedOutput
+
+
+class ShardedResult(NamedTuple):
+    """The handles of the results, participant by participant, and the longest profile.
+
+    `shape` is that of each result.
+    """
+
+    outputs: Sequence[Sequence[int]]
+    profile: Profile
+    shape: Shape
 
 
 class HandleArgument(NamedTuple):

@@ -14,6 +14,7 @@ from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, st
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.ragged_dot import RaggedDotAttributes
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
@@ -153,6 +154,67 @@ def test_what_asks_for_others_stays_and_is_refused_when_it_runs(root: str) -> No
     after = passed(module, CollectiveExpander(), fires=False)
     with pytest.raises(InvalidArgumentError):
         evaluate(after, [np.ones(3, np.float32)])
+
+
+ON_A_GRID = {
+    "groups of one": (
+        "f32[3] all-reduce(x0), replica_groups={{0},{1}}, to_apply=add",
+        {},
+    ),
+    "all to themselves": (
+        "f32[3] collective-permute(x0), source_target_pairs={{1,1},{0,0}}",
+        {},
+    ),
+    "one to itself": (
+        "f32[3] collective-permute(x0), source_target_pairs={{1,1}}",
+        {"collective-permute": 1},
+    ),
+    "all replicas": (
+        "f32[3] all-reduce(x0), replica_groups={}, to_apply=add",
+        {"all-reduce": 1},
+    ),
+    "a broadcast to some": (
+        "f32[3] collective-broadcast(x0), replica_groups={{1}}",
+        {"collective-broadcast": 1},
+    ),
+    "numbers": ("(u32[], u32[]) tuple(r, p)", {"replica-id": 1, "tuple": 1}),
+}
+
+
+@pytest.mark.parametrize("name", ON_A_GRID)
+def test_on_a_grid_only_what_needs_no_other_is_expanded(name: str) -> None:
+    root, left = ON_A_GRID[name]
+    before = ("r = u32[] replica-id()", "p = u32[] partition-id()") if name == "numbers" else ()
+    module = stated(["f32[3]"], root, *before)
+    module.grid = DeviceGrid(2, 1)
+    CollectiveExpander().apply(module)
+    assert {name: n for name, n in opcodes(module).items() if name != "constant"} == left
+
+
+@pytest.mark.parametrize(
+    ("root", "start"),
+    [
+        (
+            "f32[6] all-gather-done(s)",
+            "(f32[3], f32[6]) all-gather-start(x0), replica_groups={{0,1}}, dimensions={0}",
+        ),
+        (
+            "f32[3] all-reduce-done(s)",
+            "f32[3] all-reduce-start(x0), replica_groups={{0,1}}, to_apply=add",
+        ),
+        (
+            "f32[3] collective-permute-done(s)",
+            "(f32[3], f32[3], u32[]) collective-permute-start(x0), source_target_pairs={{0,1}}",
+        ),
+    ],
+)
+def test_halves_on_a_grid_become_whole(root: str, start: str) -> None:
+    module = stated(["f32[3]"], root, f"s = {start}")
+    module.grid = DeviceGrid(2, 1)
+    after = passed(module, CollectiveExpander(), TupleSimplifier(), DeadCode())
+    whole = root.split()[1].split("-done")[0]
+    assert opcodes(after)[whole] == 1
+    assert not any(opcode.endswith(("-start", "-done")) for opcode in opcodes(after))
 
 
 BITCASTS = {

@@ -1,4 +1,4 @@
-"""Which device a handle means."""
+"""The device that a handle means."""
 
 import pytest
 
@@ -64,10 +64,18 @@ def test_feeds_are_those_of_a_device() -> None:
     assert len(devices.all_feeds()) == 2
 
 
-@pytest.mark.parametrize("replica", [-1, 1])
-def test_there_is_one_replica(replica: int) -> None:
-    with pytest.raises(FailedPreconditionError, match=f"below the replica count 1, got {replica}$"):
-        of().feeds_of_replica(None, replica)
+def test_the_queues_of_replicas_are_those_of_the_devices_behind_the_first() -> None:
+    devices = of()
+    for first, replica in ((0, 2), (1, 1), (2, 0)):
+        feeds = devices.feeds_of_replica(DeviceHandle(first, 3), replica)
+        assert feeds is devices.feeds(devices.resolve(DeviceHandle(2, 3)))
+
+
+@pytest.mark.parametrize(("first", "replica"), [(0, -1), (0, 3), (1, 2), (2, 1)])
+def test_a_replica_has_a_device(first: int, replica: int) -> None:
+    rule = f"below the {3 - first} devices from device {first} on, got {replica}$"
+    with pytest.raises(FailedPreconditionError, match=rule):
+        of().feeds_of_replica(DeviceHandle(first, 3), replica)
 
 
 def test_handles_are_given_for_as_many_devices_as_there_are() -> None:
@@ -76,7 +84,7 @@ def test_handles_are_given_for_as_many_devices_as_there_are() -> None:
     with pytest.raises(InvalidArgumentError, match=r"must not be negative, got -1$"):
         of().handles(-1)
     with pytest.raises(
-        ResourceExhaustedError, match="has 3 devices, got a request for 4 with 1 replicas"
+        ResourceExhaustedError, match="has 3 devices, got a request for 4"
     ) as caught:
         of().handles(4)
     assert "--devices" in caught.value.hint

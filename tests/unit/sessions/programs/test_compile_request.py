@@ -1,20 +1,20 @@
 """What a program is compiled for: its options, its layouts, and the key under which it is kept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.unit.sessions.sample_runs import ADD, PAIR, program
-from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.backends.platform import Device
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.programs.compile_request import Program, prepare_program
+from xla_server.sessions.programs.device_assignment import DeviceAssignment
 
-DEVICE = Device(0, "interpreter")
 VECTOR = Shape.parse("f32[4]")
 Options = xla_pb2.ExecutionOptions
 
@@ -23,16 +23,13 @@ def prepare(
     proto: hlo_pb2.HloModuleProto,
     options: Options,
     shapes: Sequence[Shape] | None,
-    device: Device,
 ) -> Program:
-    return prepare_program(read_compile_request(proto, options), shapes, device)
+    return prepare_program(read_compile_request(proto, options), shapes)
 
 
-def prepared(
-    *arguments: str, name: str = ADD, options: Options | None = None, device: Device = DEVICE
-) -> Program:
+def prepared(*arguments: str, name: str = ADD, options: Options | None = None) -> Program:
     shapes = [Shape.parse(text) for text in arguments or ("f32[4]{0}",) * 2]
-    return prepare(program(name).proto, options or Options(), shapes, device)
+    return prepare(program(name).proto, options or Options(), shapes)
 
 
 def assignment(
@@ -53,10 +50,10 @@ def test_the_layouts_are_those_asked_for_or_row_major() -> None:
     matrix = program("matrix").proto
     columns = Shape.parse("f32[2,2]{0,1}")
     options = Options(shape_with_output_layout=shape_to_proto(columns))
-    found = prepare(matrix, options, [columns], DEVICE)
+    found = prepare(matrix, options, [columns])
     assert found.entry.parameters == (columns,)
     assert found.entry.result == columns
-    found = prepare(matrix, Options(seed=7), [Shape.parse("f32[2,2]")], DEVICE)
+    found = prepare(matrix, Options(seed=7), [Shape.parse("f32[2,2]")])
     assert found.entry.parameters == (Shape.parse("f32[2,2]{1,0}"),)
     assert found.entry.result == Shape.parse("f32[2,2]{1,0}")
     assert found.entry.parameter_names == tuple(matrix.host_program_shape.parameter_names)
@@ -92,9 +89,9 @@ def test_there_is_one_argument_that_fits_per_parameter(arguments: list[str], rul
 def test_without_arguments_they_are_those_that_the_program_declares() -> None:
     matrix = program("matrix").proto
     matrix.host_program_shape.parameters[0].CopyFrom(shape_to_proto(Shape.parse("f32[2,2]{0,1}")))
-    found = prepare(matrix, Options(), None, DEVICE)
+    found = prepare(matrix, Options(), None)
     assert found.entry.parameters == (Shape.parse("f32[2,2]{0,1}"),)
-    assert prepare(program(ADD).proto, Options(), None, DEVICE).entry == prepared().entry
+    assert prepare(program(ADD).proto, Options(), None).entry == prepared().entry
 
 
 def test_the_result_shape_must_be_that_of_the_program() -> None:
@@ -106,44 +103,67 @@ def test_the_result_shape_must_be_that_of_the_program() -> None:
         prepared(options=options)
 
 
-@pytest.mark.parametrize("name", ["num_replicas", "num_partitions"])
-def test_programs_run_as_one_replica_of_one_partition(name: str) -> None:
-    for count in (0, 1):
-        prepared(options=Options(**{name: count}))  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match=f"^{name} must not be negative, got -1$"):
-        prepared(options=Options(**{name: -1}))  # type: ignore[arg-type]
-    with pytest.raises(UnimplementedError, match=f"one replica of one .*got {name} = 2$"):
-        prepared(options=Options(**{name: 2}))  # type: ignore[arg-type]
-
-
-def in_options(given: xla_data_pb2.DeviceAssignmentProto) -> Program:
-    return prepared(options=Options(device_assignment=given))
-
-
-def in_module(given: xla_data_pb2.DeviceAssignmentProto) -> Program:
-    proto = program(ADD).proto
-    proto.device_assignment.CopyFrom(given)
-    return prepare(proto, Options(), [VECTOR, VECTOR], DEVICE)
-
-
-@pytest.mark.parametrize(("place", "where"), [(in_options, "options'"), (in_module, "module's")])
 @pytest.mark.parametrize(
-    ("given", "error", "rule"),
+    ("options", "grid"),
     [
-        (assignment([0], replicas=2), InvalidArgumentError, r"count 2, .*1 and ids for \[1\]"),
-        (assignment([0], computations=0), InvalidArgumentError, "computation_count 0 and ids for"),
-        (assignment([0, 1]), UnimplementedError, "for 2 replicas of 1 partitions"),
-        (assignment([0], [1]), UnimplementedError, "for 1 replicas of 2 partitions"),
-        (assignment([1]), InvalidArgumentError, "device the program runs on, got 1 for device 0"),
+        (Options(), DeviceGrid()),
+        (Options(num_replicas=1), DeviceGrid()),
+        (Options(num_replicas=3), DeviceGrid(3, 1)),
+        (Options(num_replicas=2, num_partitions=4), DeviceGrid(2, 4)),
+        (Options(device_assignment=assignment([0, 1, 2], [3, 4, 5])), DeviceGrid(3, 2)),
+        (Options(num_partitions=2, device_assignment=assignment([5], [3])), DeviceGrid(1, 2)),
     ],
 )
-def test_a_device_assignment_names_the_one_device(
-    place: Callable[[Any], Program], where: str, given: Any, error: type[XlaError], rule: str
+def test_the_grid_is_what_counts_and_assignments_say(options: Options, grid: DeviceGrid) -> None:
+    found = prepared(options=options)
+    assert found.grid == grid
+    assert found.import_module(1000).grid == found.kept().import_module(1000).grid == grid
+
+
+@pytest.mark.parametrize("name", ["num_replicas", "num_partitions"])
+def test_counts_are_not_negative(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^{name} must not be negative, got -1$"):
+        prepared(options=Options(**{name: -1}))  # type: ignore[arg-type]
+
+
+def test_an_assignment_is_by_flattened_id() -> None:
+    options = Options(device_assignment=assignment([0, 1, 2], [3, 4, 5]))
+    (stated,) = read_compile_request(program(ADD).proto, options).assignments
+    assert stated == DeviceAssignment("the options'", DeviceGrid(3, 2), (0, 3, 1, 4, 2, 5))
+
+
+@pytest.mark.parametrize("place", ["options'", "module's"])
+@pytest.mark.parametrize(
+    ("given", "counts", "rule"),
+    [
+        (assignment([0], replicas=2), {}, r"count 2, .*1 and ids for \[1\]"),
+        (assignment([0], computations=0), {}, "computation_count 0 and ids for"),
+        (
+            assignment([0, 1]),
+            {"num_replicas": 4},
+            "^num_replicas must be the replica_count",
+        ),
+        (assignment([0, 1]), {"num_partitions": 3}, "got 3 and 1$"),
+    ],
+)
+def test_an_assignment_agrees_with_its_counts_and_the_options(
+    place: str, given: Any, counts: dict[str, int], rule: str
 ) -> None:
-    with pytest.raises(error, match=f"the {where} device_assignment .*{rule}"):
-        place(given)
-    for fitting in (assignment([0]), xla_data_pb2.DeviceAssignmentProto()):
-        place(fitting)
+    proto, options = program(ADD).proto, Options(**counts)  # type: ignore[arg-type]
+    (options if place == "options'" else proto).device_assignment.CopyFrom(given)
+    with pytest.raises(InvalidArgumentError, match=rule) as caught:
+        prepare(proto, options, None)
+    assert f"the {place} device_assignment" in caught.value.message
+    empty = xla_data_pb2.DeviceAssignmentProto()
+    assert prepared(options=Options(device_assignment=empty)).grid == DeviceGrid()
+
+
+def test_two_assignments_are_for_one_grid() -> None:
+    proto = program(ADD).proto
+    proto.device_assignment.CopyFrom(assignment([0, 1]))
+    rule = "the module's and the options' device_assignment must be for the same grid, got 2 .* 1 "
+    with pytest.raises(InvalidArgumentError, match=rule):
+        prepare(proto, Options(device_assignment=assignment([0], [1])), None)
 
 
 def test_the_key_is_that_of_what_is_compiled() -> None:
@@ -154,15 +174,18 @@ def test_the_key_is_that_of_what_is_compiled() -> None:
     same.device_handles.add(handle=0, device_count=1)
     same.shape_with_output_layout.CopyFrom(shape_to_proto(Shape.parse("f32[4]{0}")))
     assert prepared(options=same).key == key
-    second = Options(device_assignment=assignment([1]))
-    assert prepared(options=second, device=Device(1, "interpreter")).key == key
+    assert prepared(options=Options(device_assignment=assignment([1]))).key == key
+    alone = Options(num_replicas=1, num_partitions=1)
+    assert prepared(options=alone).key == key
     assert prepared("f32[4]", "f32[4]").key == key
     others = [
         prepared(options=Options(seed=1)),
+        prepared(options=Options(num_replicas=2)),
+        prepared(options=Options(num_partitions=2)),
         prepared(options=Options(debug_options=xla_pb2.DebugOptions(xla_hlo_profile=True))),
         prepared("f32[4]{0}", name="double"),
-        prepare(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{1,0}")], DEVICE),
-        prepare(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{0,1}")], DEVICE),
+        prepare(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{1,0}")]),
+        prepare(program("matrix").proto, Options(), [Shape.parse("f32[2,2]{0,1}")]),
     ]
     keys = [key, *[each.key for each in others]]
     assert len(set(keys)) == len(keys)

@@ -14,11 +14,14 @@ from xla_contract.errors import (
     UnauthenticatedError,
 )
 from xla_contract.types.shape import ProgramShape, Shape
+from xla_contract.types.sharding import REPLICATED
 from xla_server.backends.compile_options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.execution.cancellation import Cancellation
+from xla_server.passes.partitioning.signature import ShardedSignature
 from xla_server.sessions.limits.caller import LOCAL, Caller
 from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.programs.code_cache import CompiledProgram
 from xla_server.sessions.programs.compile_request import Program
 from xla_server.sessions.programs.executable_table import (
     ExecutableCache,
@@ -39,7 +42,7 @@ def _shared(
 
 
 def _of(kept_bytes: int, *, has_state: bool = False) -> Callable[[], Any]:
-    return lambda: SimpleNamespace(
+    executable: Any = SimpleNamespace(
         kept_bytes=kept_bytes,
         has_state=has_state,
         name="",
@@ -48,6 +51,7 @@ def _of(kept_bytes: int, *, has_state: bool = False) -> Callable[[], Any]:
         channel_ends=(frozenset(), frozenset()),
         memory=MemoryUse(0, 0, 16, 0),
     )
+    return lambda: CompiledProgram(executable, ShardedSignature(SIGNATURE, (), REPLICATED))
 
 
 def _program(key: bytes, data: bytes = b"") -> Program:

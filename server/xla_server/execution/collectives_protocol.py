@@ -1,0 +1,94 @@
+"""Where collectives meet the other participants of an execution."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.replica_groups import braced
+from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
+
+
+class Collectives(Protocol):
+    """The participants of an execution, as one of them sees them."""
+
+    @property
+    def grid(self) -> DeviceGrid:
+        """How many replicas and partitions take part."""
+
+    @property
+    def replica_id(self) -> int:
+        """The number of this participant's replica."""
+
+    @property
+    def partition_id(self) -> int:
+        """The number of this participant's partition."""
+
+    def exchange(
+        self,
+        meeting: Meeting,
+        given: GivenT,
+        share: Callable[[Sequence[GivenT]], SharedT],
+        work: Callable[[SharedT, int], None] | None = None,
+    ) -> SharedT:
+        """Meet the others, as Frame.exchange says.
+
+        Raises what another participant failed with, what cancelled the execution, and
+        FailedPreconditionError where a member does not come.
+        """
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for the second member, which is not copied.
+
+        Raises what the execution failed with, and ResourceExhaustedError for too many values that
+        were not taken.
+        """
+
+    def take(self, meeting: Meeting) -> Value:
+        """Wait for the next value of the first member; raises as `exchange`."""
+
+
+class NoCollectives:
+    """The view of the only participant of an execution.
+
+    It may be told other numbers than 0: what a program does that knows itself to be one of several.
+    """
+
+    def __init__(self, replica_id: int = 0, partition_id: int = 0) -> None:
+        self.replica_id = replica_id
+        self.partition_id = partition_id
+
+    @property
+    def grid(self) -> DeviceGrid:
+        """One replica of one partition."""
+        return ALONE
+
+    def exchange(
+        self,
+        meeting: Meeting,
+        given: GivenT,
+        share: Callable[[Sequence[GivenT]], SharedT],
+        work: Callable[[SharedT, int], None] | None = None,
+    ) -> SharedT:
+        """Raise InvalidArgumentError: the program runs on one device."""
+        raise _alone(meeting)
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Raise InvalidArgumentError."""
+        raise _alone(meeting)
+
+    def take(self, meeting: Meeting) -> Value:
+        """Raise InvalidArgumentError."""
+        raise _alone(meeting)
+
+
+def _alone(meeting: Meeting) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "a program on one replica can only exchange data with itself, got a group "
+        f"{braced(meeting.members)}",
+        hint="run the program on as many replicas and partitions as it is written for",
+    )
+
+
+ALONE_RUN = NoCollectives()
+"""The view of a program that runs on one device."""

@@ -1,0 +1,35 @@
+"""all-reduce and collective-reduce: operands reduced over a group, element by element.
+
+Semantics: XLA's AllReduce, with the arithmetic of its CPU backend (`ops/group_reduction.py`).
+Members share the work by elements, never by operands, so that results do not depend on who does it.
+"""
+
+from xla_server.ops.collective import Exchange, Group
+from xla_server.ops.group_reduction import reduce_in_order
+
+_LINE = 64
+"""Elements that the shares of members are multiples of, so that they do not meet in a line."""
+
+
+def _fill(group: Group, place: int) -> None:
+    (reducer,) = group.instruction.called
+    for number, operand in enumerate(group.parts[0].operands):
+        sources = [part.operands[number] for part in group.parts]
+        results = group.results(number)
+        if group.shares > 1:
+            start, end = share_of(operand.size, group.shares, place)
+            sources = [source.reshape(-1)[start:end] for source in sources]
+            results = [result.reshape(-1)[start:end] for result in results]
+        reduce_in_order(reducer, sources, results[0], group.frame)
+        for other in results[1:]:
+            other[...] = results[0]
+
+
+def share_of(size: int, count: int, place: int) -> tuple[int, int]:
+    """The elements of one of `count` shares."""
+    lines = -(-size // _LINE)
+    start, end = (min(size, lines * n // count * _LINE) for n in (place, place + 1))
+    return start, end
+
+
+ALL_REDUCE = Exchange(_fill, is_common=True)

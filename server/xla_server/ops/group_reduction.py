@@ -1,0 +1,89 @@
+"""Reductions of arrays with a computation of two scalars, in the order of a group.
+
+Semantics: XLA's AllReduce on its CPU backend. A sum starts from 0, so that zeros add up to +0; BF16
+is reduced in F32 and rounded once, F16 at each step. Other computations start from the first
+operand. Maximum and minimum are HLO's own, which hand on NaN.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, cast
+
+import numpy as np
+
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation
+from xla_server.ops.evaluation import Array, Frame
+from xla_server.ops.subnormals import subnormals_as_zeros
+
+_BLOCK = 1 << 16
+"""Elements that are reduced at a time: what is read and written stays in a core's cache."""
+
+_INTEGER_FORMS: Mapping[Opcode, Any] = MappingProxyType(
+    {
+        Opcode.AND: np.bitwise_and,
+        Opcode.MAXIMUM: np.maximum,
+        Opcode.MINIMUM: np.minimum,
+        Opcode.OR: np.bitwise_or,
+        Opcode.XOR: np.bitwise_xor,
+    }
+)
+_SUMS: Mapping[Opcode, Any] = MappingProxyType({Opcode.ADD: np.add, Opcode.MULTIPLY: np.multiply})
+
+
+def reduce_in_order(
+    reducer: HloComputation, sources: Sequence[Array], result: Array, frame: Frame
+) -> None:
+    """Write the reduction of two or more equal arrays, element by element, into `result`.
+
+    Large ones are lines or matrices. Raises what the reducer's evaluators raise.
+    """
+    kind = reducer.root.shape.element_type
+    form = _form(reducer, kind)
+    is_wide = form is not None and kind is ElementType.BF16
+    dtype = np.dtype(np.float32) if is_wide else kind.dtype
+    is_direct = form is not None and dtype == result.dtype
+    starts_from_zero = form is np.add and dtype.kind in "fc"
+    with subnormals_as_zeros(), np.errstate(all="ignore"):
+        for block in _blocks(result.shape) if result.size > _BLOCK else (...,):
+            operands = (source[block].astype(dtype, copy=False) for source in sources)
+            folded = result[block] if is_direct else np.empty(result[block].shape, dtype)
+            first = next(operands)
+            start: Array = np.zeros((), dtype) if starts_from_zero else next(operands)
+            if form is None:
+                folded = cast(Array, frame.call_lifted(reducer, [first, start]))
+            else:
+                form(first, start, out=folded)
+            for operand in operands:
+                if form is None:
+                    folded = cast(Array, frame.call_lifted(reducer, [folded, operand]))
+                else:
+                    form(folded, operand, out=folded)
+            if not is_direct:
+                np.copyto(result[block], folded, casting="unsafe")
+
+
+def _form(reducer: HloComputation, kind: ElementType) -> Any:
+    """The numpy function of a reducer that is one operation on its parameters, if it has one."""
+    root = reducer.root
+    if set(root.operands) != set(reducer.parameters) or len(root.operands) != 2:
+        return None
+    if kind.is_floating or kind.is_complex:
+        # The others round as their evaluators say.
+        is_plain = kind is ElementType.BF16 or kind.dtype.isbuiltin == 1
+        return _SUMS.get(root.opcode) if is_plain else None
+    return {**_SUMS, **_INTEGER_FORMS}.get(root.opcode) if kind.dtype.isbuiltin == 1 else None
+
+
+def _blocks(sizes: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
+    if len(sizes) == 1:
+        for start in range(0, sizes[0], _BLOCK):
+            yield (slice(start, start + _BLOCK),)
+        return
+    rows, columns = sizes
+    width = min(columns, _BLOCK)
+    height = max(1, _BLOCK // max(1, width))
+    for row in range(0, rows, height):
+        for column in range(0, columns, width):
+            yield slice(row, row + height), slice(column, column + width)

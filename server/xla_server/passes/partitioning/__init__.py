@@ -1,0 +1,1 @@
+"""Programs over several partitions, as the program that each partition runs."""

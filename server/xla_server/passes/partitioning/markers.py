@@ -1,0 +1,170 @@
+"""The custom calls by which a program changes between whole values and those of one partition.
+
+Semantics: Shardy's xla.sdy.GlobalToLocalShape and xla.sdy.LocalToGlobalShape, and
+SPMDFullToShardShape and SPMDShardToFullShape of XLA's GSPMD. A sharding in a hint is not binding.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError, XlaError
+from xla_contract.types.mesh import Mesh
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_contract.types.sharding import Sharding, ShardingKind
+from xla_contract.wire.sharding_proto import sharding_from_proto
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.passes.partitioning.shardy_text import (
+    read_manual_axes,
+    read_meshes,
+    read_shardings,
+)
+
+HINTS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})
+"""Targets of calls that give their operand and say where it would best be."""
+
+_GSPMD_HINT, _GSPMD_ENTRY, _GSPMD_EXIT = "Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"
+_SHARDY_ENTRY, _SHARDY_EXIT = "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape"
+_ENTRIES = frozenset({_GSPMD_ENTRY, _SHARDY_ENTRY})
+_EXITS = frozenset({_GSPMD_EXIT, _SHARDY_EXIT})
+_MESHES = "xla.sdy.meshes"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Marker:
+    """An entry into a region that is written per partition, or the exit from one.
+
+    `shardings` has that of each whole value: of the operands of an entry, the results of an exit.
+    `automatic` names the axes of the mesh that the region leaves to the compiler.
+    """
+
+    is_entry: bool
+    shardings: tuple[Sharding, ...]
+    automatic: tuple[str, ...] = ()
+
+
+def target_of(instruction: HloInstruction) -> str:
+    """The target of a custom call; "" for other instructions."""
+    if instruction.opcode is not Opcode.CUSTOM_CALL:
+        return ""
+    target: str = instruction.attributes.target
+    return target
+
+
+def is_marker(instruction: HloInstruction) -> bool:
+    """Return whether an instruction enters or leaves a region."""
+    return target_of(instruction) in _ENTRIES | _EXITS
+
+
+def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Marker]:
+    """The markers of a module for this many partitions.
+
+    Raises InvalidArgumentError (ShapeError for shapes) for shardings that cannot be read, do not
+    fit their values or are for another number of partitions, and UnimplementedError for values
+    that wait to be summed or are on one partition alone. Errors name the instruction.
+    """
+    known = None
+    found = {}
+    for instruction in module.instructions():
+        if not is_marker(instruction):
+            continue
+        try:
+            known = _meshes(module) if known is None else known
+            if target_of(instruction) in (_SHARDY_ENTRY, _SHARDY_EXIT):
+                marker = _shardy_marker(instruction, known)
+            else:
+                marker = _gspmd_marker(instruction)
+            _check_shapes(instruction, marker)
+            for sharding in marker.shardings:
+                check_supported(sharding, partitions)
+        except XlaError as error:
+            raise error.at(instruction.opcode, instruction.name) from error.__cause__
+        found[instruction] = marker
+    return found
+
+
+def stated_sharding(instruction: HloInstruction) -> Sharding | None:
+    """The sharding in an instruction's own field, which only some may have.
+
+    Raises InvalidArgumentError, with the instruction, for one that cannot be read.
+    """
+    decoration = instruction.decoration
+    if decoration is None or not decoration.HasField("sharding"):
+        return None
+    try:
+        return sharding_from_proto(decoration.sharding)
+    except XlaError as error:
+        raise error.at(instruction.opcode, instruction.name) from error.__cause__
+
+
+def check_supported(sharding: Sharding, partitions: int) -> None:
+    """Raise InvalidArgumentError for another number of partitions.
+
+    Raises UnimplementedError for a sharding that a value at the edge of a region cannot have.
+    """
+    if any(kind is ShardingKind.UNREDUCED for kind, _ in sharding.subgroups) or sharding.kind in (
+        ShardingKind.MAXIMAL,
+        ShardingKind.UNREDUCED,
+    ):
+        raise UnimplementedError(f"a whole value must be in tiles or copies, got {sharding}")
+    if sharding.partitions not in (None, partitions):
+        raise InvalidArgumentError(
+            f"a sharding must be for the {partitions} partitions of the program, got {sharding}"
+        )
+
+
+def _meshes(module: HloModule) -> dict[str, Mesh]:
+    if module.decoration is None:
+        return {}
+    return read_meshes(module.decoration.frontend_attributes.map.get(_MESHES, "{}"))
+
+
+def _shardy_marker(instruction: HloInstruction, meshes: Mapping[str, Mesh]) -> Marker:
+    is_entry = target_of(instruction) == _SHARDY_ENTRY
+    attribute = "xla.sdy.in_shardings" if is_entry else "xla.sdy.out_shardings"
+    stated = read_shardings(_attribute(instruction, attribute), meshes)
+    axes = read_manual_axes(_attribute(instruction, "xla.sdy.manual_axes"))
+    left = {name for each in stated for name in each.mesh.names if name not in axes}
+    return Marker(is_entry, tuple(each.along(axes) for each in stated), tuple(sorted(left)))
+
+
+def _attribute(instruction: HloInstruction, name: str) -> str:
+    decoration = instruction.decoration
+    if decoration is None or name not in decoration.frontend_attributes.map:
+        raise InvalidArgumentError(f"the frontend attribute {name} must be there, got none")
+    return decoration.frontend_attributes.map[name]
+
+
+def _gspmd_marker(instruction: HloInstruction) -> Marker:
+    is_entry = target_of(instruction) == _GSPMD_ENTRY
+    whole = instruction
+    if is_entry:
+        if len(instruction.operands) != 1:
+            raise ShapeError(f"the target takes one value, got {len(instruction.operands)}")
+        (whole,) = instruction.operands
+    sharding = stated_sharding(whole)
+    if sharding is None:
+        raise InvalidArgumentError(f"a sharding must be stated for %{whole.name}, got none")
+    return Marker(is_entry, (sharding,))
+
+
+def _check_shapes(instruction: HloInstruction, marker: Marker) -> None:
+    operands = [operand.shape for operand in instruction.operands]
+    results = _values(instruction.shape)
+    whole, local = (operands, results) if marker.is_entry else (results, operands)
+    if not len(whole) == len(local) == len(marker.shardings):
+        raise ShapeError(
+            "there must be one sharding and one result per operand, got "
+            f"{len(marker.shardings)} and {len(results)} for {len(operands)} operands"
+        )
+    for shape, shard, sharding in zip(whole, local, marker.shardings, strict=True):
+        expected = sharding.shard_shape(shape)
+        if not shard.compatible(expected):
+            raise ShapeError(
+                f"the part of {shape.without_layout()} that a partition holds in {sharding} must "
+                f"be {expected.without_layout()}, got {shard.without_layout()}"
+            )
+
+
+def _values(shape: Shape) -> Sequence[Shape]:
+    return shape.tuple_shapes if shape.is_tuple else (shape,)

@@ -1,0 +1,74 @@
+"""Instructions that put the parts of all partitions together, and that take a partition's part."""
+
+import math
+
+import numpy as np
+
+from xla_contract.ops.all_gather import AllGatherAttributes
+from xla_contract.ops.collective import Participants
+from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.replica_groups import ReplicaGroups
+from xla_contract.types.sharding import Sharding
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+
+_CHANNEL = 1
+"""Collectives of one module may share a channel, as those that JAX writes do."""
+
+_LARGEST_S32 = 2**31 - 1
+
+
+def gather(
+    editor: Editor, local: HloInstruction, sharding: Sharding, replicas: int
+) -> HloInstruction:
+    """The whole value, from the parts of the partitions that hold other tiles than this one.
+
+    Partitions that differ in their subgroup alone do not hear of each other.
+    """
+    tiles, sizes = sharding.tiles, local.shape.dimensions
+    count = math.prod(tiles)
+    split = [number for number, n in enumerate(tiles) if n > 1]
+    table = np.array(sharding.devices).reshape(count, -1).T
+    groups = [row for r in range(replicas) for row in (table + r * table.size).tolist()]
+    participants = Participants(ReplicaGroups.of(groups), _CHANNEL, use_global_device_ids=True)
+    if len(split) == 1:
+        (dimension,) = split
+        attributes = AllGatherAttributes(dimension, (sizes[dimension] * count,), participants)
+        return editor.add(Opcode.ALL_GATHER, (local,), attributes)
+    rows = editor.reshape(local, (1, *sizes))
+    gathered = editor.add(
+        Opcode.ALL_GATHER, (rows,), AllGatherAttributes(0, (count,), participants)
+    )
+    # Each dimension of tiles comes before the dimension that it splits.
+    split_sizes = [tiles[number] for number in split]
+    blocks = editor.reshape(gathered, (*split_sizes, *sizes))
+    order: list[int] = []
+    for number in range(len(sizes)):
+        order += [split.index(number)] if number in split else []
+        order.append(len(split) + number)
+    whole = [size * n for size, n in zip(sizes, tiles, strict=True)]
+    return editor.reshape(editor.transpose(blocks, order), whole)
+
+
+def part_of(
+    editor: Editor, whole: HloInstruction, sharding: Sharding, partition_id: HloInstruction
+) -> HloInstruction:
+    """The part of a whole value that the partition with this id holds."""
+    tiles = sharding.tiles
+    sizes = [size // n for size, n in zip(whole.shape.dimensions, tiles, strict=True)]
+    is_large = any(size > _LARGEST_S32 for size in whole.shape.dimensions)
+    kind = ElementType.S64 if is_large else ElementType.S32
+    places = np.array(sharding.placement()) * sizes
+    zero = editor.constant(0, kind)
+    starts = [zero] * len(sizes)
+    for number, n in enumerate(tiles):
+        if n > 1:
+            column = editor.constant(places[:, number], kind)
+            chosen = editor.add(
+                Opcode.DYNAMIC_SLICE, (column, partition_id), DynamicSliceAttributes((1,))
+            )
+            starts[number] = editor.reshape(chosen, ())
+    attributes = DynamicSliceAttributes(tuple(sizes))
+    return editor.add(Opcode.DYNAMIC_SLICE, (whole, *starts), attributes)

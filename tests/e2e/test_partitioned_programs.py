@@ -1,0 +1,106 @@
+"""Programs with manual regions on real servers of both platforms: whole values in and out."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xla_client as xc
+from tests.device_programs import DeviceProgram, DeviceValue, device_program
+from tests.e2e.process import start_server
+from xla_contract.types.shape import Shape
+
+CUT = ["psum_scatter_dim1_axis_b", "dp_mlp_step_8", "gspmd_all_gather_2d", "psum_scatter_bf16"]
+"""Programs with arguments in tiles, from both partitioners."""
+
+HELD_WHOLE = "jit_elementwise_sharded"
+
+
+@pytest.fixture(scope="module", params=["interpreter", "cpu"])
+def address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of a server of eight devices, of each platform."""
+    flags = ("--platform", request.param, "--devices", "8", "--max-replicated-bytes", "1KiB")
+    with start_server(tmp_path_factory.mktemp(request.param), *flags) as running:
+        yield running.address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[xc.Client]:
+    with xc.connect(address, timeout=60) as client:
+        yield client
+
+
+def whole(value: DeviceValue) -> Any:
+    return value.sharding.join(Shape.array("f32", value.dimensions), list(value.shards))
+
+
+def compiled(client: xc.Client, stored: DeviceProgram, data: bytes) -> Any:
+    mesh = client.mesh((stored.grid.partitions,), ("all",))
+    return client.compile(xc.Computation.from_serialized(data), mesh=mesh)
+
+
+def arrays(result: Any) -> list[Any]:
+    parts = result if isinstance(result, tuple) else (result,)
+    return [part.to_numpy() for part in parts]
+
+
+def check_joined(stored: DeviceProgram, results: Sequence[Any]) -> None:
+    for value, array in zip(stored.results, results, strict=True):
+        shape = Shape.array("f32", array.shape)
+        parts = range(stored.grid.partitions)
+        value.check([array[value.sharding.slices(shape, part)] for part in parts])
+
+
+@pytest.mark.parametrize("name", [*CUT, HELD_WHOLE])
+def test_whole_arguments_are_cut_as_the_program_says(client: xc.Client, name: str) -> None:
+    stored = device_program(name)
+    run = compiled(client, stored, stored.lowered)
+    arguments = [whole(value) for value in stored.arguments]
+    check_joined(stored, arrays(run.execute_sharded(*arguments, join=True)))
+    each = run.execute_sharded(*(client.to_device(argument) for argument in arguments))
+    for value, shards in zip(stored.results, zip(*map(arrays, each), strict=True), strict=True):
+        value.check(shards)
+    shards = [xc.Shards(list(value.shards)) for value in stored.arguments]
+    check_joined(stored, arrays(run.execute_sharded(*shards, join=True)))
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_what_a_partitioner_made_takes_whole_arguments_too(client: xc.Client, name: str) -> None:
+    stored = device_program(name)
+    run = compiled(client, stored, stored.spmd or b"")
+    kept = [client.to_device(whole(value)) for value in stored.arguments]
+    check_joined(stored, arrays(run.execute_sharded(*kept, join=True)))
+
+
+def test_a_value_that_is_neither_whole_nor_a_part_is_refused(client: xc.Client) -> None:
+    stored = device_program("psum_scatter_dim1_axis_b")
+    run = compiled(client, stored, stored.lowered)
+    odd = client.to_device(np.zeros((3, 8), np.float32))
+    said = "argument 0: it must have the type and dimensions of its parameter, got f32[3,8]"
+    with pytest.raises(xc.InvalidArgumentError, match=re.escape(said)):
+        run.execute_sharded(odd)
+
+
+def test_more_whole_values_than_the_server_allows_are_refused(client: xc.Client) -> None:
+    stored = device_program("jit_dot_contracting")
+    with pytest.raises(xc.ResourceExhaustedError, match="--max-replicated-bytes") as caught:
+        compiled(client, stored, stored.lowered)
+    assert "got 1280 with dot %dot_general.2: f32[8,8]" in caught.value.message
+
+
+def test_a_region_on_one_partition_is_refused(client: xc.Client) -> None:
+    stored = device_program("psum_scatter_dim1_axis_b")
+    with pytest.raises(xc.ShapeError, match="where there is one partition, got") as caught:
+        client.compile(xc.Computation.from_serialized(stored.lowered))
+    assert "num_partitions, or a mesh" in caught.value.hint
+
+
+def test_a_region_for_another_number_of_partitions_is_refused(client: xc.Client) -> None:
+    stored = device_program("pmap_no_collective")
+    mesh = client.mesh((4,), ("all",))
+    with pytest.raises(xc.InvalidArgumentError, match="for the 4 partitions of the program"):
+        client.compile(xc.Computation.from_serialized(stored.lowered), mesh=mesh)
