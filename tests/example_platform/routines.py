@@ -14,6 +14,7 @@ from tests.example_platform.fourier import FOURIER
 from tests.example_platform.memory import Arrays
 from tests.example_platform.products import products
 from tests.example_platform.python_functions import PythonFunctions
+from tests.example_platform.winograd import WINOGRAD
 from tests.processors import HOST
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.namespace import vocabulary
@@ -156,7 +157,11 @@ ADDRESSES: Mapping[str, int] = {
 }
 """The address of each routine by the instruction for it: no address of memory is negative."""
 
-_IN_ANY_ORDER: Mapping[str, Callable[..., None]] = {**products(routine_at), **FOURIER}
+_IN_ANY_ORDER: Mapping[str, Callable[..., int | None]] = {
+    **products(routine_at),
+    **FOURIER,
+    **WINOGRAD,
+}
 ROUTINES: Mapping[str, Callable[..., int | None]] = {
     **_IN_ANY_ORDER,
     "copy_bytes": _copy_bytes,
