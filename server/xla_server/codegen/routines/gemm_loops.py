@@ -85,7 +85,7 @@ def layout_text(symbol: str) -> str:
     panel = Loop(f, "0", there, "%height", [("i64", source), ("i64", target)])
     source, target = panel.values
     members = f.smaller(f.minus(there, panel.number), "%height")
-    _call(f, function, source, "%ahead", target, steps, members)
+    f.invoke(function, source, "%ahead", target, steps, members)
     panel.end([f.plus(source, "%panel_ahead"), f.plus(target, "%panel_bytes")])
     step.end()
     item.end()
@@ -145,7 +145,7 @@ def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: s
     (address,) = row.values
     there = f.smaller(f.minus(rows, row.number), "%height")
     source = f.address(left, (row.number, "%member_ahead"))
-    _call(f, function, source, "%left_ahead", address, steps, there)
+    f.invoke(function, source, "%left_ahead", address, steps, there)
     row.end([f.plus(address, "%band_panel_bytes")])
 
 
@@ -168,12 +168,8 @@ def _multiply_by_columns(
     there = f.minus(columns, column.number)
     width = f.smaller(there, "%panel_columns")
     is_narrow = f.let(f"icmp slt i64 {there}, %narrow")
-    narrow, go_on = f.label(), f.label()
-    f.do(f"br i1 {is_narrow}, label %{narrow}, label %{go_on}")
-    f.start(narrow)
-    _call(f, lay_out, right, "%right_ahead", "%room", steps, width)
-    f.do(f"br label %{go_on}")
-    f.start(go_on)
+    with f.when(is_narrow):
+        f.invoke(lay_out, right, "%right_ahead", "%room", steps, width)
     factors = f.let(f"select i1 {is_narrow}, i64 %room, i64 {right}")
     ahead = f.let(f"select i1 {is_narrow}, i64 %laid_out_ahead, i64 %right_ahead")
     result = f.address(result, (column.number, "%width"))
@@ -181,7 +177,7 @@ def _multiply_by_columns(
     (address,) = row.values
     height = f.smaller(f.minus(rows, row.number), "%height")
     into = f.address(result, (row.number, "%pitch"))
-    _call(f, tile, address, factors, into, ahead, whole, "%pitch", height, width, adds)
+    f.invoke(tile, address, factors, into, ahead, whole, "%pitch", height, width, adds)
     row.end([f.plus(address, "%band_panel_bytes")])
     column.end([f.plus(right, "%panel_ahead")])
 
@@ -208,7 +204,7 @@ def _multiply_by_rows(
     (right,) = column.values
     width = f.smaller(f.minus(columns, column.number), "%panel_columns")
     into = f.address(result, (column.number, "%width"))
-    _call(f, tile, address, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
+    f.invoke(tile, address, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
     column.end([f.plus(right, "%panel_ahead")])
     row.end([f.plus(address, "%band_panel_bytes")])
 
@@ -224,13 +220,8 @@ def _adds(f: FunctionText, step: str) -> str:
 
 
 def _return_if_cancelled(f: FunctionText) -> None:
-    word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
-    leave, stay = f.label(), f.label()
-    f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{leave}, label %{stay}")
+    is_cancelled, leave, stay = f.is_cancelled(), f.label(), f.label()
+    f.do(f"br i1 {is_cancelled}, label %{leave}, label %{stay}")
     f.start(leave)
     f.do("ret void")
     f.start(stay)
-
-
-def _call(f: FunctionText, function: str, *operands: str) -> None:
-    f.do(f"call void {function}({', '.join(f'i64 {operand}' for operand in operands)})")

@@ -102,7 +102,7 @@ class _Tile:
         self._vector = f"<{self._lanes} x {self._form}>"
         self._bytes = self._lanes * self._width
         self._rows, self._vectors = tile.rows, tile.vectors
-        self._masks: list[str | None] = [None] * tile.vectors
+        self._masks = [""] * tile.vectors
         if tile.is_partial:
             # The last vector has fewer columns, which takes a mask.
             first = (tile.vectors - 1) * self._lanes
@@ -124,15 +124,15 @@ class _Tile:
         f.do(f"br label %{store}")
         f.start(some)
         for number, value in enumerate(self._sums()):
-            f.do(self._stored(value, f.behind(kept, number * self._bytes)))
+            f.write(self._vector, value, f.behind(kept, number * self._bytes), self._width)
         f.do(f"br label %{store}")
         f.start(store)
         # A loop over rows is compiled in less time than all of them after each other.
         row = Loop(f, "0", str(self._rows), 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
         source, target = row.values
         for number, mask in enumerate(self._masks):
-            value = self._loaded(f.behind(source, number * self._bytes), None)
-            self._write(value, f.behind(target, number * self._bytes), mask)
+            value = f.read(self._vector, f.behind(source, number * self._bytes), self._width)
+            f.write(self._vector, value, f.behind(target, number * self._bytes), self._width, mask)
         row.end([f.behind(source, self._vectors * self._bytes), f.behind(target, "%result_step")])
         return f.text()
 
@@ -219,14 +219,16 @@ class _Tile:
         """The vectors that lie side by side from an address on."""
         start = self._f.pointer(address)
         return [
-            self._loaded(self._f.behind(start, number * self._bytes), mask)
+            self._f.read(
+                self._vector, self._f.behind(start, number * self._bytes), self._width, mask
+            )
             for number, mask in enumerate(self._masks)
         ]
 
     def _same(self, address: str) -> list[str]:
         """Vectors of one number."""
         f = self._f
-        single = f.let(f"load {self._form}, ptr {f.pointer(address)}, align {self._width}")
+        single = f.read(self._form, f.pointer(address), self._width)
         return [f.splat(self._form, self._lanes, single)] * self._vectors
 
     def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
@@ -248,20 +250,6 @@ class _Tile:
             moved = multiples[number // factor // 2]
             starts.append(f.plus(start, f.let(f"mul i64 {moved}, {factor}")))
         return starts
-
-    def _loaded(self, pointer: str, mask: str | None) -> str:
-        if mask is None:
-            return self._f.let(f"load {self._vector}, ptr {pointer}, align {self._width}")
-        return self._f.read(self._vector, pointer, self._width, mask)
-
-    def _stored(self, value: str, pointer: str) -> str:
-        return f"store {self._vector} {value}, ptr {pointer}, align {self._width}"
-
-    def _write(self, value: str, pointer: str, mask: str | None) -> None:
-        if mask is None:
-            self._f.do(self._stored(value, pointer))
-        else:
-            self._f.write(self._vector, value, pointer, self._width, mask)
 
 
 @instruction
