@@ -15,14 +15,12 @@ follow, ENTRY_WORDS each, in the order of the result:
 - BEGIN, the bytes of a row that the entries before it fill.
 """
 
-import functools
 from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
-from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction, TextFunction
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -210,14 +208,9 @@ def _loaded(f: FunctionText, address: str, word: int) -> str:
     return f.let(f"load i64, ptr {f.behind(f.pointer(address), 8 * word)}, align 8")
 
 
-def _shared(routine: Routine, function: Any) -> SharedFunction:
-    write = functools.partial(write_function, function=function)
-    return SharedFunction(routine, write, Effort.PLAIN)
-
-
 CONCATENATION: dict[str, Any] = {
     INTERLEAVE.name: TextFunction(INTERLEAVE, _interleave_text),
-    BY_BYTES.name: _shared(BY_BYTES, _concatenate_bytes),
-    BY_ROWS.name: _shared(BY_ROWS, _concatenate_rows),
+    BY_BYTES.name: PythonFunction(BY_BYTES, _concatenate_bytes, Effort.PLAIN),
+    BY_ROWS.name: PythonFunction(BY_ROWS, _concatenate_rows, Effort.PLAIN),
 }
 """Every function of this module by its name in kernels."""
