@@ -10,7 +10,7 @@ import numpy as np
 from tests.example_platform.memory import Arrays
 from tests.processors import HOST
 from xla_server.codegen.kernel_ir.routine import Routine
-from xla_server.codegen.routines import product_tiles
+from xla_server.codegen.routines import product_tiles, thin_products
 from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, Kind, heights
@@ -71,8 +71,7 @@ def _tile(
             factors = rights.reshape(columns, together)[:, n].astype(sums.dtype)
             sums += lefts[k, :, n].astype(sums.dtype)[:, None] * factors
     for number, row in enumerate(sums):
-        there = arrays.at(result + number * pitch, columns * width).view(sums.dtype)
-        there[:] = there + row if adds else row
+        _put(arrays, result + number * pitch, row, adds=adds)
 
 
 def _layout(at: At, arrays: Arrays, *operands: int) -> None:
@@ -156,6 +155,36 @@ def _product_tile(kind: str, rows: int, is_depthwise: bool, arrays: Arrays, *ope
         there[:] = row.view(np.uint8)
 
 
+def _thin_inner(kind: str, arrays: Arrays, *operands: int) -> None:
+    """Multiply rows of a matrix with vectors."""
+    o = dict(zip(thin_products.INNER.names, operands, strict=True))
+    size = o["steps"] * np.dtype(_DTYPES[kind]).itemsize
+    for n, v in itertools.product(range(o["count"]), range(o["vector_count"])):
+        row = arrays.at(o["matrix"] + n * o["ahead"], size).view(_DTYPES[kind])
+        vector = arrays.at(o["vectors"] + v * o["vector_ahead"], size).view(_DTYPES[kind])
+        result = o["result"] + n * o["row_ahead"] + v * o["result_ahead"]
+        _put(arrays, result, np.array([np.dot(row, vector)]), adds=o["adds"])
+
+
+def _thin_outer(kind: str, arrays: Arrays, *operands: int) -> None:
+    """Multiply columns of a matrix with vectors."""
+    o = dict(zip(thin_products.OUTER.names, operands, strict=True))
+    width = np.dtype(_DTYPES[kind]).itemsize
+    for v in range(o["vector_count"]):
+        vector, sums = o["vectors"] + v * o["vector_ahead"], np.zeros(o["columns"], _DTYPES[kind])
+        for n in range(o["steps"]):
+            factor = arrays.at(vector + n * o["element_ahead"], width).view(sums.dtype)
+            row = arrays.at(o["matrix"] + n * o["ahead"], sums.nbytes).view(sums.dtype)
+            sums += factor * row
+        _put(arrays, o["result"] + v * o["result_ahead"], sums, adds=o["adds"])
+
+
+def _put(arrays: Arrays, address: int, sums: np.ndarray[Any, Any], *, adds: int) -> None:
+    """Set a row of a result, or add to it."""
+    there = arrays.at(address, sums.nbytes).view(sums.dtype)
+    there[:] = there + sums if adds else sums
+
+
 def _tiles() -> Iterator[tuple[str, Callable[..., Any]]]:
     for kind in KINDS.values():
         sizes, lanes = range(1, VECTORS + 1), HOST.lanes(kind.width)
@@ -174,6 +203,9 @@ def _tiles() -> Iterator[tuple[str, Callable[..., Any]]]:
                 HOST, kind_name, rows, columns, is_depthwise=is_depthwise
             )
             yield name, functools.partial(_product_tile, kind_name, rows, is_depthwise)
+    for name in thin_products.thin_products(HOST):
+        thin = _thin_outer if name.startswith("thin_outer") else _thin_inner
+        yield name, functools.partial(thin, name.split("_")[2])
 
 
 def products(at: At) -> dict[str, Callable[..., Any]]:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from tests.example_platform import libraries
 from tests.example_platform.formulas import formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import DTYPES, Arrays
 from tests.processors import HOST
 from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.instructions.blas import LibraryRoutine
 from xla_server.codegen.instructions.instruction import Instruction
 from xla_server.codegen.instructions.memory import COMPUTED
 from xla_server.codegen.kernel_ir.types import Type
@@ -29,7 +29,7 @@ Execute = Callable[..., Any]
 NAMES = {id(each): name for name, each in vocabulary(HOST).names.items()}
 _TYPES = {dtype: kind for kind, dtype in DTYPES.items()}
 _COMPUTED = {computed: Type(kind) for kind, computed in COMPUTED.items()}
-_ON_MEMORY = {*libraries.NAMES, "copy_bytes", "clear_bytes", "product_tile_at"}
+_ON_MEMORY = {"copy_bytes", "clear_bytes", "product_tile_at"}
 _LOADS, _STORES = ("load", "reload", "kept", "peek"), ("store", "keep", "poke")
 
 
@@ -73,11 +73,21 @@ class PythonFunctions:
                 return lambda number: self._arrays.spill(np.int32(number))
             case "room":
                 return self._arrays.spill
+            case _ if isinstance(called, LibraryRoutine):
+                return lambda *operands: self._execute(
+                    name, self._arrays, *map(self._argument, called.form, operands)
+                )
             case _ if name in INSTRUCTIONS:
                 return lambda *operands: INSTRUCTIONS[name](*map(_scalar, operands))
             case _ if isinstance(called, SharedFunction) or name in _ON_MEMORY:
                 return lambda *operands: self._execute(name, self._arrays, *map(int, operands))
         return lambda *operands: _applied(name, called, [_scalar(each) for each in operands])
+
+    def _argument(self, way: str, value: Any) -> int:
+        """Return an argument of a library's routine: an address."""
+        if way == "a":
+            return int(value)
+        return self._arrays.spill(np.int32(value) if way == "n" else value)
 
 
 def _scalar(operand: Any) -> Any:

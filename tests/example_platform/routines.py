@@ -14,8 +14,9 @@ from tests.example_platform.fourier import FOURIER
 from tests.example_platform.memory import Arrays
 from tests.example_platform.products import products
 from tests.example_platform.python_functions import PythonFunctions
+from tests.example_platform.winograd import WINOGRAD
 from tests.processors import HOST
-from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.routines import concatenation, direct_block, winograd_block
 from xla_server.codegen.routines.radix_sort import sorter
@@ -143,9 +144,8 @@ def _found(name: str) -> Callable[..., int | None]:
 def _python(name: str) -> Any:
     """Return the function of Python that a routine is; None if it is none."""
     called = vocabulary(HOST).names.get(name)
-    write = called._write if isinstance(called, SharedFunction) else None
-    if isinstance(write, functools.partial):
-        return write.keywords.get("function")
+    if isinstance(called, PythonFunction):
+        return called.function
     return called if isinstance(called, Dispatcher) else None
 
 
@@ -156,7 +156,11 @@ ADDRESSES: Mapping[str, int] = {
 }
 """The address of each routine by the instruction for it: no address of memory is negative."""
 
-_IN_ANY_ORDER: Mapping[str, Callable[..., None]] = {**products(routine_at), **FOURIER}
+_IN_ANY_ORDER: Mapping[str, Callable[..., int | None]] = {
+    **products(routine_at),
+    **FOURIER,
+    **WINOGRAD,
+}
 ROUTINES: Mapping[str, Callable[..., int | None]] = {
     **_IN_ANY_ORDER,
     "copy_bytes": _copy_bytes,

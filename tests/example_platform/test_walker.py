@@ -9,20 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from numba.core.dispatcher import Dispatcher
 
 from tests.conformance.sweep.depth import FULL
 from tests.corpus.jax_programs import lower
 from tests.example_platform.formulas import UnsupportedKernelError, formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import DTYPES, AccessError
-from tests.example_platform.routines import is_in_any_order
+from tests.example_platform.routines import is_defined, is_in_any_order
 from tests.example_platform.walker import EXPRESSIONS, STATEMENTS, run, supported
 from tests.kernels.corpora import CORPORA
-from tests.processors import TARGET
+from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import imported
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WORD, WRITE, ZERO, kernel_of, parallel
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load, Role
@@ -46,6 +49,7 @@ from xla_server.codegen.kernel_ir.statements import (
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.codegen.namespace import vocabulary
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.runtime.native import callable_at
 
@@ -155,6 +159,15 @@ def _interleaved(*operands: Any) -> Any:
     return jnp.concatenate([each[:, None] for each in operands], axis=1)
 
 
+def _convolved(operand: Any, kernel: Any) -> Any:
+    return lax.conv_general_dilated(
+        operand, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+ANY_CONVOLUTION = tuned(TARGET, "convolutions", min_products=0)
+"""A target that has no convolution too small for tiles."""
+
 ROUTINES_OF_PROGRAMS: Sequence[tuple[str, Callable[..., Any], tuple[Any, ...]]] = (
     ("sort_entries_1_1", jnp.argsort, (_drawn(np.int8, 300),)),
     ("sort_entries_1_2", jnp.argsort, (_drawn(np.int16, 300),)),
@@ -174,6 +187,11 @@ ROUTINES_OF_PROGRAMS: Sequence[tuple[str, Callable[..., Any], tuple[Any, ...]]] 
         tuple(_drawn(np.float32, 40, 60, 3)),
     ),
     ("concatenate_bytes", lambda *x: jnp.concatenate(x), tuple(_drawn(np.float32, 40, 33))),
+    (
+        "winograd_block",
+        _convolved,
+        (_drawn(np.float32, 1, 9, 10, 16), _drawn(np.float32, 3, 3, 16, 17)),
+    ),
 )
 
 
@@ -187,7 +205,7 @@ def test_routines_are_defined_as_machine_code_has_them(
 ) -> None:
     with jax.enable_x64(True):
         module = imported(lower(function, *arguments))
-    code = compile_module(module, target=TARGET).code
+    code = compile_module(module, target=ANY_CONVOLUTION).code
     found = [thunk for thunk in kernels_of(code) if routine in thunk.source]
     assert found, [thunk.source for thunk in kernels_of(code)]
     for thunk in found:
@@ -273,6 +291,13 @@ def test_items_of_a_group_come_to_an_exchange_together() -> None:
         run(kernel_of(parallel(exchange)), buffers, 0, 1)
     with pytest.raises(UnsupportedKernelError, match="in loops of counters and branches"):
         run(_grouped(While(test, (exchange,), 1)), buffers, 0, 8)
+
+
+def test_every_routine_is_defined() -> None:
+    called = vocabulary(HOST).names.items()
+    routines = [n for n, each in called if isinstance(each, SharedFunction | Dispatcher)]
+    assert routines
+    assert [name for name in routines if not (is_defined(name) or name in CALLED)] == []
 
 
 def test_every_node_of_the_ir_is_defined() -> None:

@@ -66,6 +66,39 @@ class RaggedDotAttributes:
             kind = free_dimensions(lhs_rank, contracting, batch)
         return batch + _before(self.lhs_ragged_dimension, kind)
 
+    def cut(self, lhs_rank: int) -> tuple[int, ...]:
+        """The dimensions of lhs whose positions belong to groups: the prefix and the ragged one."""
+        return (*self.prefix(lhs_rank), self.lhs_ragged_dimension)
+
+    def cut_of_rhs(self, lhs_rank: int) -> tuple[int, ...]:
+        """The same dimensions of rhs, where the ragged one is contracted."""
+        numbers = self.dimension_numbers
+        left = (*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions)
+        right = (*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions)
+        return tuple(right[left.index(number)] for number in self.cut(lhs_rank))
+
+    def cut_of_result(self, lhs_rank: int) -> tuple[int, ...]:
+        """The same dimensions of the result, where the ragged one is free."""
+        numbers = self.dimension_numbers
+        batch = numbers.lhs_batch_dimensions
+        free = free_dimensions(lhs_rank, numbers.lhs_contracting_dimensions, batch)
+        return tuple((*batch, *free).index(number) for number in self.cut(lhs_rank))
+
+    @property
+    def numbers_of_group(self) -> DotDimensionNumbers:
+        """The dimension numbers of one group's dot, whose rhs has no group dimension."""
+        group = self.rhs_group_dimension
+
+        def moved(dimensions: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(n - (group is not None and n > group) for n in dimensions)
+
+        numbers = self.dimension_numbers
+        return dataclasses.replace(
+            numbers,
+            rhs_contracting_dimensions=moved(numbers.rhs_contracting_dimensions),
+            rhs_batch_dimensions=moved(numbers.rhs_batch_dimensions),
+        )
+
 
 def _before(number: int, numbers: tuple[int, ...]) -> tuple[int, ...]:
     return numbers[: numbers.index(number)]

@@ -3,7 +3,8 @@
 Operands and results of instructions are names or constants without their types.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 
 class FunctionText:
@@ -114,17 +115,50 @@ class FunctionText:
         less = self.let(f"icmp slt i64 {one}, {other}")
         return self.let(f"select i1 {less}, i64 {one}, i64 {other}")
 
-    def read(self, vector: str, pointer: str, align: int, mask: str) -> str:
-        """A vector from memory, zeros where the mask is off."""
-        where = f"<{lanes_of(vector)} x i1> {mask}"
-        given = [f"ptr {pointer}", f"i32 {align}", where, f"{vector} zeroinitializer"]
-        return self.call(vector, f"llvm.masked.load.{suffix_of(vector)}.p0", given)
+    def shuffle(self, vector: str, one: str, other: str, numbers: Sequence[int]) -> str:
+        """The vector of these lanes of two vectors."""
+        chosen = ", ".join(f"i32 {number}" for number in numbers)
+        return self.let(
+            f"shufflevector {vector} {one}, {vector} {other}, <{len(numbers)} x i32> <{chosen}>"
+        )
 
-    def write(self, vector: str, value: str, pointer: str, align: int, mask: str) -> None:
-        """A vector to memory, but for what the mask leaves out."""
-        where = f"<{lanes_of(vector)} x i1> {mask}"
-        given = [f"{vector} {value}", f"ptr {pointer}", f"i32 {align}", where]
-        self.call("void", f"llvm.masked.store.{suffix_of(vector)}.p0", given)
+    def read(self, kind: str, pointer: str, align: int, mask: str = "") -> str:
+        """A number or vector from memory; if there is a mask, zeros where it is off."""
+        if not mask:
+            return self.let(f"load {kind}, ptr {pointer}, align {align}")
+        where = f"<{lanes_of(kind)} x i1> {mask}"
+        given = [f"ptr {pointer}", f"i32 {align}", where, f"{kind} zeroinitializer"]
+        return self.call(kind, f"llvm.masked.load.{suffix_of(kind)}.p0", given)
+
+    def write(self, kind: str, value: str, pointer: str, align: int, mask: str = "") -> None:
+        """A number or vector to memory, but for what a mask leaves out."""
+        if not mask:
+            self.do(f"store {kind} {value}, ptr {pointer}, align {align}")
+            return
+        where = f"<{lanes_of(kind)} x i1> {mask}"
+        given = [f"{kind} {value}", f"ptr {pointer}", f"i32 {align}", where]
+        self.call("void", f"llvm.masked.store.{suffix_of(kind)}.p0", given)
+
+    @contextlib.contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """A block that is executed only if a condition holds."""
+        inside, after = self.label(), self.label()
+        self.do(f"br i1 {condition}, label %{inside}, label %{after}")
+        self.start(inside)
+        yield
+        self.do(f"br label %{after}")
+        self.start(after)
+
+    def is_cancelled(self) -> str:
+        """Return whether the flag at the address `%cancelled` is set."""
+        flag = self.pointer("%cancelled")
+        return self.let(
+            f"icmp ne i64 {self.let(f'load atomic i64, ptr {flag} seq_cst, align 8')}, 0"
+        )
+
+    def invoke(self, function: str, *operands: str) -> None:
+        """Call the function at a pointer, which returns nothing."""
+        self.do(f"call void {function}({', '.join(f'i64 {operand}' for operand in operands)})")
 
     def opaque(self, number: str) -> str:
         """The same number, of which LLVM does not know how it comes about."""

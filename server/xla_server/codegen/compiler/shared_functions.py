@@ -5,6 +5,7 @@ the kernels that call it are short, and quickly compiled. A kernel's object code
 it calls by symbols. The functions that it calls must have been loaded before.
 """
 
+import functools
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.instructions.instruction import Instruction
@@ -93,6 +95,14 @@ class SharedFunction(Instruction):
         module = ir.Module(self.symbol)
         self._write(ir.Function(module, self._form, self.symbol), machine)
         return module
+
+
+class PythonFunction(SharedFunction):
+    """A shared function whose code is that of a function of Python."""
+
+    def __init__(self, routine: Routine, function: Callable[..., Any], effort: Effort) -> None:
+        super().__init__(routine, functools.partial(write_function, function=function), effort)
+        self.function = function
 
 
 class TextFunction(SharedFunction):

@@ -18,7 +18,7 @@ import scipy
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instructions.instruction import instruction
+from xla_server.codegen.instructions.instruction import Define, Instruction, instruction
 
 
 def _extension(name: str) -> Any:
@@ -66,26 +66,73 @@ def _name_of(capsule: Any) -> bytes:
     return bytes(name_of(capsule))
 
 
-def routine(name: str) -> Any:
-    """A function of kernels that calls a routine on addresses, as many as it takes."""
+_FORMS = {
+    "gemm": "nnnnnsanansan",
+    "geqrf": "nnanaana",
+    "getrf": "nnanaa",
+    "herk": "nnnnsansan",
+    "laswp": "nannnan",
+    "orgqr": "nnnanaana",
+    "ormqr": "nnnnnanaanana",
+    "potrf": "nnana",
+    "syrk": "nnnnsansan",
+    "trsm": "nnnnnnsanan",
+    "ungqr": "nnnanaana",
+    "unmqr": "nnnnnanaanana",
+}
+"""A letter for each argument of a routine, by its name without the letter of the type: "n" for a
+number and "s" for a scalar, which are spilled to the stack, "a" for an address."""
+
+
+def routine(name: str, *, by_value: bool = False) -> Any:
+    """Return the instruction that calls a routine with addresses.
+
+    If `by_value`, it takes numbers and scalars and spills them.
+    """
     module = cython_blas if name in cython_blas.__pyx_capi__ else cython_lapack
     symbol = f"xla_{name}"
     llvm.add_symbol(symbol, routine_address(module, name))
     # The capsule's name is the routine's C declaration, in which no type has a comma.
     count = _name_of(module.__pyx_capi__[name]).count(b",") + 1
+    form = _FORMS[name[1:]] if by_value else "a" * count
     word = ir.IntType(64)
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [word] * count)
         known = builder.module.globals.get(symbol)
-        builder.call(known or ir.Function(builder.module, kind, symbol), args)
+        given = [_argument(builder, *each) for each in zip(form, args, strict=True)]
+        builder.call(known or ir.Function(builder.module, kind, symbol), given)
         return context.get_dummy_value()
 
     def typed(typing_context, *operands):  # type: ignore[no-untyped-def]
-        return types.void(*[types.int64] * count), generate
+        given = zip(form, operands, strict=True)
+        return types.void(*(each if way == "s" else types.int64 for way, each in given)), generate
 
     typed.__name__ = name
-    return instruction(typed)
+    return LibraryRoutine(typed, form)
+
+
+class LibraryRoutine(Instruction):
+    """The call of a routine, whose arguments go as `form` says."""
+
+    def __init__(self, define: Define, form: str) -> None:
+        super().__init__(define)
+        self.form = form
+
+
+def _argument(builder: Any, way: str, value: Any) -> Any:
+    """Return an argument as routines take it."""
+    if way == "a":
+        return value
+    return _spilled(builder, builder.trunc(value, ir.IntType(32)) if way == "n" else value)
+
+
+def _spilled(builder: Any, value: Any) -> Any:
+    """Store a value on the stack and return its address."""
+    with builder.goto_entry_block():
+        pointer = builder.alloca(value.type)
+    builder.store(value, pointer)
+    return builder.ptrtoint(pointer, ir.IntType(64))
 
 
 @instruction
@@ -93,11 +140,7 @@ def room_i32(typing_context, value):  # type: ignore[no-untyped-def]
     """The address of an int32 on the stack that holds a value."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        narrow = builder.trunc(args[0], ir.IntType(32))
-        with builder.goto_entry_block():
-            pointer = builder.alloca(ir.IntType(32))
-        builder.store(narrow, pointer)
-        return builder.ptrtoint(pointer, ir.IntType(64))
+        return _argument(builder, "n", args[0])
 
     return types.int64(types.int64), generate
 
@@ -107,10 +150,7 @@ def room(typing_context, value):  # type: ignore[no-untyped-def]
     """Spill a value to the stack and return its address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        with builder.goto_entry_block():
-            pointer = builder.alloca(args[0].type)
-        builder.store(args[0], pointer)
-        return builder.ptrtoint(pointer, ir.IntType(64))
+        return _spilled(builder, args[0])
 
     return types.int64(value), generate
 

@@ -32,7 +32,15 @@ from xla_server.codegen.loops.stopping import SPAN
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_reductions import neutral_of, strict
-from xla_server.codegen.trace.graph import Load, Node, Reduction, ReductionResult, Store
+from xla_server.codegen.trace.graph import (
+    Load,
+    Node,
+    Reduction,
+    ReductionResult,
+    Store,
+    own_inputs,
+    reached,
+)
 from xla_server.fusion.windows import is_short_window
 from xla_server.ir.affine import Affine, Variable
 
@@ -105,14 +113,7 @@ def _is_home(store: Store, homes: Mapping[ReductionResult, Store]) -> bool:
 
 def _results_in(value: Node) -> list[ReductionResult]:
     """Return the results of reductions that a node is computed from."""
-    found: dict[Node, None] = {}
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found[node] = None
-            waiting += () if isinstance(node, ReductionResult) else node.inputs()
-    return [node for node in found if isinstance(node, ReductionResult)]
+    return [node for node in reached([value], own_inputs) if isinstance(node, ReductionResult)]
 
 
 @dataclasses.dataclass(slots=True)

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from xla_server.codegen.loops.sum_levels import RUN
 from xla_server.codegen.loops.vector_reductions import vector_reduction
-from xla_server.codegen.trace.graph import Node, Reduction, ReductionResult, Store, nodes_of
+from xla_server.codegen.trace.graph import (
+    Node,
+    Reduction,
+    ReductionResult,
+    Store,
+    own_inputs,
+    reached,
+    roots_of,
+)
 
 
 def reduction_groups(stores: Sequence[Store]) -> list[tuple[Reduction, ...]]:
@@ -51,9 +59,7 @@ def reductions_of(stores: Sequence[Store]) -> list[Reduction]:
     """Return every reduction, after those whose results it needs."""
     order: dict[Reduction, None] = {}
     seen: set[Node] = set()
-    waiting: list[tuple[Node, bool]] = [
-        (node, False) for store in stores for node in (store.value, *nodes_of(store.offset))
-    ]
+    waiting = [(node, False) for node in roots_of(stores)]
     while waiting:
         node, is_ready = waiting.pop()
         if is_ready:
@@ -69,16 +75,5 @@ def reductions_of(stores: Sequence[Store]) -> list[Reduction]:
 
 def needed_reductions(reduction: Reduction) -> set[Reduction]:
     """Return the reductions whose results a reduction reads directly."""
-    found: set[Reduction] = set()
-    seen: set[Node] = set()
-    waiting: list[Node] = [*reduction.initial, *reduction.combined]
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, ReductionResult):
-            found.add(node.reduction)
-        else:
-            waiting += node.inputs()
-    return found
+    nodes = reached([*reduction.initial, *reduction.combined], own_inputs)
+    return {node.reduction for node in nodes if isinstance(node, ReductionResult)}

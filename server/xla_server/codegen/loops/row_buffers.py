@@ -7,7 +7,7 @@ own variable taken for that of any other loop of its length.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from xla_server.codegen.functions.elementwise import COST
@@ -22,7 +22,8 @@ from xla_server.codegen.trace.graph import (
     Reduction,
     ReductionResult,
     Store,
-    nodes_of,
+    reached,
+    roots_of,
 )
 from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
@@ -90,7 +91,7 @@ def row_buffers(
     # Reductions outside of the loop over work items come first.
     spans.sort(key=lambda span: bool(span.reduction and span.reduction.variables))
     if loops:
-        roots = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
+        roots = roots_of(stores)
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
     return _Keeping(outer, {reduction for group in groups for reduction in group}, tuned).kept(
         spans
@@ -233,14 +234,9 @@ def cost_of(node: Apply) -> int:
 
 def _cost(node: Node, loop: Variable) -> int:
     """Return the cost of computing a node once, without values that are constant along the row."""
-    total = 0
-    seen: set[Node] = set()
-    waiting = [node]
-    while waiting:
-        part = waiting.pop()
-        if part not in seen and loop in part.variables:
-            seen.add(part)
-            if isinstance(part, Apply):
-                total += cost_of(part)
-            waiting += part.inputs()
-    return total
+
+    def varying(nodes: Iterable[Node]) -> list[Node]:
+        return [each for each in nodes if loop in each.variables]
+
+    parts = reached(varying([node]), lambda part: varying(part.inputs()))
+    return sum(cost_of(part) for part in parts if isinstance(part, Apply))

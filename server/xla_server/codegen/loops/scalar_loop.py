@@ -1,7 +1,7 @@
 """The kernel that runs a whole while loop, its state in variables."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import Buffer, Cell, Index, Role, Value, condition
@@ -13,7 +13,7 @@ from xla_server.codegen.loops.graph_builder import applied
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.loops.scalar_builder import Named
 from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.trace.graph import Literal, Load, Node, Store
+from xla_server.codegen.trace.graph import Literal, Load, Node, Store, reached
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.target.target import Target
 
@@ -67,7 +67,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         used: set[int] = set()
         for part in loop.registers:
             used |= {part.source} if part.target is None else {part.source, part.target}
-        loads = _needed([loop.condition, *_next(loop.registers)])
+        loads = reached([loop.condition, *_next(loop.registers)])
         used |= {node.argument for node in loads if isinstance(node, Load)}
         self._buffers = {n: self._buffer(n) for n in sorted(used | {*self._buffers})}
 
@@ -81,7 +81,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         around = Body(self._top)
         around.add(Stop(word))
         body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.cost))
-        self._evaluate_all(_needed([loop.condition]))
+        self._evaluate_all(set(reached([loop.condition])))
         test = self._value(loop.condition)
         leave = Set(going, condition("bit_not", going)), Break()
         body.add(If(condition("bit_not", test), leave))
@@ -105,7 +105,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         bind = self._top.declare if changes else self._top.let
         self._variables[part] = self._values[part.variable] = bind(name, start)
 
-    def _evaluate_all(self, wanted: Mapping[Node, None]) -> None:
+    def _evaluate_all(self, wanted: Container[Node]) -> None:
         """Evaluate nodes in the order they were made in, so that none waits for a deep chain."""
         for node in self._loop.order:
             if node in wanted and not node.variables:
@@ -116,7 +116,7 @@ class _ScalarLoopBuilder(LoopBuilder):
         loop = self._loop
         guards = [store.guard for store in loop.stores if store.guard is not None]
         roots = [*guards, *(store.value for store in loop.stores), *_next(loop.registers)]
-        self._evaluate_all(_needed(roots))
+        self._evaluate_all(set(reached(roots)))
         # Whatever is in a guard or index is computed before the first element is stored.
         stores = [self._store_statement(store, self._narrowed(store)) for store in loop.stores]
         changes = [
@@ -135,15 +135,3 @@ class _ScalarLoopBuilder(LoopBuilder):
 
 def _next(registers: Sequence[Register]) -> list[Node]:
     return [part.next for part in registers if part.next is not None]
-
-
-def _needed(roots: Sequence[Node]) -> dict[Node, None]:
-    """Everything that nodes are computed from, and they themselves."""
-    found: dict[Node, None] = {}
-    waiting = list(roots)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found[node] = None
-            waiting += node.inputs()
-    return found

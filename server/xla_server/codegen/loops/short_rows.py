@@ -22,7 +22,7 @@ from xla_server.codegen.loops.row_buffers import cost_of, row_buffers
 from xla_server.codegen.loops.rows import RowBuilder
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import Apply, Literal, Node, ReductionResult, nodes_of
+from xla_server.codegen.trace.graph import Apply, Literal, Node, ReductionResult, reached, roots_of
 
 
 def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
@@ -46,19 +46,14 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
 def _heads(nest: Nest) -> list[Node]:
     """Return the nodes that are computed once per row, and read for the row's elements."""
     outer = frozenset(nest.loops[:-1])
-    found: dict[Node, None] = {}
-    seen: set[Node] = set()
-    waiting = [node for store in nest.stores for node in (store.value, *nodes_of(store.offset))]
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if not node.variables <= outer:
-            waiting += node.inputs()
-        elif node.variables and isinstance(node, (Apply, ReductionResult)):
-            found[node] = None
-    return list(found)
+    found = reached(
+        roots_of(nest.stores), lambda node: () if node.variables <= outer else node.inputs()
+    )
+    return [
+        node
+        for node in found
+        if node.variables and node.variables <= outer and isinstance(node, Apply | ReductionResult)
+    ]
 
 
 def _behind(heads: Sequence[Node]) -> list[Node]:
@@ -83,18 +78,11 @@ def _behind(heads: Sequence[Node]) -> list[Node]:
 
 def _are_floats(heads: Sequence[Node]) -> bool:
     """Return whether all nodes after reductions are arithmetic on floats, defined for any value."""
-    waiting, seen = list(heads), set(heads)
-    while waiting:
-        node = waiting.pop()
-        if not isinstance(node, (Apply, ReductionResult, Literal)) or node.type not in (
-            "f32",
-            "f64",
-        ):
-            return False
-        if isinstance(node, Apply):
-            waiting += (part for part in node.operands if part not in seen)
-            seen.update(node.operands)
-    return True
+    nodes = reached(heads, lambda node: node.operands if isinstance(node, Apply) else ())
+    return all(
+        isinstance(node, Apply | ReductionResult | Literal) and node.type in ("f32", "f64")
+        for node in nodes
+    )
 
 
 class _ShortRowBuilder(RowBuilder):

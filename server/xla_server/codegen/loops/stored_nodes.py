@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xla_server.codegen.loops.reduction_groups import reductions_of
-from xla_server.codegen.trace.graph import Node, Store, nodes_of
+from xla_server.codegen.trace.graph import Node, Store, reached, roots_of
 from xla_server.ir.affine import Variable
 
 
@@ -21,11 +21,4 @@ def prologue_of(stores: Sequence[Store]) -> set[Node]:
 
 def all_nodes(stores: Sequence[Store]) -> list[Node]:
     """Return every node that the stores are computed from, each once."""
-    found: dict[Node, None] = {}
-    waiting = [node for store in stores for node in (store.value, *nodes_of(store.offset))]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found[node] = None
-            waiting += node.inputs()
-    return list(found)
+    return list(reached(roots_of(stores)))

@@ -19,7 +19,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.lower.fft_block import Tables
-from xla_server.codegen.lower.fft_context import Array, Lines
+from xla_server.codegen.lower.fft_context import Array, Lines, Options
 from xla_server.codegen.lower.fft_kernels import BlockKernel, Step
 from xla_server.codegen.lower.fft_lines import LineTransforms
 from xla_server.codegen.lower.fft_products import complete, half_table, mix
@@ -73,7 +73,7 @@ def _dimension(
     outer, inner = (math.prod(part) for part in (sizes[:dimension], sizes[dimension + 1 :]))
     lines = Lines(outer, sizes[dimension], inner)
     factor = 1 / lines.n if is_inverse else 1.0
-    c.transform(Array(source), Array(target), lines, is_inverse=is_inverse, factor=factor)
+    c.transform(Array(source), Array(target), lines, Options(is_inverse, factor))
 
 
 def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) -> None:
@@ -82,7 +82,7 @@ def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) 
     half = n // 2
     if n % 2:
         lines = Lines(rows, n, 1)
-        c.transform(Array(source, True), Array(target), lines, limit=half + 1)
+        c.transform(Array(source, True), Array(target), lines, Options(limit=half + 1))
         return
     lines = Lines(rows, half, 1)
     if not lines.is_direct(c.vectors, 2 * rows * half):
@@ -122,7 +122,7 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
         else:
             mix(c, Array(source), middle, rows, n, is_inverse=True)
         result = Array(target, n % 2 == 1)
-        c.transform(middle, result, lines, is_inverse=True, factor=factor)
+        c.transform(middle, result, lines, Options(True, factor))
         return
     tables = Tables(kind)
     before = _step("mirror", kind, {"count": n})

@@ -112,6 +112,22 @@ class Array:
     is_real: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """The direction of a transform, the factor of its results, and how many of them are stored.
+
+    If `limit` is not 0, only so many elements of each line are stored.
+    """
+
+    is_inverse: bool = False
+    factor: float = 1.0
+    limit: int = 0
+
+
+FORWARD = Options()
+"""A forward transform whose results are stored as they are."""
+
+
 class Context:
     """The real type of one instruction's transforms, and where their rows go."""
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.lower.fft_block import Tables
-from xla_server.codegen.lower.fft_context import Array, Context, Lines
+from xla_server.codegen.lower.fft_context import FORWARD, Array, Context, Lines, Options
 from xla_server.codegen.lower.fft_kernels import Block, BlockKernel, Side, Step, add_fused
 from xla_server.codegen.lower.fft_plan import (
     chirp_of,
@@ -23,37 +23,20 @@ class LineTransforms(Context):
     """The transforms of one instruction."""
 
     def transform(
-        self,
-        source: Array,
-        target: Array,
-        lines: Lines,
-        *,
-        is_inverse: bool = False,
-        factor: float = 1.0,
-        limit: int = 0,
+        self, source: Array, target: Array, lines: Lines, options: Options = FORWARD
     ) -> None:
-        """Transform lines; source and target may be the same. If `limit` is not 0, only so many
-        elements of each line are stored.
+        """Transform lines; source and target may be the same.
 
         Real operands and results, and limits, are for lines whose `inner` is 1.
         """
         way = self._direct if lines.is_direct(self.vectors) else self._cut
         if way == self._cut and lines.convolution_cost(self.vectors) < lines.cut(self.vectors)[0]:
             way = self._convolution
-        way(source, target, lines, is_inverse=is_inverse, factor=factor, limit=limit)
+        way(source, target, lines, options)
 
-    def _direct(
-        self,
-        source: Array,
-        target: Array,
-        lines: Lines,
-        *,
-        is_inverse: bool,
-        factor: float,
-        limit: int,
-    ) -> None:
+    def _direct(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         n, inner = lines.n, lines.inner
-        stored = limit or n
+        stored = options.limit or n
         BlockKernel(
             self.lowering,
             self.title(),
@@ -65,21 +48,12 @@ class LineTransforms(Context):
             n,
             stored,
             n,
-            is_inverse,
-            factor,
+            options.is_inverse,
+            options.factor,
             tables=Tables(self.kind),
         ).add()
 
-    def _cut(
-        self,
-        source: Array,
-        target: Array,
-        lines: Lines,
-        *,
-        is_inverse: bool,
-        factor: float,
-        limit: int,
-    ) -> None:
+    def _cut(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         """Lines of every g-th element, times roots; then lines across them."""
         kind, n, inner = self.kind, lines.n, lines.inner
         _, g = lines.cut(self.vectors)
@@ -115,7 +89,7 @@ class LineTransforms(Context):
             m,
             m,
             m,
-            is_inverse,
+            options.is_inverse,
             after=self._turn(tables, lines, g, is_narrow=is_narrow),
             tables=tables,
             has_lane_tables=True,
@@ -123,10 +97,10 @@ class LineTransforms(Context):
         if not is_fused:
             first.add()
         if self.vectors.block_cost(g) == math.inf:
-            self.transform(middle, middle, lines.rest(m), is_inverse=is_inverse)
-            self._turned(middle, target, lines, g, factor=factor, limit=limit)
+            self.transform(middle, middle, lines.rest(m), Options(options.is_inverse))
+            self._turned(middle, target, lines, g, options)
             return
-        stored = limit or n
+        stored = options.limit or n
         if is_narrow:
             sizes, across = (lines.outer,), m * inner
             read = self._across(middle, (step,), lines, g)
@@ -146,10 +120,10 @@ class LineTransforms(Context):
             g,
             g,
             g,
-            is_inverse,
-            factor,
+            options.is_inverse,
+            options.factor,
             tables=tables if is_fused else Tables(kind),
-            limit=limit,
+            limit=options.limit,
         )
         if is_fused:
             add_fused(first, then, lines.outer, byte_size)
@@ -190,16 +164,14 @@ class LineTransforms(Context):
 
         return turn
 
-    def _turned(
-        self, source: Array, target: Array, lines: Lines, g: int, *, factor: float, limit: int
-    ) -> None:
+    def _turned(self, source: Array, target: Array, lines: Lines, g: int, options: Options) -> None:
         """Copy [outer, m, g, inner] to [outer, g, m, inner]."""
         n, m, inner = lines.n, lines.n // g, lines.inner
         chunk = max(d for d in divisors(g) if d <= self.tuned.max_block_elements)
-        if limit or target.is_real:
+        if options.limit or target.is_real:
             whole = self.new(lines.outer * n)
-            self._turned(source, whole, lines, g, factor=factor, limit=0)
-            copy_rows(self, whole, target, lines.outer, n, limit or n)
+            self._turned(source, whole, lines, g, Options(factor=options.factor))
+            copy_rows(self, whole, target, lines.outer, n, options.limit or n)
             return
         if lines.is_narrow(self.vectors):
             sizes: tuple[int, ...] = (lines.outer, g // chunk)
@@ -221,20 +193,12 @@ class LineTransforms(Context):
             chunk,
             chunk,
             0,
-            factor=factor,
+            factor=options.factor,
         ).add()
 
-    def _convolution(
-        self,
-        source: Array,
-        target: Array,
-        lines: Lines,
-        *,
-        is_inverse: bool,
-        factor: float,
-        limit: int,
-    ) -> None:
+    def _convolution(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp."""
+        is_inverse = options.is_inverse
         n, count = lines.n, lines.outer * lines.inner
         size = padded_length(n)
         padded, other = self.new(count * size), self.new(count * size)
@@ -242,17 +206,17 @@ class LineTransforms(Context):
         chirp = chirp_of(n)
         product(self, source, padded, lines, chirp, size, n, is_inverse=is_inverse)
         clear_ends(self, padded, count, n, size)
-        self.transform(padded, other, long, is_inverse=is_inverse)
+        self.transform(padded, other, long, Options(is_inverse))
         product(self, other, other, long, spectrum_of(n, size), size, size, is_inverse=is_inverse)
-        self.transform(other, padded, long, is_inverse=not is_inverse)
-        stored = limit or n
+        self.transform(other, padded, long, Options(not is_inverse))
+        stored = options.limit or n
         back = Lines(lines.outer, size, lines.inner)
         product(
             self,
             padded,
             target,
             back,
-            chirp * factor,
+            chirp * options.factor,
             stored,
             stored,
             is_inverse=is_inverse,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.loops.scalar_builder import Named, element_variable
-from xla_server.codegen.trace.graph import Apply, Literal, Node
+from xla_server.codegen.trace.graph import Apply, Literal, Node, reached
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer, integer
 from xla_server.ir.module import HloComputation
@@ -106,9 +106,4 @@ def _mirrors(left: Node, right: Node, pairs: dict[Named, Named]) -> bool:
 
 
 def _named(node: Node) -> set[Node]:
-    seen, waiting = {node}, [node]
-    while waiting:
-        new = set(waiting.pop().inputs()) - seen
-        seen |= new
-        waiting += new
-    return {part for part in seen if isinstance(part, Named)}
+    return {part for part in reached([node]) if isinstance(part, Named)}

@@ -167,7 +167,7 @@ def add_tiles(
     points = add_weights(made.lowering, tiled.phase, kernel)
     building = EpilogueKernel(epilogue)
     values = base, points, kernel, made.value, memory
-    roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.WRITE)
+    roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.SCRATCH)
     source, weights, taps, result, scratch = map(Address, map(building.buffer, values, roles))
     with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))

@@ -93,18 +93,29 @@ def gemm_along(symbol: str, machine: Machine, kind: str, height: int) -> str:
     return naked_function(symbol, 5, lines)
 
 
-def product_tile(
-    symbol: str,
-    machine: Machine,
-    kind: str,
-    rows: int,
-    vectors: int,
-    is_partial: bool,
-    is_depthwise: bool,
-) -> str:
-    """The module of a tile with the operands of `product_tiles.tile_name`, of any loops."""
-    words = _words(machine, kind)
-    masks = [""] * (vectors - 1) + ["{k1}" if is_partial else ""]
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProductTile:
+    """A tile of `product_tiles`: rows and vectors of columns; a last one `is_partial` has fewer."""
+
+    kind: str
+    rows: int
+    vectors: int
+    is_partial: bool = False
+    is_depthwise: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which kernels call it."""
+        form = "depthwise" if self.is_depthwise else "product"
+        partial = "_partial" if self.is_partial else ""
+        return f"{form}_tile_{self.kind}_{self.rows}x{self.vectors}{partial}"
+
+
+def product_tile(symbol: str, machine: Machine, tile: ProductTile) -> str:
+    """The module of a tile with the operands of `product_tiles.TILE`, of any loops."""
+    words = _words(machine, tile.kind)
+    rows, vectors = tile.rows, tile.vectors
+    masks = [""] * (vectors - 1) + ["{k1}" if tile.is_partial else ""]
     kept = 16 + 8 * 9
     # The stack holds, per loop, the iterations and the strides of both sides; six operands are in
     # registers.
@@ -112,7 +123,7 @@ def product_tile(
         [f"qword ptr [rsp + {kept + 8 + 8 * (3 * n + m)}]" for m in range(3)] for n in range(4)
     ]
     lines = ["push rbx", "push rbp", "sub rsp, 72", *_zeros(rows * vectors)]
-    if is_partial:
+    if tile.is_partial:
         lines += [f"sub r9, {(vectors - 1) * words.lanes}", *_masks(words, "r9", 1)]
     lines += ["lea rbx, [rcx + 2*rcx]", "lea rbp, [rcx + 4*rcx]"]
     body = ["mov r10, rdi", "mov r11, rsi", f"mov rax, {loops[-1][0]}", "test rax, rax", "jle 9f"]
@@ -123,7 +134,7 @@ def product_tile(
     for row in range(rows):
         base, row_of_base = divmod(row, _ROWS_OF_A_POINTER)
         start = f"{bases[base]}{_BEHIND[row_of_base]}"
-        if is_depthwise:
+        if tile.is_depthwise:
             body += _column_products(words, start, row, masks)
         else:
             body += _products(words, start, row, vectors)

@@ -4,12 +4,10 @@ Every reduction by columns has these loops, the same in each but for addresses a
 a small part of its time, but were a fourth of its compilation.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import add
 from xla_server.codegen.instructions.memory import MEMORY
@@ -67,13 +65,8 @@ def join_routine(kind: str) -> Routine:
     return Routine(f"join_{kind}", (*addresses, *parameters(Unit.COUNT, "count")))
 
 
-def _shared(routine: Routine, function: Callable[..., None]) -> SharedFunction:
-    write = functools.partial(write_function, function=function)
-    return SharedFunction(routine, write, Effort.OPTIMISED)
-
-
 COLUMN_SUMS: dict[str, Any] = {
-    routine.name: _shared(routine, function)
+    routine.name: PythonFunction(routine, function, Effort.OPTIMISED)
     for routine, function in (
         *((fill_routine(width), _fill(kind)) for width, kind in FILLED.items()),
         *((join_routine(kind), _join(kind)) for kind in JOINED),

@@ -15,14 +15,12 @@ follow, ENTRY_WORDS each, in the order of the result:
 - BEGIN, the bytes of a row that the entries before it fill.
 """
 
-import functools
 from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
-from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction, TextFunction
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -178,35 +176,31 @@ def _interleave_text(symbol: str) -> str:
     f = FunctionText(symbol, INTERLEAVE.names)
     room = f.let(f"alloca [{_MOST_OPERANDS * TILE_BYTES} x i8], align {LINE_BYTES}")
     gathered, tile = f.let(f"ptrtoint ptr {room} to i64"), f.pointer("%tile")
-    some, none = f.label(), f.label()
-    f.do(f"br i1 {f.let('icmp slt i64 %start, %stop')}, label %{some}, label %{none}")
-    f.start(some)
-    table, result = _loaded(f, "%buffers", 0), _loaded(f, "%buffers", 1)
-    count, row_bytes = _loaded(f, table, COUNT), _loaded(f, table, ROW_BYTES)
-    entries = f.plus(table, str(8 * HEAD_WORDS))
-    tall = f.let(f"udiv i64 {TILE_BYTES}, %width")
-    last_row, last_entry = f.minus(_loaded(f, table, ROWS), tall), f.minus(count, "%side")
-    block = Loop(f, "%start", "%stop", 1, [])
-    row = f.smaller(f.address("0", (block.number, tall)), last_row)
-    group = Loop(f, "0", count, "%side", [])
-    first = f.smaller(group.number, last_entry)
-    operand = Loop(f, "0", "%side", 1, [])
-    entry = f.address(entries, (f.plus(first, operand.number), 8 * ENTRY_WORDS))
-    buffer = _loaded(f, f.address("%buffers", (_loaded(f, entry, BUFFER), 8)), 0)
-    source = f.address(f.plus(buffer, _loaded(f, entry, OFFSET)), (row, "%width"))
-    target = f.address(gathered, (operand.number, TILE_BYTES))
-    pointers = [f"ptr {f.pointer(pointer)}" for pointer in (target, source)]
-    f.call("void", "llvm.memcpy.p0.p0.i64", [*pointers, f"i64 {TILE_BYTES}", "i1 false"])
-    operand.end()
-    y = Loop(f, "0", tall, "%side", [])
-    read = f.address(gathered, (y.number, "%width"))
-    written = f.address(result, (f.plus(row, y.number), row_bytes), (first, "%width"))
-    f.do(f"call void {tile}(i64 {read}, i64 {TILE_BYTES}, i64 {written}, i64 {row_bytes})")
-    y.end()
-    group.end()
-    block.end()
-    f.do(f"br label %{none}")
-    f.start(none)
+    with f.when(f.let("icmp slt i64 %start, %stop")):
+        table, result = _loaded(f, "%buffers", 0), _loaded(f, "%buffers", 1)
+        count, row_bytes = _loaded(f, table, COUNT), _loaded(f, table, ROW_BYTES)
+        entries = f.plus(table, str(8 * HEAD_WORDS))
+        tall = f.let(f"udiv i64 {TILE_BYTES}, %width")
+        last_row, last_entry = f.minus(_loaded(f, table, ROWS), tall), f.minus(count, "%side")
+        block = Loop(f, "%start", "%stop", 1, [])
+        row = f.smaller(f.address("0", (block.number, tall)), last_row)
+        group = Loop(f, "0", count, "%side", [])
+        first = f.smaller(group.number, last_entry)
+        operand = Loop(f, "0", "%side", 1, [])
+        entry = f.address(entries, (f.plus(first, operand.number), 8 * ENTRY_WORDS))
+        buffer = _loaded(f, f.address("%buffers", (_loaded(f, entry, BUFFER), 8)), 0)
+        source = f.address(f.plus(buffer, _loaded(f, entry, OFFSET)), (row, "%width"))
+        target = f.address(gathered, (operand.number, TILE_BYTES))
+        pointers = [f"ptr {f.pointer(pointer)}" for pointer in (target, source)]
+        f.call("void", "llvm.memcpy.p0.p0.i64", [*pointers, f"i64 {TILE_BYTES}", "i1 false"])
+        operand.end()
+        y = Loop(f, "0", tall, "%side", [])
+        read = f.address(gathered, (y.number, "%width"))
+        written = f.address(result, (f.plus(row, y.number), row_bytes), (first, "%width"))
+        f.invoke(tile, read, str(TILE_BYTES), written, row_bytes)
+        y.end()
+        group.end()
+        block.end()
     return f.text()
 
 
@@ -214,14 +208,9 @@ def _loaded(f: FunctionText, address: str, word: int) -> str:
     return f.let(f"load i64, ptr {f.behind(f.pointer(address), 8 * word)}, align 8")
 
 
-def _shared(routine: Routine, function: Any) -> SharedFunction:
-    write = functools.partial(write_function, function=function)
-    return SharedFunction(routine, write, Effort.PLAIN)
-
-
 CONCATENATION: dict[str, Any] = {
     INTERLEAVE.name: TextFunction(INTERLEAVE, _interleave_text),
-    BY_BYTES.name: _shared(BY_BYTES, _concatenate_bytes),
-    BY_ROWS.name: _shared(BY_ROWS, _concatenate_rows),
+    BY_BYTES.name: PythonFunction(BY_BYTES, _concatenate_bytes, Effort.PLAIN),
+    BY_ROWS.name: PythonFunction(BY_ROWS, _concatenate_rows, Effort.PLAIN),
 }
 """Every function of this module by its name in kernels."""

@@ -4,13 +4,11 @@ It lays out what the block reads of the input where windows leave that, and does
 tiles, for any sizes. There are three spatial dimensions; missing ones have size 1.
 """
 
-import functools
 from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.instructions.intrinsics import select
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -151,11 +149,5 @@ def _lay_out(  # type: ignore[no-untyped-def]
             to = to + extent2 * pixel
 
 
-DIRECT_BLOCK: dict[str, Any] = {
-    BLOCK.name: SharedFunction(
-        BLOCK,
-        functools.partial(write_function, function=_block),
-        Effort.UNOPTIMISED,
-    )
-}
+DIRECT_BLOCK: dict[str, Any] = {BLOCK.name: PythonFunction(BLOCK, _block, Effort.UNOPTIMISED)}
 """The function by its name in kernels."""

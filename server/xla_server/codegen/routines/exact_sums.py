@@ -4,14 +4,12 @@ Fast kernels multiply those zeros with weights, and an infinite weight makes NaN
 results whose window leaves the input are looked at, and only those that are NaN are summed again.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import add, mul, ne, select, whole_div, whole_mod
@@ -160,12 +158,8 @@ def _function(kind: str) -> Callable[..., None]:
     return exact
 
 
-def _shared(kind: str) -> SharedFunction:
-    write = functools.partial(write_function, function=_function(kind))
-    return SharedFunction(exact_sums(kind), write, Effort.OPTIMISED)
-
-
 EXACT_SUMS: dict[str, Any] = {
-    exact_sums(kind).name: _shared(kind) for kind in ("f32", "f64", "c64", "c128")
+    exact_sums(kind).name: PythonFunction(exact_sums(kind), _function(kind), Effort.OPTIMISED)
+    for kind in ("f32", "f64", "c64", "c128")
 }
 """Every function of this module by its name in kernels."""

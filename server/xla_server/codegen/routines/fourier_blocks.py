@@ -95,23 +95,22 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
     table = f.pointer("%table")
     scale = f.broadcast(table)
     middle = f.plus(f.let("lshr i64 %count, 1"), "1")
-    after = f.when(f.let("icmp sgt i64 %count, 1"))
-    pointers = (real, imaginary, last_real, last_imaginary)
-    steps = (f.pair, f.pair, -f.pair, -f.pair)
-    begin = [
-        ("ptr", f.behind(pointer, step)) for pointer, step in zip(pointers, steps, strict=True)
-    ]
-    k = Loop(f, "1", middle, 1, [*begin, ("ptr", f.behind(table, 2 * f.width))])
-    *at, root = k.values
-    low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
-    _mixed(f, low, high, scale, f.broadcast_pair(root), at)
-    k.end(
-        [
-            *(f.behind(pointer, step) for pointer, step in zip(at, steps, strict=True)),
-            f.behind(root, 2 * f.width),
+    with f.when(f.let("icmp sgt i64 %count, 1")):
+        pointers = (real, imaginary, last_real, last_imaginary)
+        steps = (f.pair, f.pair, -f.pair, -f.pair)
+        begin = [
+            ("ptr", f.behind(pointer, step)) for pointer, step in zip(pointers, steps, strict=True)
         ]
-    )
-    f.end_when(after)
+        k = Loop(f, "1", middle, 1, [*begin, ("ptr", f.behind(table, 2 * f.width))])
+        *at, root = k.values
+        low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
+        _mixed(f, low, high, scale, f.broadcast_pair(root), at)
+        k.end(
+            [
+                *(f.behind(pointer, step) for pointer, step in zip(at, steps, strict=True)),
+                f.behind(root, 2 * f.width),
+            ]
+        )
     return f.text()
 
 
@@ -151,19 +150,18 @@ def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     f.store("zeroinitializer", imaginary)
     half = f.let("lshr i64 %count, 1")
-    after = f.when(f.let("icmp sgt i64 %count, 1"))
-    end = f.let(f"mul i64 %count, {f.pair}")
-    pointers = [("ptr", f.behind(pointer, f.pair)) for pointer in (real, imaginary)]
-    ends = [
-        ("ptr", f.behind(f.let(f"getelementptr i8, ptr {pointer}, i64 {end}"), -f.pair))
-        for pointer in (real, imaginary)
-    ]
-    k = Loop(f, "0", half, 1, [*pointers, *ends])
-    at = k.values
-    f.store(f.load(at[0]), at[2])
-    f.store(f.neg(f.load(at[1])), at[3])
-    k.end([f.behind(pointer, f.pair * (1 if n < 2 else -1)) for n, pointer in enumerate(at)])
-    f.end_when(after)
+    with f.when(f.let("icmp sgt i64 %count, 1")):
+        end = f.let(f"mul i64 %count, {f.pair}")
+        pointers = [("ptr", f.behind(pointer, f.pair)) for pointer in (real, imaginary)]
+        ends = [
+            ("ptr", f.behind(f.let(f"getelementptr i8, ptr {pointer}, i64 {end}"), -f.pair))
+            for pointer in (real, imaginary)
+        ]
+        k = Loop(f, "0", half, 1, [*pointers, *ends])
+        at = k.values
+        f.store(f.load(at[0]), at[2])
+        f.store(f.neg(f.load(at[1])), at[3])
+        k.end([f.behind(pointer, f.pair * (1 if n < 2 else -1)) for n, pointer in enumerate(at)])
     return f.text()
 
 
@@ -207,12 +205,11 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
     f.store_pair((product[1], product[0]) if swapped == "result" else product, target)
     following = f.behind(target, "%target_step")
     k.end([f.behind(source, "%source_step"), following, f.behind(table, 2 * f.width)])
-    after = f.when(f.let("icmp slt i64 %count, %padded"))
-    rest = Loop(f, "%count", "%padded", 1, [("ptr", following)])
-    (pointer,) = rest.values
-    f.store_pair(("zeroinitializer", "zeroinitializer"), pointer)
-    rest.end([f.behind(pointer, "%target_step")])
-    f.end_when(after)
+    with f.when(f.let("icmp slt i64 %count, %padded")):
+        rest = Loop(f, "%count", "%padded", 1, [("ptr", following)])
+        (pointer,) = rest.values
+        f.store_pair(("zeroinitializer", "zeroinitializer"), pointer)
+        rest.end([f.behind(pointer, "%target_step")])
     return f.text()
 
 

@@ -101,7 +101,7 @@ class _Rows(_Move):
         )
         span = self.lanes if self.is_real else self.lanes // 2
         if self.is_load:
-            values = self.transposed([self._read(pointer, mask) for pointer in pointers])
+            values = self.transposed([self.load(pointer, mask) for pointer in pointers])
         else:
             values = []
         for n in range(span):
@@ -117,13 +117,7 @@ class _Rows(_Move):
             for pointer, value in reversed(
                 list(zip(pointers, self.transposed(values), strict=True))
             ):
-                if mask:
-                    self.write(self.vector, value, pointer, self.width, mask)
-                else:
-                    self.store(value, pointer)
-
-    def _read(self, pointer: str, mask: str) -> str:
-        return self.read(self.vector, pointer, self.width, mask) if mask else self.load(pointer)
+                self.store(value, pointer, mask)
 
 
 class _Columns(_Move):
@@ -133,21 +127,23 @@ class _Columns(_Move):
         """All of it."""
         some = self.let("icmp sgt i64 %count, 0")
         any_lines = self.let("icmp sgt i64 %lines, 0")
-        outside = self.when(self.let(f"and i1 {some}, {any_lines}"))
+        with self.when(self.let(f"and i1 {some}, {any_lines}")):
+            self._full_or_partial()
+        return self.text()
+
+    def _full_or_partial(self) -> None:
+        vectors = 1 if self.is_real else 2
         full, partial, done = self.label(), self.label(), self.label()
         is_full = self.let(f"icmp sge i64 %lines, {self.lanes}")
         self.do(f"br i1 {is_full}, label %{full}, label %{partial}")
         self.start(full)
-        self._loop([])
+        self._loop([""] * vectors)
         self.do(f"br label %{done}")
         self.start(partial)
-        vectors = 1 if self.is_real else 2
         numbers = self.let(f"mul i64 %lines, {vectors}")
         self._loop([self.mask(self.lanes, n * self.lanes, numbers) for n in range(vectors)])
         self.do(f"br label %{done}")
         self.start(done)
-        self.end_when(outside)
-        return self.text()
 
     def _loop(self, masks: list[str]) -> None:
         names = [("ptr", self.pointer(f"%{name}")) for name in ("memory", *_BLOCK)]
@@ -155,20 +151,14 @@ class _Columns(_Move):
         pointer, real, imaginary = element.values
         pointers = [pointer] if self.is_real else [pointer, self.behind(pointer, self.bytes)]
         if self.is_load:
-            values = [
-                self.read(self.vector, at, self.width, masks[n]) if masks else self.load(at)
-                for n, at in enumerate(pointers)
-            ]
+            values = [self.load(at, mask) for at, mask in zip(pointers, masks, strict=True)]
             value = (values[0], "") if self.is_real else self.parts(values[0], values[1])
             self.put(value, real, imaginary)
         else:
             taken = self.take(real, imaginary)
             stored = [taken[0]] if self.is_real else self.interleaved(taken)
-            for n, (at, vector) in enumerate(zip(pointers, stored, strict=True)):
-                if masks:
-                    self.write(self.vector, vector, at, self.width, masks[n])
-                else:
-                    self.store(vector, at)
+            for at, vector, mask in zip(pointers, stored, masks, strict=True):
+                self.store(vector, at, mask)
         element.end(
             [
                 self.behind(pointer, "%ahead"),

@@ -58,13 +58,13 @@ class FourierText(FunctionText):
         (bits,) = struct.unpack("<Q", struct.pack("<d", value))
         return f"splat ({self.form} {bits:#018x})"
 
-    def load(self, pointer: str) -> str:
+    def load(self, pointer: str, mask: str = "") -> str:
         """Return the vector at a pointer of any alignment."""
-        return self.let(f"load {self.vector}, ptr {pointer}, align {self.width}")
+        return self.read(self.vector, pointer, self.width, mask)
 
-    def store(self, value: str, pointer: str) -> None:
+    def store(self, value: str, pointer: str, mask: str = "") -> None:
         """Store a vector at a pointer of any alignment."""
-        self.do(f"store {self.vector} {value}, ptr {pointer}, align {self.width}")
+        self.write(self.vector, value, pointer, self.width, mask)
 
     def load_pair(self, pointer: str) -> Complex:
         """Return the element of a block at a pointer."""
@@ -77,20 +77,16 @@ class FourierText(FunctionText):
 
     def broadcast(self, pointer: str) -> str:
         """Return the splat of the real number at a pointer."""
-        value = self.let(f"load {self.form}, ptr {pointer}, align {self.width}")
+        value = self.read(self.form, pointer, self.width)
         return self.splat(self.form, self.lanes, value)
 
     def broadcast_pair(self, pointer: str) -> Complex:
         """Return the splats of the complex number at a pointer."""
         return self.broadcast(pointer), self.broadcast(self.behind(pointer, self.width))
 
-    def shuffle(self, one: str, other: str, numbers: Sequence[int]) -> str:
+    def shuffled(self, one: str, other: str, numbers: Sequence[int]) -> str:
         """Return the vector of these lanes of two vectors."""
-        mask = ", ".join(f"i32 {number}" for number in numbers)
-        return self.let(
-            f"shufflevector {self.vector} {one}, {self.vector} {other}, "
-            f"<{len(numbers)} x i32> <{mask}>"
-        )
+        return self.shuffle(self.vector, one, other, numbers)
 
     def add(self, one: str, other: str) -> str:
         """Return the sum of two vectors."""
@@ -158,21 +154,21 @@ class FourierText(FunctionText):
             for row in numbers:
                 if not row & half:
                     one, other = rows[row], rows[row + half]
-                    rows[row] = self.shuffle(one, other, upper)
-                    rows[row + half] = self.shuffle(one, other, lower)
+                    rows[row] = self.shuffled(one, other, upper)
+                    rows[row + half] = self.shuffled(one, other, lower)
             half //= 2
         return rows
 
     def parts(self, one: str, other: str) -> Complex:
         """Return the real and imaginary parts of `lanes` complex numbers in two vectors."""
         evens = [2 * n for n in range(self.lanes)]
-        return self.shuffle(one, other, evens), self.shuffle(one, other, [n + 1 for n in evens])
+        return self.shuffled(one, other, evens), self.shuffled(one, other, [n + 1 for n in evens])
 
     def interleaved(self, value: Complex) -> tuple[str, str]:
         """Return the two vectors of complex numbers with these parts."""
         order = [lane for n in range(self.lanes) for lane in (n, self.lanes + n)]
         half = len(order) // 2
-        return self.shuffle(*value, order[:half]), self.shuffle(*value, order[half:])
+        return self.shuffled(*value, order[:half]), self.shuffled(*value, order[half:])
 
     def factor(self, bits: str) -> str:
         """Return the splat of a number whose bits as f64 an operand has."""
@@ -180,18 +176,6 @@ class FourierText(FunctionText):
         if self.form == "float":
             value = self.let(f"fptrunc double {value} to float")
         return self.splat(self.form, self.lanes, value)
-
-    def when(self, condition: str) -> str:
-        """Begin a block that is executed where a bit is set; return the label behind it."""
-        some, after = self.label(), self.label()
-        self.do(f"br i1 {condition}, label %{some}, label %{after}")
-        self.start(some)
-        return after
-
-    def end_when(self, after: str) -> None:
-        """End a block that `when` began."""
-        self.do(f"br label %{after}")
-        self.start(after)
 
     @property
     def suffix(self) -> str:

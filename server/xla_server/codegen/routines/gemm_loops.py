@@ -1,5 +1,6 @@
 """The loops around panels and tiles, compiled once for all products."""
 
+import dataclasses
 from collections.abc import Callable
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
@@ -85,7 +86,7 @@ def layout_text(symbol: str) -> str:
     panel = Loop(f, "0", there, "%height", [("i64", source), ("i64", target)])
     source, target = panel.values
     members = f.smaller(f.minus(there, panel.number), "%height")
-    _call(f, function, source, "%ahead", target, steps, members)
+    f.invoke(function, source, "%ahead", target, steps, members)
     panel.end([f.plus(source, "%panel_ahead"), f.plus(target, "%panel_bytes")])
     step.end()
     item.end()
@@ -111,10 +112,22 @@ def band_by_rows_text(symbol: str) -> str:
     return _band_text(symbol, _multiply_by_rows)
 
 
-_Multiply = Callable[[FunctionText, str, str, str, str, str, str, str, str], None]
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Block:
+    """A band of rows and a block of columns at a run of steps, and the functions called for it."""
+
+    f: FunctionText
+    tile: str
+    lay_out: str
+    right: str
+    result: str
+    rows: str
+    columns: str
+    steps: str
+    step: str
 
 
-def _band_text(symbol: str, multiply: _Multiply) -> str:
+def _band_text(symbol: str, multiply: Callable[[_Block], None]) -> str:
     f = FunctionText(symbol, BAND.names)
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
     item = Loop(f, "%start", "%stop", 1, [])
@@ -133,7 +146,7 @@ def _band_text(symbol: str, multiply: _Multiply) -> str:
     left = f.address(left, (step.number, "%step_ahead"))
     right = f.address(right, (step.number, "%right_step_ahead"))
     _lay_out_band(f, on_left, left, rows, steps)
-    multiply(f, tile, on_right, right, result, rows, columns, steps, step.number)
+    multiply(_Block(f, tile, on_right, right, result, rows, columns, steps, step.number))
     step.end()
     item.end()
     return f.text()
@@ -145,70 +158,48 @@ def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: s
     (address,) = row.values
     there = f.smaller(f.minus(rows, row.number), "%height")
     source = f.address(left, (row.number, "%member_ahead"))
-    _call(f, function, source, "%left_ahead", address, steps, there)
+    f.invoke(function, source, "%left_ahead", address, steps, there)
     row.end([f.plus(address, "%band_panel_bytes")])
 
 
-def _multiply_by_columns(
-    f: FunctionText,
-    tile: str,
-    lay_out: str,
-    right: str,
-    result: str,
-    rows: str,
-    columns: str,
-    steps: str,
-    step: str,
-) -> None:
+def _multiply_by_columns(block: _Block) -> None:
     """All tiles of a band with the panels of a block of columns, panel by panel."""
-    whole, adds = _whole_steps(f, steps), _adds(f, step)
-    column = Loop(f, "0", columns, "%panel_columns", [("i64", right)])
+    f, rows, columns = block.f, block.rows, block.columns
+    whole, adds = _whole_steps(f, block.steps), _adds(f, block.step)
+    column = Loop(f, "0", columns, "%panel_columns", [("i64", block.right)])
     (right,) = column.values
     _return_if_cancelled(f)
     there = f.minus(columns, column.number)
     width = f.smaller(there, "%panel_columns")
     is_narrow = f.let(f"icmp slt i64 {there}, %narrow")
-    narrow, go_on = f.label(), f.label()
-    f.do(f"br i1 {is_narrow}, label %{narrow}, label %{go_on}")
-    f.start(narrow)
-    _call(f, lay_out, right, "%right_ahead", "%room", steps, width)
-    f.do(f"br label %{go_on}")
-    f.start(go_on)
+    with f.when(is_narrow):
+        f.invoke(block.lay_out, right, "%right_ahead", "%room", block.steps, width)
     factors = f.let(f"select i1 {is_narrow}, i64 %room, i64 {right}")
     ahead = f.let(f"select i1 {is_narrow}, i64 %laid_out_ahead, i64 %right_ahead")
-    result = f.address(result, (column.number, "%width"))
+    result = f.address(block.result, (column.number, "%width"))
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
     (address,) = row.values
     height = f.smaller(f.minus(rows, row.number), "%height")
     into = f.address(result, (row.number, "%pitch"))
-    _call(f, tile, address, factors, into, ahead, whole, "%pitch", height, width, adds)
+    f.invoke(block.tile, address, factors, into, ahead, whole, "%pitch", height, width, adds)
     row.end([f.plus(address, "%band_panel_bytes")])
     column.end([f.plus(right, "%panel_ahead")])
 
 
-def _multiply_by_rows(
-    f: FunctionText,
-    tile: str,
-    _lay_out: str,
-    right: str,
-    result: str,
-    rows: str,
-    columns: str,
-    steps: str,
-    step: str,
-) -> None:
+def _multiply_by_rows(block: _Block) -> None:
     """All tiles of a band with the panels of a block of columns, row of tiles by row of tiles."""
-    whole, adds = _whole_steps(f, steps), _adds(f, step)
+    f, rows, columns = block.f, block.rows, block.columns
+    whole, adds = _whole_steps(f, block.steps), _adds(f, block.step)
     row = Loop(f, "0", rows, "%height", [("i64", "%band")])
     (address,) = row.values
     _return_if_cancelled(f)
     height = f.smaller(f.minus(rows, row.number), "%height")
-    result = f.address(result, (row.number, "%pitch"))
-    column = Loop(f, "0", columns, "%panel_columns", [("i64", right)])
+    result = f.address(block.result, (row.number, "%pitch"))
+    column = Loop(f, "0", columns, "%panel_columns", [("i64", block.right)])
     (right,) = column.values
     width = f.smaller(f.minus(columns, column.number), "%panel_columns")
     into = f.address(result, (column.number, "%width"))
-    _call(f, tile, address, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
+    f.invoke(block.tile, address, right, into, "%right_ahead", whole, "%pitch", height, width, adds)
     column.end([f.plus(right, "%panel_ahead")])
     row.end([f.plus(address, "%band_panel_bytes")])
 
@@ -224,13 +215,8 @@ def _adds(f: FunctionText, step: str) -> str:
 
 
 def _return_if_cancelled(f: FunctionText) -> None:
-    word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
-    leave, stay = f.label(), f.label()
-    f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{leave}, label %{stay}")
+    is_cancelled, leave, stay = f.is_cancelled(), f.label(), f.label()
+    f.do(f"br i1 {is_cancelled}, label %{leave}, label %{stay}")
     f.start(leave)
     f.do("ret void")
     f.start(stay)
-
-
-def _call(f: FunctionText, function: str, *operands: str) -> None:
-    f.do(f"call void {function}({', '.join(f'i64 {operand}' for operand in operands)})")

@@ -95,12 +95,12 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
             seen = f.let(f"and <{lanes} x i1> {mask}, {there}")
             pointer = f.behind(other, number * lanes * panel.bytes)
             after = f.read(elements, pointer, panel.bytes, seen)
-            both = [panel.widened(lanes, half) for half in (value, after)]
+            one, two = (panel.widened(lanes, half) for half in (value, after))
             numbers = [half * lanes + lane for lane in range(lanes) for half in (0, 1)]
-            mixed = _shuffled(f, f"<{lanes} x i16>", both, numbers)
+            mixed = f.shuffle(f"<{lanes} x i16>", one, two, numbers)
             value = f.let(f"bitcast <{2 * lanes} x i16> {mixed} to {panel.vector}")
         pointer = f.behind(to, number * lanes * kind.width)
-        f.do(f"store {panel.vector} {value}, ptr {pointer}, align {kind.width}")
+        f.write(panel.vector, value, pointer, kind.width)
     loop.end([f.behind(to, panel.row)])
     return f.text()
 
@@ -168,8 +168,8 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
     quarter = f"<{few} x {panel.form}>"
     for later in range(lanes):
         chosen = [later // few * few + lane for lane in range(few)]
-        value = _shuffled(f, panel.vector, (vectors[later % few], "poison"), chosen)
-        f.do(f"store {quarter} {value}, ptr {f.behind(to, later * panel.row)}, align {width}")
+        value = f.shuffle(panel.vector, vectors[later % few], "poison", chosen)
+        f.write(quarter, value, f.behind(to, later * panel.row), width)
     block.end()
     group.end()
     chunk.end()
@@ -179,8 +179,8 @@ def _loaded(panel: _Panel, pointer: str) -> str:
     """A vector of steps of a member."""
     f, lanes = panel.f, panel.lanes
     if not panel.kind.pairs:
-        return f.let(f"load {panel.vector}, ptr {pointer}, align {panel.bytes}")
-    value = f.let(f"load <{2 * lanes} x {panel.stored}>, ptr {pointer}, align {panel.bytes}")
+        return f.read(panel.vector, pointer, panel.bytes)
+    value = f.read(f"<{2 * lanes} x {panel.stored}>", pointer, panel.bytes)
     wide = panel.widened(2 * lanes, value)
     return f.let(f"bitcast <{2 * lanes} x i16> {wide} to {panel.vector}")
 
@@ -199,16 +199,8 @@ def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list
                 for quarter in range(0, lanes, few)
                 for lane in range(few)
             ]
-            result.append(_shuffled(f, vector, both, numbers))
+            result.append(f.shuffle(vector, *both, numbers))
     return result
-
-
-def _shuffled(f: FunctionText, vector: str, both: Sequence[str], numbers: Sequence[int]) -> str:
-    chosen = ", ".join(f"i32 {number}" for number in numbers)
-    one, other = both
-    return f.let(
-        f"shufflevector {vector} {one}, {vector} {other}, <{len(numbers)} x i32> <{chosen}>"
-    )
 
 
 def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
@@ -220,7 +212,7 @@ def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
 
     def element(number: str) -> str:
         pointer = f.pointer(f.address(base, (number, panel.bytes)))
-        return f.let(f"load {panel.stored}, ptr {pointer}, align {panel.bytes}")
+        return f.read(panel.stored, pointer, panel.bytes)
 
     if panel.kind.pairs:
         first = f.let(f"mul i64 {step.number}, 2")
@@ -236,6 +228,6 @@ def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
     else:
         value = element(step.number)
     pointer = f.address("%panel", (step.number, panel.row), (row.number, panel.kind.width))
-    f.do(f"store {panel.form} {value}, ptr {f.pointer(pointer)}, align {panel.kind.width}")
+    f.write(panel.form, value, f.pointer(pointer), panel.kind.width)
     row.end()
     step.end()

@@ -85,12 +85,10 @@ def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int
     for number in range(vectors):
         pointer = f.behind(right, number * lanes * kind.width)
         # Whole vectors, as masks would take turns with the products.
-        factors.append(f.let(f"load {vector}, ptr {pointer}, align {kind.width}"))
+        factors.append(f.read(vector, pointer, kind.width))
     following = []
     for member in range(rows):
-        single = f.let(
-            f"load {form}, ptr {f.behind(left, member * kind.width)}, align {kind.width}"
-        )
+        single = f.read(form, f.behind(left, member * kind.width), kind.width)
         factor = f.splat(form, lanes, single)
         for number, other in enumerate(factors):
             pointer = sums[member * vectors + number]
@@ -115,7 +113,7 @@ def _store(
     form = kind.form
     vector, size = f"<{lanes} x {form}>", lanes * kind.width
     for number, value in enumerate(sums):
-        f.do(f"store {vector} {value}, ptr {f.behind(kept, number * size)}, align {size}")
+        f.write(vector, value, f.behind(kept, number * size), size)
     masks = [f.mask(lanes, number * lanes, "%columns") for number in range(vectors)]
     adds = f.let("trunc i64 %adds to i1")
     is_added = f.splat("i1", lanes, adds)
@@ -131,10 +129,10 @@ def _store(
         loop = Loop(f, "0", "%rows", 1, start)
         source, target = loop.values
         for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
-            total = f.let(f"load {vector}, ptr {f.behind(source, number * size)}, align {size}")
+            total = f.read(vector, f.behind(source, number * size), size)
             pointer = f.behind(target, number * size)
             if label == whole:
-                f.do(f"store {vector} {total}, ptr {pointer}, align {kind.width}")
+                f.write(vector, total, pointer, kind.width)
             else:
                 before = f.read(vector, pointer, kind.width, read)
                 total = f.let(f"{add} {vector} {before}, {total}")
@@ -162,11 +160,8 @@ def _added(
         return f.let(f"add {vector} {total}, {both}")
     products = []
     for half in (0, 1):
-        numbers = ", ".join(f"i32 {2 * lane + half}" for lane in range(lanes))
-        parts = [
-            f.let(f"shufflevector {halves} {name}, {halves} poison, <{lanes} x i32> <{numbers}>")
-            for name in pairs
-        ]
+        numbers = range(half, 2 * lanes, 2)
+        parts = [f.shuffle(halves, name, "poison", numbers) for name in pairs]
         wide = [f.let(f"sext <{lanes} x i16> {name} to {vector}") for name in parts]
         products.append(f.let(f"mul {vector} {wide[0]}, {wide[1]}"))
     both = f.let(f"add {vector} {products[0]}, {products[1]}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from xla_server.codegen.instructions.blas import room, room_i32, routine
+from xla_server.codegen.instructions.blas import routine
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div
 from xla_server.codegen.instructions.lapack import LETTER
 from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i64
@@ -43,52 +43,30 @@ def is_by_blocks(computed: str, order: int, products: int) -> bool:
     return order > 2 * BLOCK and products > 2 * PIECE_WORK[computed]
 
 
+def _by_value(name: str) -> Any:
+    return routine(name, by_value=True)
+
+
 def _less_product(computed: str) -> Any:
     """c[m,n] -= a[m,k] b[k,n], where the forms of a and b are BLAS's letters."""
-    gemm = routine(LETTER[computed] + "gemm")
+    gemm = _by_value(LETTER[computed] + "gemm")
     one, less = _SCALAR[computed](1), _SCALAR[computed](-1)
 
     @njit(error_model="numpy")
     def less_product(m, n, k, a, a_ahead, a_form, b, b_ahead, b_form, c, c_ahead):  # type: ignore[no-untyped-def]
-        gemm(
-            room_i32(a_form),
-            room_i32(b_form),
-            room_i32(m),
-            room_i32(n),
-            room_i32(k),
-            room(less),
-            a,
-            room_i32(a_ahead),
-            b,
-            room_i32(b_ahead),
-            room(one),
-            c,
-            room_i32(c_ahead),
-        )
+        gemm(a_form, b_form, m, n, k, less, a, a_ahead, b, b_ahead, one, c, c_ahead)
 
     return less_product
 
 
 def _divided(computed: str) -> Any:
     """b[m,n] becomes the solution with a triangle a; sides and forms are BLAS's letters."""
-    trsm = routine(LETTER[computed] + "trsm")
+    trsm = _by_value(LETTER[computed] + "trsm")
     one = _SCALAR[computed](1)
 
     @njit(error_model="numpy")
     def divided(side, triangle, form, diagonal, m, n, a, a_ahead, b, b_ahead):  # type: ignore[no-untyped-def]
-        trsm(
-            room_i32(side),
-            room_i32(triangle),
-            room_i32(form),
-            room_i32(diagonal),
-            room_i32(m),
-            room_i32(n),
-            room(one),
-            a,
-            room_i32(a_ahead),
-            b,
-            room_i32(b_ahead),
-        )
+        trsm(side, triangle, form, diagonal, m, n, one, a, a_ahead, b, b_ahead)
 
     return divided
 
@@ -107,24 +85,13 @@ def _piece(computed: str) -> Any:
 def _less_square(computed: str) -> Any:
     """The named triangle of c[n,n] loses a[n,k] times its adjoint, or the other way round."""
     is_complex = computed[0] == "c"
-    herk = routine(LETTER[computed] + ("herk" if is_complex else "syrk"))
+    herk = _by_value(LETTER[computed] + ("herk" if is_complex else "syrk"))
     real = _SCALAR[computed](0).real.dtype.type
     one, less = real(1), real(-1)
 
     @njit(error_model="numpy")
     def less_square(triangle, form, n, k, a, a_ahead, c, c_ahead):  # type: ignore[no-untyped-def]
-        herk(
-            room_i32(triangle),
-            room_i32(form),
-            room_i32(n),
-            room_i32(k),
-            room(less),
-            a,
-            room_i32(a_ahead),
-            room(one),
-            c,
-            room_i32(c_ahead),
-        )
+        herk(triangle, form, n, k, less, a, a_ahead, one, c, c_ahead)
 
     return less_square
 
@@ -136,7 +103,7 @@ def _cholesky(computed: str) -> Any:
     """
     width = np.dtype(_SCALAR[computed]).itemsize
     adjoint = ord("C" if computed[0] == "c" else "T")
-    potrf = routine(LETTER[computed] + "potrf")
+    potrf = _by_value(LETTER[computed] + "potrf")
     less_square, less_product = _less_square(computed), _less_product(computed)
     divided, piece = _divided(computed), _piece(computed)
 
@@ -151,7 +118,7 @@ def _cholesky(computed: str) -> Any:
         for k in range(0, n, BLOCK):
             size = minimum(BLOCK, n - k)
             corner = a + k * (down + right)
-            potrf(room_i32(triangle), room_i32(size), corner, room_i32(n), status)
+            potrf(triangle, size, corner, n, status)
             failed = _peek(status, 0)
             if failed != 0:
                 _poke(status, 0, _to_i32(failed + k))
@@ -186,7 +153,7 @@ def _lu(computed: str) -> Any:
     `status` becomes 0, or the number of the first pivot that is zero.
     """
     width = np.dtype(_SCALAR[computed]).itemsize
-    getrf, laswp = (routine(LETTER[computed] + name) for name in ("getrf", "laswp"))
+    getrf, laswp = (_by_value(LETTER[computed] + name) for name in ("getrf", "laswp"))
     less_product, divided = _less_product(computed), _divided(computed)
     piece = _piece(computed)
 
@@ -198,37 +165,21 @@ def _lu(computed: str) -> Any:
             size = minimum(BLOCK, minimum(m, n) - k)
             corner = a + k * (width + down)
             own = pivots + 4 * k
-            getrf(room_i32(m - k), room_i32(size), corner, room_i32(m), own, status)
+            getrf(m - k, size, corner, m, own, status)
             if failed == 0 and _peek(status, 0) != 0:
                 failed = _peek(status, 0) + k
             for r in range(size):
                 _poke(own, r, _to_i32(_peek(own, r) + k))
             low, high = k + 1, k + size
             if k > 0:
-                laswp(
-                    room_i32(k),
-                    a,
-                    room_i32(m),
-                    room_i32(low),
-                    room_i32(high),
-                    pivots,
-                    room_i32(1),
-                )
+                laswp(k, a, m, low, high, pivots, 1)
             first = high
             while first < n:
                 if watch_i64(cancelled) != 0:
                     return
                 count = minimum(piece(BLOCK * (m - k)), n - first)
                 column = a + first * down
-                laswp(
-                    room_i32(count),
-                    column,
-                    room_i32(m),
-                    room_i32(low),
-                    room_i32(high),
-                    pivots,
-                    room_i32(1),
-                )
+                laswp(count, column, m, low, high, pivots, 1)
                 above, below = column + k * width, column + high * width
                 divided(_L, _L, _N, _U, size, count, corner, m, above, m)
                 left = corner + size * width
@@ -292,8 +243,8 @@ def _qr(computed: str) -> Any:
     """Overwrite a matrix [m, n] with R and the reflectors; their factors are a second result."""
     width = np.dtype(_SCALAR[computed]).itemsize
     is_complex = computed[0] == "c"
-    geqrf = routine(LETTER[computed] + "geqrf")
-    ormqr = routine(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
+    geqrf = _by_value(LETTER[computed] + "geqrf")
+    ormqr = _by_value(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
     adjoint = ord("C" if is_complex else "T")
     piece = _piece(computed)
 
@@ -303,36 +254,16 @@ def _qr(computed: str) -> Any:
         for k in range(0, minimum(m, n), BLOCK):
             size = minimum(BLOCK, minimum(m, n) - k)
             corner, own = a + k * (width + down), factors + k * width
-            geqrf(
-                room_i32(m - k),
-                room_i32(size),
-                corner,
-                room_i32(m),
-                own,
-                work,
-                room_i32(room_size),
-                status,
-            )
+            geqrf(m - k, size, corner, m, own, work, room_size, status)
             first = k + size
             while first < n:
                 if watch_i64(cancelled) != 0:
                     return
                 count = minimum(piece(2 * BLOCK * (m - k)), n - first)
                 ormqr(
-                    room_i32(_L),
-                    room_i32(adjoint),
-                    room_i32(m - k),
-                    room_i32(count),
-                    room_i32(size),
-                    corner,
-                    room_i32(m),
-                    own,
-                    a + first * down + k * width,
-                    room_i32(m),
-                    work,
-                    room_i32(room_size),
-                    status,
-                )
+                    _L, adjoint, m - k, count, size, corner, m, own, a + first * down + k * width,
+                    m, work, room_size, status,
+                )  # fmt: skip
                 first += count
 
     return qr
@@ -342,8 +273,8 @@ def _reflected(computed: str) -> Any:
     """Overwrite reflectors [m, n] with the first n columns of their product."""
     width = np.dtype(_SCALAR[computed]).itemsize
     is_complex = computed[0] == "c"
-    orgqr = routine(LETTER[computed] + ("ungqr" if is_complex else "orgqr"))
-    ormqr = routine(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
+    orgqr = _by_value(LETTER[computed] + ("ungqr" if is_complex else "orgqr"))
+    ormqr = _by_value(LETTER[computed] + ("unmqr" if is_complex else "ormqr"))
     piece = _piece(computed)
 
     @njit(error_model="numpy")
@@ -367,34 +298,12 @@ def _reflected(computed: str) -> Any:
                 for c in range(count):
                     clear_bytes(column + c * down, size * width)
                 ormqr(
-                    room_i32(_L),
-                    room_i32(_N),
-                    room_i32(m - k),
-                    room_i32(count),
-                    room_i32(size),
-                    corner,
-                    room_i32(m),
-                    own,
-                    column,
-                    room_i32(m),
-                    work,
-                    room_i32(room_size),
-                    status,
-                )
+                    _L, _N, m - k, count, size, corner, m, own, column, m, work, room_size, status
+                )  # fmt: skip
                 first += count
             if watch_i64(cancelled) != 0:
                 return
-            orgqr(
-                room_i32(m - k),
-                room_i32(columns),
-                room_i32(size),
-                corner,
-                room_i32(m),
-                own,
-                work,
-                room_i32(room_size),
-                status,
-            )
+            orgqr(m - k, columns, size, corner, m, own, work, room_size, status)
 
     return reflected
 

@@ -8,6 +8,7 @@ A depthwise tile has columns on the left side too: those of a row times those on
 All of these take any number of columns, as what they wait for is memory.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFun
 from xla_server.codegen.instructions.instruction import Instruction, instruction
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
-from xla_server.codegen.routines.assembly_tiles import has_assembly, product_tile
+from xla_server.codegen.routines.assembly_tiles import ProductTile, has_assembly, product_tile
 from xla_server.codegen.routines.gemm_tiles import heights
 from xla_server.target.machine import Machine
 
@@ -75,65 +76,36 @@ def tile_name(
 ) -> str:
     """Return the name of a tile."""
     vectors, rest = -(-columns // lanes(machine, kind)), columns % lanes(machine, kind)
-    return _name(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise)
+    return ProductTile(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise).name
 
 
-def _name(kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool) -> str:
-    form = "depthwise" if is_depthwise else "product"
-    return f"{form}_tile_{kind}_{rows}x{vectors}{'_partial' if is_partial else ''}"
+def _tile(machine: Machine, tile: ProductTile) -> SharedFunction:
+    is_assembly = has_assembly(machine)
+    effort = Effort.UNOPTIMISED if is_assembly else Effort.WRITTEN
+    text = functools.partial(product_tile if is_assembly else tile_text, machine=machine, tile=tile)
+    return TextFunction(TILE.named(tile.name), text, effort)
 
 
-def _tile(
-    machine: Machine, kind: str, rows: int, vectors: int, is_partial: bool, is_depthwise: bool
-) -> SharedFunction:
-    write = product_tile if has_assembly(machine) else tile_text
-    effort = Effort.UNOPTIMISED if has_assembly(machine) else Effort.WRITTEN
-
-    def text(symbol: str) -> str:
-        return write(symbol, machine, kind, rows, vectors, is_partial, is_depthwise)
-
-    name = _name(kind, rows, vectors, is_partial, is_depthwise)
-    return TextFunction(TILE.named(name), text, effort)
-
-
-def tile_text(
-    symbol: str,
-    machine: Machine,
-    kind: str,
-    rows: int,
-    vectors: int,
-    is_partial: bool,
-    is_depthwise: bool,
-) -> str:
+def tile_text(symbol: str, machine: Machine, tile: ProductTile) -> str:
     """The module of a tile for any processor."""
-    return _Tile(symbol, machine, kind, rows, vectors, is_partial, is_depthwise).text()
+    return _Tile(symbol, machine, tile).text()
 
 
 class _Tile:
-    """The function of a tile while it is written.
+    """The function of a tile while it is written."""
 
-    If it `is_partial`, the last vector has fewer columns, which takes a mask.
-    """
-
-    def __init__(
-        self,
-        symbol: str,
-        machine: Machine,
-        kind: str,
-        rows: int,
-        vectors: int,
-        is_partial: bool,
-        is_depthwise: bool,
-    ) -> None:
+    def __init__(self, symbol: str, machine: Machine, tile: ProductTile) -> None:
         self._f = FunctionText(symbol, TILE.names)
-        self._is_depthwise = is_depthwise
+        self._is_depthwise = tile.is_depthwise
+        kind = tile.kind
         self._lanes, self._width, self._form = lanes(machine, kind), _BYTES[kind], _FORMS[kind]
         self._vector = f"<{self._lanes} x {self._form}>"
         self._bytes = self._lanes * self._width
-        self._rows, self._vectors = rows, vectors
-        self._masks: list[str | None] = [None] * vectors
-        if is_partial:
-            first = (vectors - 1) * self._lanes
+        self._rows, self._vectors = tile.rows, tile.vectors
+        self._masks = [""] * tile.vectors
+        if tile.is_partial:
+            # The last vector has fewer columns, which takes a mask.
+            first = (tile.vectors - 1) * self._lanes
             self._masks[-1] = self._f.mask(self._lanes, first, "%columns")
 
     def text(self) -> str:
@@ -152,15 +124,15 @@ class _Tile:
         f.do(f"br label %{store}")
         f.start(some)
         for number, value in enumerate(self._sums()):
-            f.do(self._stored(value, f.behind(kept, number * self._bytes)))
+            f.write(self._vector, value, f.behind(kept, number * self._bytes), self._width)
         f.do(f"br label %{store}")
         f.start(store)
         # A loop over rows is compiled in less time than all of them after each other.
         row = Loop(f, "0", str(self._rows), 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
         source, target = row.values
         for number, mask in enumerate(self._masks):
-            value = self._loaded(f.behind(source, number * self._bytes), None)
-            self._write(value, f.behind(target, number * self._bytes), mask)
+            value = f.read(self._vector, f.behind(source, number * self._bytes), self._width)
+            f.write(self._vector, value, f.behind(target, number * self._bytes), self._width, mask)
         row.end([f.behind(source, self._vectors * self._bytes), f.behind(target, "%result_step")])
         return f.text()
 
@@ -247,14 +219,16 @@ class _Tile:
         """The vectors that lie side by side from an address on."""
         start = self._f.pointer(address)
         return [
-            self._loaded(self._f.behind(start, number * self._bytes), mask)
+            self._f.read(
+                self._vector, self._f.behind(start, number * self._bytes), self._width, mask
+            )
             for number, mask in enumerate(self._masks)
         ]
 
     def _same(self, address: str) -> list[str]:
         """Vectors of one number."""
         f = self._f
-        single = f.let(f"load {self._form}, ptr {f.pointer(address)}, align {self._width}")
+        single = f.read(self._form, f.pointer(address), self._width)
         return [f.splat(self._form, self._lanes, single)] * self._vectors
 
     def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
@@ -277,20 +251,6 @@ class _Tile:
             starts.append(f.plus(start, f.let(f"mul i64 {moved}, {factor}")))
         return starts
 
-    def _loaded(self, pointer: str, mask: str | None) -> str:
-        if mask is None:
-            return self._f.let(f"load {self._vector}, ptr {pointer}, align {self._width}")
-        return self._f.read(self._vector, pointer, self._width, mask)
-
-    def _stored(self, value: str, pointer: str) -> str:
-        return f"store {self._vector} {value}, ptr {pointer}, align {self._width}"
-
-    def _write(self, value: str, pointer: str, mask: str | None) -> None:
-        if mask is None:
-            self._f.do(self._stored(value, pointer))
-        else:
-            self._f.write(self._vector, value, pointer, self._width, mask)
-
 
 @instruction
 def product_tile_at(typing_context, address, *operands):  # type: ignore[no-untyped-def]
@@ -307,7 +267,7 @@ def product_tile_at(typing_context, address, *operands):  # type: ignore[no-unty
 def product_tiles(machine: Machine) -> dict[str, Instruction]:
     """Return every function of this module by name, and the instructions for their addresses."""
     tiles = [
-        _tile(machine, kind, rows, vectors, is_partial, is_depthwise)
+        _tile(machine, ProductTile(kind, rows, vectors, is_partial, is_depthwise))
         for kind in _BYTES
         for rows in range(1, tallest(machine) + 1)
         for vectors in range(1, VECTORS + 1)

@@ -164,9 +164,8 @@ class RadixText:
         f = self._f
         spans = Loop(f, "0", "%length", LOOK, [("i64", entries)])
         begin = spans.values[0]
-        word = f.let(f"load atomic i64, ptr {f.pointer('%cancelled')} seq_cst, align 8")
-        stop, go = f.label(), f.label()
-        f.do(f"br i1 {f.let(f'icmp ne i64 {word}, 0')}, label %{stop}, label %{go}")
+        is_cancelled, stop, go = f.is_cancelled(), f.label(), f.label()
+        f.do(f"br i1 {is_cancelled}, label %{stop}, label %{go}")
         f.start(stop)
         self._leave(entries)
         f.start(go)

@@ -5,9 +5,8 @@ long contiguous runs. Sums along the rows of the matrix ("inner") are kept in ve
 sums; sums along its columns ("outer") are added to the result a few rows at a time.
 """
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
@@ -105,9 +104,9 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     rights = [f.pointer(f.address("%vectors", (n, "%vector_ahead"))) for n in chosen]
     zeros = ["zeroinitializer"] * (height * ROWS)
 
-    def added(step: str, sums: Sequence[str], mask: str | None) -> list[str]:
+    def added(step: str, sums: Sequence[str], mask: str) -> list[str]:
         left, right = (
-            [_loaded(f, vector, f.behind(pointer, step), kind, mask) for pointer in side]
+            [f.read(vector, f.behind(pointer, step), kind.width, mask) for pointer in side]
             for side in (lefts, rights)
         )
         pairs = [(one, other) for other in right for one in left]
@@ -116,7 +115,7 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     first = added(f.let(f"mul i64 {whole}, {kind.width}"), zeros, mask)
 
     def step(number: str, sums: Sequence[str]) -> list[str]:
-        return added(f.let(f"mul i64 {number}, {kind.width}"), sums, None)
+        return added(f.let(f"mul i64 {number}, {kind.width}"), sums, "")
 
     sums = _accumulated(f, vector, ("0", whole, lanes), first, step)
     totals = [
@@ -133,11 +132,11 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     # Rows and vectors that are not there are the last ones again: all is read before it is written.
     before_ = []
     for pointer in pointers:
-        old = f.let(f"load {kind.form}, ptr {pointer}, align {kind.width}")
+        old = f.read(kind.form, pointer, kind.width)
         before_.append(f.let(f"select i1 {adds}, {kind.form} {old}, {kind.form} 0.0"))
     for pointer, old, total in zip(pointers, before_, totals, strict=True):
         value = f.let(f"fadd {kind.form} {old}, {total}")
-        f.do(f"store {kind.form} {value}, ptr {pointer}, align {kind.width}")
+        f.write(kind.form, value, pointer, kind.width)
     some.end()
     row.end()
     return f.text()
@@ -159,11 +158,11 @@ def streamed_text(symbol: str, machine: Machine, kind: Kind) -> str:
     row = Loop(f, "0", "%count", 1, [])
     left = f.pointer(f.address("%matrix", (row.number, "%ahead")))
 
-    def added(number: str, sums: Sequence[str], mask: str | None = None) -> list[str]:
+    def added(number: str, sums: Sequence[str], mask: str = "") -> list[str]:
         offsets = [f.let(f"mul i64 {number}, {kind.width}")]
         offsets += [f.plus(offsets[0], str(n * lanes * kind.width)) for n in range(1, len(sums))]
         lefts, rights = (
-            [_loaded(f, vector, f.behind(side, offset), kind, mask) for offset in offsets]
+            [f.read(vector, f.behind(side, offset), kind.width, mask) for offset in offsets]
             for side in (left, right)
         )
         return [f.fma(vector, *each) for each in zip(lefts, rights, sums, strict=True)]
@@ -177,10 +176,10 @@ def streamed_text(symbol: str, machine: Machine, kind: Kind) -> str:
         sums = [f.let(f"fadd {vector} {one}, {other}") for one, other in pairs]
     (total,) = _totals(f, vector, sums)
     pointer = f.pointer(f.address("%result", (row.number, "%row_ahead")))
-    old = f.let(f"load {kind.form}, ptr {pointer}, align {kind.width}")
+    old = f.read(kind.form, pointer, kind.width)
     before = f.let(f"select i1 {adds}, {kind.form} {old}, {kind.form} 0.0")
     value = f.let(f"fadd {kind.form} {before}, {total}")
-    f.do(f"store {kind.form} {value}, ptr {pointer}, align {kind.width}")
+    f.write(kind.form, value, pointer, kind.width)
     row.end()
     return f.text()
 
@@ -231,24 +230,17 @@ def _totals(f: FunctionText, vector: str, sums: Sequence[str]) -> list[str]:
                 ]
                 for start in (0, 1)
             )
-            picked = [_shuffled(f, vector, one, other, numbers) for numbers in (low, high)]
+            picked = [f.shuffle(vector, one, other, numbers) for numbers in (low, high)]
             halves.append(f.let(f"fadd {vector} {picked[0]}, {picked[1]}"))
         values = halves
     (value,) = values
     while size > 1:
         size //= 2
         swapped = [n ^ size for n in range(lanes)]
-        other = _shuffled(f, vector, value, "poison", swapped)
+        other = f.shuffle(vector, value, "poison", swapped)
         value = f.let(f"fadd {vector} {value}, {other}")
     part = lanes // len(sums)
     return [f.let(f"extractelement {vector} {value}, i32 {n * part}") for n in range(len(sums))]
-
-
-def _shuffled(f: FunctionText, vector: str, one: str, other: str, numbers: Sequence[int]) -> str:
-    chosen = ", ".join(f"i32 {number}" for number in numbers)
-    return f.let(
-        f"shufflevector {vector} {one}, {vector} {other}, <{len(numbers)} x i32> <{chosen}>"
-    )
 
 
 def outer_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
@@ -278,13 +270,13 @@ class _Outer:
         chosen = [f.smaller(f.plus(some.number, str(n)), last) for n in range(self._height)]
         vectors = [f.address("%vectors", (n, "%vector_ahead")) for n in chosen]
         results = [f.pointer(f.address("%result", (n, "%result_ahead"))) for n in chosen]
-        with self._when(f.let("icmp eq i64 %adds, 0")):
+        with f.when(f.let("icmp eq i64 %adds, 0")):
             size = f.let(f"mul i64 %columns, {kind.width}")
             for result in results:
                 given = [f"ptr {result}", "i8 0", f"i64 {size}", "i1 false"]
                 f.call("void", "llvm.memset.p0.i64", given)
         for first, stop, count in (("0", steps, together), (steps, "%steps", 1)):
-            with self._when(f.let(f"icmp slt i64 {first}, {stop}")):
+            with f.when(f.let(f"icmp slt i64 {first}, {stop}")):
                 step = Loop(f, first, stop, count, [])
                 self._add(step.number, count, vectors, results, whole, mask)
                 step.end()
@@ -307,11 +299,11 @@ class _Outer:
         factors = []
         for vector in vectors:
             pointers = [f.pointer(f.address(vector, (n, "%element_ahead"))) for n in numbers]
-            singles = [f.let(f"load {kind.form}, ptr {p}, align {kind.width}") for p in pointers]
+            singles = [f.read(kind.form, p, kind.width) for p in pointers]
             factors.append([f.splat(kind.form, self._lanes, single) for single in singles])
-        with self._when(f.let(f"icmp sgt i64 {whole}, 0")):
+        with f.when(f.let(f"icmp sgt i64 {whole}, 0")):
             column = Loop(f, "0", whole, self._lanes, [])
-            self._column(column.number, rows, factors, results, None)
+            self._column(column.number, rows, factors, results, "")
             column.end()
         self._column(whole, rows, factors, results, mask)
 
@@ -321,45 +313,25 @@ class _Outer:
         rows: Sequence[str],
         factors: Sequence[Sequence[str]],
         results: Sequence[str],
-        mask: str | None,
+        mask: str,
     ) -> None:
         """Add the products of one vector of columns."""
         f, kind, vector = self._f, self._kind, self._vector
         offset = f.let(f"mul i64 {column}, {kind.width}")
-        read = [_loaded(f, vector, f.behind(row, offset), kind, mask) for row in rows]
+        read = [f.read(vector, f.behind(row, offset), kind.width, mask) for row in rows]
         pointers = [f.behind(result, offset) for result in results]
-        before = [_loaded(f, vector, pointer, kind, mask) for pointer in pointers]
+        before = [f.read(vector, pointer, kind.width, mask) for pointer in pointers]
         for pointer, old, factor in zip(pointers, before, factors, strict=True):
             # Only the sum of these rows is added to what may be the sum of many.
             total = f.let(f"fmul {vector} {factor[0]}, {read[0]}")
             for one, other in zip(factor[1:], read[1:], strict=True):
                 total = f.fma(vector, one, other, total)
             total = f.let(f"fadd {vector} {old}, {total}")
-            if mask is None:
-                f.do(f"store {vector} {total}, ptr {pointer}, align {kind.width}")
-            else:
-                f.write(vector, total, pointer, kind.width, mask)
-
-    @contextlib.contextmanager
-    def _when(self, condition: str) -> Iterator[None]:
-        """Write what is done only if a condition holds."""
-        f = self._f
-        inside, after = f.label(), f.label()
-        f.do(f"br i1 {condition}, label %{inside}, label %{after}")
-        f.start(inside)
-        yield
-        f.do(f"br label %{after}")
-        f.start(after)
+            f.write(vector, total, pointer, kind.width, mask)
 
 
 def _vector(machine: Machine, kind: Kind) -> str:
     return f"<{machine.lanes(kind.width)} x {kind.form}>"
-
-
-def _loaded(f: FunctionText, vector: str, pointer: str, kind: Kind, mask: str | None) -> str:
-    if mask is not None:
-        return f.read(vector, pointer, kind.width, mask)
-    return f.let(f"load {vector}, ptr {pointer}, align {kind.width}")
 
 
 def thin_products(machine: Machine) -> dict[str, SharedFunction]:

@@ -3,14 +3,12 @@
 It is the loops round the transforms and the tiles of registers, for any sizes.
 """
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.direct_compiler import write_function
-from xla_server.codegen.compiler.shared_functions import SharedFunction
+from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.instructions.intrinsics import (
     bit_and,
     bit_not,
@@ -168,7 +166,6 @@ def _lay_out(  # type: ignore[no-untyped-def]
         )
 
 
-def winograd_block(machine: Machine) -> dict[str, SharedFunction]:
+def winograd_block(machine: Machine) -> dict[str, PythonFunction]:
     """Return the function by its name in kernels."""
-    write = functools.partial(write_function, function=_block(machine))
-    return {BLOCK.name: SharedFunction(BLOCK, write, Effort.UNOPTIMISED)}
+    return {BLOCK.name: PythonFunction(BLOCK, _block(machine), Effort.UNOPTIMISED)}

@@ -96,7 +96,7 @@ class _Transform:
         room = f.let(f"alloca [{high * wide} x {self._vector}], align {size}")
         half = f.let(f"ptrtoint ptr {room} to i64")
         seen = f.let(f"alloca {self._bits}, align {size}")
-        f.do(f"store {self._bits} zeroinitializer, ptr {seen}, align {size}")
+        f.write(self._bits, "zeroinitializer", seen, size)
         latest = f.minus("%count", str(self._lanes))
         vector = Loop(f, "0", "%count", self._lanes, [])
         feature = vector.number
@@ -114,10 +114,13 @@ class _Transform:
         source, step, ahead, target, target_step, target_ahead, lines = way.values
         line = Loop(f, "0", lines, 1, [("i64", source), ("i64", target)])
         read, written = line.values
-        values = [self._loaded(pointer) for pointer in self._pointers(read, step, wide)]
+        values = [
+            f.read(self._vector, pointer, 4, self._mask)
+            for pointer in self._pointers(read, step, wide)
+        ]
         sums = [self._sum(row, values) for row in self._matrix]
         for value, pointer in zip(sums, self._pointers(written, target_step, high), strict=True):
-            self._store(value, pointer)
+            f.write(self._vector, value, pointer, 4, self._mask)
         if self._looks:
             self._look_at(sums, seen, way.number)
         line.end([f.plus(read, ahead), f.plus(written, target_ahead)])
@@ -132,17 +135,6 @@ class _Transform:
         while len(pointers) < count:
             pointers.append(f.plus(pointers[-1], step))
         return [f.pointer(pointer) for pointer in pointers]
-
-    def _loaded(self, pointer: str) -> str:
-        if self._mask:
-            return self._f.read(self._vector, pointer, 4, self._mask)
-        return self._f.let(f"load {self._vector}, ptr {pointer}, align 4")
-
-    def _store(self, value: str, pointer: str) -> None:
-        if self._mask:
-            self._f.write(self._vector, value, pointer, 4, self._mask)
-        else:
-            self._f.do(f"store {self._vector} {value}, ptr {pointer}, align 4")
 
     def _sum(self, row: Sequence[Fraction], values: Sequence[str]) -> str:
         """A row of the matrix times a column of vectors."""
@@ -162,23 +154,18 @@ class _Transform:
     def _look_at(self, values: Sequence[str], seen: str, way: str) -> None:
         """Note the largest exponents of results, which come the second way."""
         f, bits = self._f, self._bits
-        look, go_on = f.label(), f.label()
-        is_second = f.let(f"icmp eq i64 {way}, 1")
-        f.do(f"br i1 {is_second}, label %{look}, label %{go_on}")
-        f.start(look)
-        largest = f.let(f"load {bits}, ptr {seen}, align {4 * self._lanes}")
-        for value in values:
-            number = f.let(f"bitcast {self._vector} {value} to {bits}")
-            exponent = f.let(f"and {bits} {number}, {_EXPONENTS}")
-            given = [f"{bits} {exponent}", f"{bits} {largest}"]
-            largest = f.call(bits, f"llvm.umax.{suffix_of(bits)}", given)
-        f.do(f"store {bits} {largest}, ptr {seen}, align {4 * self._lanes}")
-        f.do(f"br label %{go_on}")
-        f.start(go_on)
+        with f.when(f.let(f"icmp eq i64 {way}, 1")):
+            largest = f.read(bits, seen, 4 * self._lanes)
+            for value in values:
+                number = f.let(f"bitcast {self._vector} {value} to {bits}")
+                exponent = f.let(f"and {bits} {number}, {_EXPONENTS}")
+                given = [f"{bits} {exponent}", f"{bits} {largest}"]
+                largest = f.call(bits, f"llvm.umax.{suffix_of(bits)}", given)
+            f.write(bits, largest, seen, 4 * self._lanes)
 
     def _is_spoilt(self, seen: str) -> str:
         f = self._f
-        largest = f.let(f"load {self._bits}, ptr {seen}, align {4 * self._lanes}")
+        largest = f.read(self._bits, seen, 4 * self._lanes)
         found = f.let(f"icmp eq {self._bits} {largest}, {_EXPONENTS}")
         number = f.let(f"bitcast <{self._lanes} x i1> {found} to i{self._lanes}")
         return f.let(f"zext i1 {f.let(f'icmp ne i{self._lanes} {number}, 0')} to i64")

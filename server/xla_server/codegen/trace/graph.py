@@ -6,7 +6,7 @@ variables that its indices name, and is computed in the innermost loop among the
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from xla_server.codegen.kernel_ir.expressions import Const
@@ -179,6 +179,33 @@ def _settle(nodes: Iterable[Node]) -> None:
             # Cached from now on: what was pushed twice is looked up the second time.
             _ = node.variables
             waiting.pop()
+
+
+def roots_of(stores: Iterable[Store]) -> list[Node]:
+    """The nodes whose values stores write, and those that say where."""
+    return [node for store in stores for node in (store.value, *nodes_of(store.offset))]
+
+
+def reached(
+    roots: Iterable[Node], inputs: Callable[[Node], Iterable[Node]] = lambda node: node.inputs()
+) -> Iterator[Node]:
+    """Yield the nodes that roots are computed from, with them, each once.
+
+    `inputs` are the nodes that are looked at behind one, by default all that it reads.
+    """
+    found: set[Node] = set()
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            yield node
+            waiting += inputs(node)
+
+
+def own_inputs(node: Node) -> Iterable[Node]:
+    """The nodes that one reads itself: a result of a reduction has the reduction for that."""
+    return () if isinstance(node, ReductionResult) else node.inputs()
 
 
 def variables_of(index: Affine) -> frozenset[Variable]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from xla_server.codegen.trace.graph import Load, Node, Position, Store, nodes_of
+from xla_server.codegen.trace.graph import Load, Node, Position, Store, reached, roots_of
 from xla_server.ir.affine import Affine, Computed, Variable, multi_index, variable
 
 
@@ -60,27 +60,16 @@ def groups_of(loops: Sequence[Variable], indices: Sequence[Affine]) -> list[list
 
 def indices_of(stores: Iterable[Store]) -> Iterable[Affine]:
     """Every index that the stores and what they read use, each once."""
-    found: dict[Affine, None] = {}
-    waiting: list[Node] = []
-    for store in stores:
-        found[store.offset] = None
-        waiting += [store.value, *nodes_of(store.offset)]
-    return found | dict.fromkeys(indices_in(waiting))
+    stores = list(stores)
+    return dict.fromkeys([*(store.offset for store in stores), *indices_in(roots_of(stores))])
 
 
 def indices_in(nodes: Iterable[Node]) -> Iterable[Affine]:
     """Return every index that nodes are computed with, each once."""
-    seen: set[Node] = set()
     found: dict[Affine, None] = {}
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
+    for node in reached(nodes):
         if isinstance(node, Load):
             found[node.offset] = None
         elif isinstance(node, Position):
             found[node.index] = None
-        waiting += node.inputs()
     return found

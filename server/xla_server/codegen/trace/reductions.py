@@ -17,6 +17,7 @@ from xla_server.codegen.trace.graph import (
     Position,
     Reduction,
     ReductionResult,
+    reached,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
@@ -85,18 +86,15 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Reduction]:
 
 def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
     """Return whether nodes depend on comparisons of indices that vary with one of the loops."""
-    seen: set[Node] = set()
-    waiting = list(nodes)
-    while waiting:
-        node = waiting.pop()
-        if node in seen or node.variables.isdisjoint(loops):
-            continue
-        seen.add(node)
+
+    def varying(nodes: Iterable[Node]) -> list[Node]:
+        return [node for node in nodes if not node.variables.isdisjoint(loops)]
+
+    for node in reached(varying(nodes), lambda node: varying(node.inputs())):
         if isinstance(node, Apply) and node.function in ("lt", "ge"):
             operands = (part for part in node.operands if isinstance(part, Position))
             if any(not part.variables.isdisjoint(loops) for part in operands):
                 return True
-        waiting += node.inputs()
     return False
 
 

@@ -1,10 +1,12 @@
 """ragged-dot in terms of one dot for each group, of which the group's part is kept."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xla_contract.ops.compare import ComparisonDirection
 from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.ops.dot import DotAttributes
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.ragged_dot import RaggedMode
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
@@ -52,37 +54,28 @@ class _Ragged:
         self._lhs, self._rhs, sizes = i.operands
         self._sizes = editor.convert(sizes, ElementType.S64)
         self._groups = sizes.shape.dimensions[-1]
-        self._numbers = i.attributes.dimension_numbers
-        self._cut = [*i.attributes.prefix(self._lhs.shape.rank), i.attributes.lhs_ragged_dimension]
+        self._cut = i.attributes.cut(self._lhs.shape.rank)
 
     def selected(self) -> HloInstruction:
         """Groups of rows, each times its own matrix."""
-        batch, contracted = (
-            self._numbers.lhs_batch_dimensions,
-            self._numbers.lhs_contracting_dimensions,
-        )
-        order = (*batch, *free_dimensions(self._lhs.shape.rank, contracted, batch))
-        places = [order.index(d) for d in self._cut]
+        attributes = self._i.attributes
+        places = attributes.cut_of_result(self._lhs.shape.rank)
         result = self._editor.zeros(self._i.shape)
-        numbers = self._numbers_of_one()
         for group, members in enumerate(self._members()):
             own = self._matrix(group)
-            found = _dot(self._i, self._lhs, own, numbers, self._editor)
+            found = _dot(self._i, self._lhs, own, attributes.numbers_of_group, self._editor)
             mask = self._editor.broadcast(members, places, self._i.shape.dimensions)
             result = self._editor.add(Opcode.SELECT, (mask, found, result))
         return result
 
     def stacked(self) -> HloInstruction:
         """A product for each group's part of what is contracted."""
-        numbers = self._numbers
-        left = (*numbers.lhs_batch_dimensions, *numbers.lhs_contracting_dimensions)
-        right = (*numbers.rhs_batch_dimensions, *numbers.rhs_contracting_dimensions)
-        there = [right[left.index(d)] for d in self._cut]
+        there = self._i.attributes.cut_of_rhs(self._lhs.shape.rank)
         parts = []
         for members in self._members():
             lhs = self._masked(self._lhs, members, self._cut)
             rhs = self._masked(self._rhs, members, there)
-            product = _dot(self._i, lhs, rhs, numbers, self._editor)
+            product = _dot(self._i, lhs, rhs, self._i.attributes.dimension_numbers, self._editor)
             parts.append(self._editor.reshape(product, (1, *product.shape.dimensions)))
         return self._editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
 
@@ -118,7 +111,7 @@ class _Ragged:
         return self._editor.compare(places, wide, direction)
 
     def _masked(
-        self, operand: HloInstruction, members: HloInstruction, dimensions: list[int]
+        self, operand: HloInstruction, members: HloInstruction, dimensions: Sequence[int]
     ) -> HloInstruction:
         mask = self._editor.broadcast(members, dimensions, operand.shape.dimensions)
         nothing = self._editor.full(0, operand.shape.element_type, operand.shape.dimensions)
@@ -131,17 +124,3 @@ class _Ragged:
         starts[dimension], limits[dimension] = group, group + 1
         own = self._editor.sliced(self._rhs, starts, limits)
         return self._editor.reshape(own, [int(n) for n in np.delete(sizes, dimension)])
-
-    def _numbers_of_one(self) -> DotDimensionNumbers:
-        """The dimension numbers for rhs without the dimension that numbers the groups."""
-        group = self._i.attributes.rhs_group_dimension
-
-        def moved(dimensions: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(number - (number > group) for number in dimensions)
-
-        return DotDimensionNumbers(
-            self._numbers.lhs_contracting_dimensions,
-            moved(self._numbers.rhs_contracting_dimensions),
-            self._numbers.lhs_batch_dimensions,
-            moved(self._numbers.rhs_batch_dimensions),
-        )

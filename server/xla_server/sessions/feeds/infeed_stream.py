@@ -23,7 +23,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import FeedQueue
-from xla_server.sessions.feeds.item_conversion import infeed_arrays, items_of_literal
+from xla_server.sessions.feeds.item_conversion import fit, infeed_arrays, items_of_literal
 from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
 
 STREAM = FeedClient("Infeed")
@@ -267,10 +267,7 @@ class InfeedStream:
             return items_of_literal(arrival.value, infeed_arrays(shape), arrival.sequence)
         parts = shape.tuple_shapes if shape.is_tuple else (shape,)
         # Usually all items have the same shape object.
-        if shape is not self._fitting and (
-            len(parts) != len(self._arrays)
-            or not all(part.fits(array) for part, array in zip(parts, self._arrays, strict=True))
-        ):
+        if shape is not self._fitting and not fit(parts, self._arrays):
             raise InvalidArgumentError(
                 "an item must have the shape that the stream declares, got "
                 f"{shape.without_layout()} for {_joined(self._arrays)}"

@@ -28,6 +28,11 @@ def arrays_of(shape: Shape, queue: str) -> tuple[Shape, ...]:
     return parts
 
 
+def fit(shapes: Sequence[Shape], arrays: Sequence[Shape]) -> bool:
+    """Return whether an item has as many arrays as a stream declares, and they fit."""
+    return len(shapes) == len(arrays) and all(map(Shape.fits, shapes, arrays))
+
+
 def infeed_arrays(shape: Shape) -> tuple[Shape, ...]:
     """The arrays, without layout, of a value that a client may put into infeed.
 

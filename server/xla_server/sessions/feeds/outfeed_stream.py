@@ -22,7 +22,7 @@ from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.feeds.feed_queue import MAX_FRONT, FeedQueue
 from xla_server.sessions.feeds.infeed_stream import Credit
-from xla_server.sessions.feeds.item_conversion import literal_of, outfeed_arrays
+from xla_server.sessions.feeds.item_conversion import fit, literal_of, outfeed_arrays
 from xla_server.sessions.feeds.queue_entries import FeedClient, Item
 
 STREAM = FeedClient("Outfeed")
@@ -158,7 +158,8 @@ class OutfeedStream:
         cancellation: Cancellation,
     ) -> None:
         self._side = side
-        self._declared = None if declared is None else declared.with_default_layout()
+        self.declared = None if declared is None else declared.with_default_layout()
+        """The shape of all items, with layout."""
         self._declared_bytes = None if declared is None else declared.byte_size
         self._arrays = arrays
         self._cancellation = cancellation
@@ -175,11 +176,6 @@ class OutfeedStream:
         self._is_drained = False
         self._is_ended = False
         self.next_sequence = begin
-
-    @property
-    def declared(self) -> Shape | None:
-        """The shape of all items, with layout."""
-        return self._declared
 
     def add_credit(self, credit: Credit) -> None:
         """Allow more to be sent; InvalidArgumentError for a negative number."""
@@ -326,15 +322,11 @@ class OutfeedStream:
         return sum(item.shape.byte_size for item in held.items)
 
     def _literal(self, held: UnacknowledgedItem) -> Literal:
-        if self._arrays is not None and (
-            len(held.items) != len(self._arrays)
-            or not all(
-                item.shape.fits(array) for item, array in zip(held.items, self._arrays, strict=True)
-            )
-        ):
+        arrays = self._arrays
+        if arrays is not None and not fit([item.shape for item in held.items], arrays):
             raise InvalidArgumentError(
                 "an item of outfeed must have the shape that the stream declares, got "
-                f"{literal_of(held.items).shape.without_layout()} for {self._declared}",
+                f"{literal_of(held.items).shape.without_layout()} for {self.declared}",
                 hint="The item stays: ask for its shape, or reset the device.",
             )
-        return literal_of(held.items, self._declared)
+        return literal_of(held.items, self.declared)

@@ -6,7 +6,7 @@ from tests.processors import tuned
 from tests.unit.codegen.lower.lowered import AVX2
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower.fft_context import Array, Lines
+from xla_server.codegen.lower.fft_context import Array, Lines, Options
 from xla_server.codegen.lower.fft_lines import LineTransforms
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.target.target import Target
@@ -18,7 +18,7 @@ def _transformed(
     c = LineTransforms(Lowering({}, target), "r", ElementType.F32)
     source = c.new(lines.outer * lines.n * lines.inner)
     result = c.new(lines.outer * (limit or lines.n) * lines.inner)
-    c.transform(source, result, lines, limit=limit)
+    c.transform(source, result, lines, Options(limit=limit))
     rows = [row for row in c.lowering.rows if isinstance(row, KernelThunk)]
     assert len(rows) == len(c.lowering.rows)
     assert source.value in (*rows[0].reads, *rows[0].updates)

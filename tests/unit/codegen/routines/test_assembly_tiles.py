@@ -113,9 +113,10 @@ def test_sums_of_loops(
     lanes = product_tiles.lanes(HOST, kind)
     width, there = 64 // lanes, columns * lanes - missing
     left, right = _numbers(kind, 400), _numbers(kind, 4000)
+    tile = assembly_tiles.ProductTile(kind, rows, columns, missing > 0, is_depthwise)
     functions = _both(
-        assembly_tiles.product_tile("tile", HOST, kind, rows, columns, missing > 0, is_depthwise),
-        product_tiles.tile_text("tile", HOST, kind, rows, columns, missing > 0, is_depthwise),
+        assembly_tiles.product_tile("tile", HOST, tile),
+        product_tiles.tile_text("tile", HOST, tile),
         18,
     )
     loops = [
@@ -188,9 +189,8 @@ def test_tiles_of_loops_assemble_on_hosts_that_do_not_run_them(
 ) -> None:
     machine = MACHINES["avx512"]
     for rows, vectors in itertools.product((1, 7, 8, 14), (1, 2)):
-        text = assembly_tiles.product_tile(
-            "tile", machine, kind, rows, vectors, is_partial, is_depthwise
-        )
+        tile = assembly_tiles.ProductTile(kind, rows, vectors, is_partial, is_depthwise)
+        text = assembly_tiles.product_tile("tile", machine, tile)
         _assembles(machine, text, {MULTIPLY[kind]: rows * vectors})
 
 

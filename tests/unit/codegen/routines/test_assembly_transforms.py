@@ -43,7 +43,7 @@ def test_they_are_the_same(matrix, count, is_partial, looks, strange) -> None:
     results, found = [], []
     for effort, text in texts.items():
         loader = Loader(HOST)
-        module = ModuleText(text("transform", matrix, is_partial=is_partial, looks=looks))
+        module = ModuleText(text("transform", matrix=matrix, is_partial=is_partial, looks=looks))
         address = loader.load(object_of_module(module, HOST, effort), "transform")
         function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 7)(address)
         result = np.full((high, high, count + 1), 7, np.float32)

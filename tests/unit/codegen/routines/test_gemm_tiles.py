@@ -11,6 +11,7 @@ from tests.unit.codegen.assembled import assembly_of, loop_of, object_of
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines import product_tiles
+from xla_server.codegen.routines.assembly_tiles import ProductTile
 from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, has_pairs, heights, tile_text
 from xla_server.target.machine import Machine
 
@@ -41,7 +42,7 @@ def test_sums_of_the_tallest_tile_stay_in_registers(
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(machine: Machine, kind: str) -> None:
     rows = product_tiles.tallest(machine)
-    text = product_tiles.tile_text("tile", machine, kind, rows, VECTORS, False, False)
+    text = product_tiles.tile_text("tile", machine, ProductTile(kind, rows, VECTORS))
     loop = loop_of(assembly_of(text, machine, Effort.WRITTEN), PRODUCT[kind])
     products = [line for line in loop if line.startswith(PRODUCT[kind])]
     assert len(products) == rows * VECTORS

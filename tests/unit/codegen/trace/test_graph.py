@@ -10,7 +10,10 @@ from xla_server.codegen.trace.graph import (
     Position,
     Reduction,
     ReductionResult,
+    Store,
     nodes_of,
+    reached,
+    roots_of,
 )
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.affine import Computed, Variable, variable
@@ -48,3 +51,19 @@ def test_a_chain_of_any_length_has_its_variables() -> None:
     for _ in range(20_000):
         node = Apply("neg", (node,), "f32")
     assert node.variables == {ROW, COLUMN}
+
+
+def test_a_walk_visits_every_node_once_and_stops_where_it_is_told() -> None:
+    square = Apply("mul", (ELEMENT, ELEMENT), "f32")
+    twice = Apply("add", (square, square), "f32")
+    assert list(reached([twice, square])) == [square, ELEMENT, twice]
+    assert list(reached([twice], lambda node: () if node is square else node.inputs())) == [
+        twice,
+        square,
+    ]
+
+
+def test_stores_begin_with_their_values_and_what_their_positions_need() -> None:
+    index = Computed(Position(variable(ROW)), 0, 3)
+    store = Store(0, F32, variable(index), ELEMENT)
+    assert roots_of([store]) == [ELEMENT, index.node]

@@ -1,11 +1,11 @@
 import queue
 import threading
 import weakref
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 
+from tests.unit.sessions.feeds.jobs import Job
 from xla_contract.errors import (
     AbortedError,
     CancelledError,
@@ -30,38 +30,6 @@ SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
 PAIR = Shape.tuple_of([SCALAR, VECTOR])
 NUMBERS = np.arange(4, dtype=np.float32)
-
-
-class Job(threading.Thread):
-    """A call that may wait, with its own cancellation."""
-
-    def __init__(self, call: Callable[..., object], *arguments: object) -> None:
-        super().__init__(daemon=True)
-        self.cancellation = Cancellation()
-        self.result: object = None
-        self.error: BaseException | None = None
-        self._call = call
-        self._arguments = arguments
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.result = self._call(*self._arguments, self.cancellation)
-        except BaseException as error:
-            self.error = error
-
-    def waits(self) -> bool:
-        self.join(0.1)
-        return self.is_alive()
-
-    def ended(self) -> "Job":
-        self.join(100)
-        assert not self.is_alive()
-        return self
-
-    def cancelled(self) -> None:
-        self.cancellation.cancel()
-        assert isinstance(self.ended().error, CancelledError)
 
 
 def _feeds(items: int = 2, size: int = 1000) -> DeviceFeeds:

@@ -1,0 +1,37 @@
+"""Powers and angles of complex numbers, whose intermediate sums have twice the digits."""
+
+import cmath
+
+import numpy as np
+
+from tests.unit.codegen.instructions.calls import called
+
+_RANDOM = np.random.default_rng(7)
+SIZES = np.exp(_RANDOM.uniform(-3, 3, 500))
+X = SIZES * np.exp(1j * _RANDOM.uniform(-np.pi, np.pi, 500))
+Y = X[::-1] * np.exp(1j * _RANDOM.uniform(-1, 1, 500))
+
+
+def test_powers() -> None:
+    found = called("pow_c128", np.complex128, X, Y)
+    # numpy multiplies a rounded logarithm by the exponent.
+    np.testing.assert_allclose(found, X**Y, rtol=1e-12)
+
+
+def test_powers_of_whole_exponents_are_products() -> None:
+    found = called("pow_c128", np.complex128, X, np.full(500, 3 + 0j))
+    np.testing.assert_allclose(found, X * X * X, rtol=1e-14)
+
+
+def test_arc_tangents_are_angles_of_quotients() -> None:
+    right = X * np.sign(X.real)
+    found = called("atan2_c128", np.complex128, right * 0.25, right)
+    np.testing.assert_allclose(found, np.full(500, cmath.atan(0.25)), rtol=1e-14, atol=1e-15)
+
+
+def test_arc_tangents_near_their_poles() -> None:
+    # There y / x is near i, and rounding it would lose all digits of the result's size.
+    small = 2.0 ** -np.arange(10, 40)
+    ones = np.ones(len(small), np.complex128)
+    found = called("atan2_c128", np.complex128, ones * 1j * (1 - small), ones)
+    np.testing.assert_allclose(found.imag, np.log((2 - small) / small) / 2, rtol=1e-14)

@@ -1,0 +1,39 @@
+"""Calls that may wait, each in a thread."""
+
+import threading
+from collections.abc import Callable
+
+from xla_contract.errors import CancelledError
+from xla_server.execution.cancellation import Cancellation
+
+
+class Job(threading.Thread):
+    """A call that may wait, with its own cancellation."""
+
+    def __init__(self, call: Callable[..., object], *arguments: object) -> None:
+        super().__init__(daemon=True)
+        self.cancellation = Cancellation()
+        self.result: object = None
+        self.error: BaseException | None = None
+        self._call = call
+        self._arguments = arguments
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self._call(*self._arguments, self.cancellation)
+        except BaseException as error:
+            self.error = error
+
+    def waits(self) -> bool:
+        self.join(0.1)
+        return self.is_alive()
+
+    def ended(self) -> "Job":
+        self.join(100)
+        assert not self.is_alive()
+        return self
+
+    def cancelled(self) -> None:
+        self.cancellation.cancel()
+        assert isinstance(self.ended().error, CancelledError)
