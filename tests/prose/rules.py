@@ -42,7 +42,11 @@ _DIALECT_PATTERN = re.compile(
     "|".join(rf"(?P<w{n}>\b(?:{words})\b)" for n, words in enumerate(_DIALECT)), re.IGNORECASE
 )
 _TERMS = tuple(_DIALECT.values())
-_SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`])|\n\s*\n|\n\s*- ")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])\s+(?=[A-Z`])|(?<=:)\s+(?!Whether\b)(?=[A-Z`])|\n\s+(?=\w+: Whether\b)"
+    r"|\n\s*\n|\n\s*- "
+)
+"""The space behind a sentence. An argument is the subject of `lower: Whether to read ...`."""
 _WORD = re.compile(r"[A-Za-z_][\w'-]*")
 _COMMENT = re.compile(r"^\s*(#.*)|  (#[^'\"]*)$")
 """A comment; one behind code has no quotes, as it might be a part of a text."""

@@ -15,6 +15,11 @@ from tests.prose.rules import MAX_WORDS, Rule, faults
         (f'"""Return {"a " * MAX_WORDS}value."""', [Rule.LONG]),
         ('"""Return a value. What for is open."""', [Rule.SUBJECT]),
         ('def f():\n    """Return a value.\n\n    - Of this kind.\n    """', [Rule.SUBJECT]),
+        (
+            'def f():\n    """Return a value.\n\n    Args:\n        x: What is read.\n    """',
+            [Rule.SUBJECT],
+        ),
+        ('def f():\n    """Return a value.\n\n    Args:\n        x: Whether to read.\n    """', []),
         # A label, directives, terms that are the field's, text that is no docstring.
         ("# Of the server.", []),
         ("import os  # noqa: that which the linter says here about it", []),

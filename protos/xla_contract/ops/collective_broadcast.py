@@ -23,7 +23,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CollectiveBroadcastAttributes:
-    """Who takes part; the groups need not name everybody."""
+    """Participants of a collective-broadcast; the groups need not name all devices."""
 
     participants: Participants = dataclasses.field(default_factory=Participants)
 

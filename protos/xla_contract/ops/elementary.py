@@ -1,4 +1,4 @@
-"""The operations on elements and their places, on values, tuples and effects."""
+"""Table of elementwise operations, data movement, and operations on values, tuples and effects."""
 
 from xla_contract.ops import (
     bitcast,

@@ -71,10 +71,13 @@ class Window:
         )
 
     def output_sizes(self, base: Sequence[int]) -> tuple[int, ...]:
-        """The positions the window takes over a base of these sizes, per dimension.
+        """Return the number of positions of the window over a base of these sizes, per dimension.
 
-        Where padding cuts off more than there is, there are none. Raises ShapeError when sizes,
-        strides or dilations are not positive, or when the number of dimensions differs.
+        It is 0 where negative padding removes more than there is.
+
+        Raises:
+            ShapeError: Sizes, strides or dilations are not positive, or the number of dimensions
+                differs.
         """
         if len(self.dimensions) != len(base):
             raise ShapeError(
@@ -124,7 +127,7 @@ class PaddingConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DotDimensionNumbers:
-    """Which dimensions of a dot's operands are summed over and which are carried along."""
+    """Contracting and batch dimensions of a dot's operands."""
 
     lhs_contracting_dimensions: tuple[int, ...] = ()
     rhs_contracting_dimensions: tuple[int, ...] = ()

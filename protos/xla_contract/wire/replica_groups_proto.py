@@ -16,10 +16,10 @@ MAX_PARTICIPANTS = 2**20
 
 
 def read_groups(proto: hlo_pb2.HloInstructionProto) -> ReplicaGroups:
-    """The groups of an instruction, whichever field states them.
+    """Return the groups of an instruction, whichever field has them.
 
-    Raises InvalidArgumentError for a compact form that does not work out, or that states more
-    than MAX_PARTICIPANTS ids.
+    Raises:
+        InvalidArgumentError: A compact form is inconsistent, or has more than MAX_PARTICIPANTS ids.
     """
     field = proto.WhichOneof("replica_group_list")
     if field == "collective_device_list":
@@ -68,9 +68,10 @@ def iota_groups(iota: xla_data_pb2.IotaReplicaGroupListProto) -> Groups:
 
 
 def mesh_axes_groups(stated: xla_data_pb2.MeshAxesReplicaGroupListProto) -> Groups:
-    """The devices that differ only along the axes, the first axis varying slowest.
+    """Return groups of the devices that differ only along the axes, the first axis most major.
 
-    Raises InvalidArgumentError for axes that the mesh does not have or that overlap.
+    Raises:
+        InvalidArgumentError: The mesh does not have the axes, or they overlap.
     """
     mesh = stated.mesh
     sizes = [axis.size for axis in mesh.axes]
@@ -89,7 +90,7 @@ def mesh_axes_groups(stated: xla_data_pb2.MeshAxesReplicaGroupListProto) -> Grou
 
 
 _Part = tuple[int, int, int]
-"""Of a mesh axis: its number, the product of what is more major, and the part's size."""
+"""Part of a mesh axis: the axis's number, the product of the more major parts' sizes, its size."""
 
 
 def _axis_part(axis: xla_data_pb2.AxisRefProto, sizes: Sequence[int]) -> _Part:

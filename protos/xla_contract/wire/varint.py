@@ -34,10 +34,13 @@ def encode_varint(value: int) -> bytes:
 def read_varint(
     data: bytes | memoryview, at: int, end: int, longest: int | None = None
 ) -> tuple[int, int]:
-    """Return the varint at a position of `data`, and where it ends.
+    """Return the varint at position `at` of `data`, and the position behind it.
 
-    Raises IndexError where none ends before `end`. With `longest`, it must also have at most so
-    many bytes, and no more than its value needs.
+    The varint must end before `end`. With `longest`, it must also have at most so many bytes, and
+    no more than its value needs.
+
+    Raises:
+        IndexError: There is no such varint.
     """
     if at < end and data[at] < 0x80:
         return data[at], at + 1
@@ -53,7 +56,7 @@ def read_varint(
 
 
 def encode_varints(values: Integers) -> bytes:
-    """The varints of a one-dimensional array of unsigned integers, one after another.
+    """Return the varints of a one-dimensional array of unsigned integers, one after another.
 
     Scratch memory does not grow with the array.
     """
@@ -69,7 +72,7 @@ def count_varints(encoded: Bytes) -> int:
 
 
 def are_varints(encoded: Bytes) -> bool:
-    """Whether an array of u8 is varints, one after another, none longer than MAX_BYTES."""
+    """Return whether a u8 array is a sequence of varints, none longer than MAX_BYTES."""
     if not encoded.size:
         return True
     if encoded[-1] > 0x7F:
