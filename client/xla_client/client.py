@@ -203,7 +203,7 @@ class Client:
         return program.executable(self._session, request, response)
 
     def pipeline(self) -> Pipeline:
-        """An empty pipeline: several executions to be run in one round trip."""
+        """A new pipeline: several executions in one call of the server."""
         return Pipeline(self._session)
 
     @public

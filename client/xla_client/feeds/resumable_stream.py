@@ -69,13 +69,13 @@ class FeedBlock(abc.ABC):
 
     @abc.abstractmethod
     async def _aleave(self, *, has_failed: bool) -> None:
-        """As `_leave`, without holding up the event loop."""
+        """Coroutine of `_leave`."""
 
 
 class ResumableStream(abc.ABC):
     """A stream of a session that outlives its connections: a thread receives, another sends.
 
-    What is here is guarded by `changes`.
+    `changes` guards its attributes.
     """
 
     def __init__(self, session: Session, rpc: str) -> None:
@@ -84,7 +84,7 @@ class ResumableStream(abc.ABC):
         self.error: XlaError | None = None
         """Why the link has ended before its time."""
         self.is_closing = False
-        """Whether all that is still to come is the end."""
+        """True if nothing but the end is still to be received."""
         self.is_over = False
         self.wake_at: float | None = None
         """When `next_message` is to be asked again though nothing has changed."""
@@ -93,7 +93,7 @@ class ResumableStream(abc.ABC):
         self._has_begun = False
         """True once the server has answered a stream of this link."""
         self._stream: ClientStream | None = None
-        """What to send on, once the server has answered."""
+        """The stream for sending, once the server has answered."""
         self._serving: ClientStream | None = None
         """The call of this connection, or of the last."""
         self._half_closed: ClientStream | None = None
@@ -140,7 +140,7 @@ class ResumableStream(abc.ABC):
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a stream to send on."""
+        """True if there is a stream for sending."""
         return self._stream is not None
 
     def check(self) -> None:
@@ -236,7 +236,7 @@ class ResumableStream(abc.ABC):
         stream = self.session.transport.stream(self._rpc, session=generation)
         try:
             with self.changes:
-                # From now on who ends the link ends the call, whatever the server says.
+                # Ending the feed cancels the call from here on, whatever the server answers.
                 self._serving = stream
                 if self.is_over:
                     return
@@ -245,14 +245,16 @@ class ResumableStream(abc.ABC):
                 with self.changes:
                     if not self.is_over:
                         self.take_response(response)
-                    # By what was taken in, too: garbage is collected in any thread.
+                    # The response may have ended the feed: the garbage collector runs in any
+                    # thread.
                     if self.is_over:
                         return
                     self._has_served = self._has_begun = True
                     self._stream = stream
                     self.changes.notify()
         finally:
-            # Of an answer that cannot be taken in the server knows nothing.
+            # If handling a response failed, the server does not know: cancel, so that it stops
+            # sending.
             stream.cancel()
 
     def _end(self, error: XlaError | None) -> None:

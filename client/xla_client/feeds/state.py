@@ -1,4 +1,4 @@
-"""What the queues of a device hold, and who waits for what."""
+"""State of a device's feed queues: their contents, and the calls and programs that wait."""
 
 import dataclasses
 
@@ -75,14 +75,14 @@ class FeedStates:
 def drain_request(
     device: int, direction: extension_pb2.FeedDirection
 ) -> extension_pb2.DrainFeedRequest:
-    """What asks a server to answer when a queue of a device is empty."""
+    """Return the request that the server answers once a device's queue is empty."""
     return extension_pb2.DrainFeedRequest(device_handle=device_handle(device), direction=direction)
 
 
 def close_request(
     device: int, direction: extension_pb2.FeedDirection, *, discard: bool
 ) -> extension_pb2.CloseFeedRequest:
-    """What asks a server to close a queue of a device, and to drop what is in it."""
+    """Return the request that closes a device's queue and, with `discard`, drops its contents."""
     return extension_pb2.CloseFeedRequest(
         device_handle=device_handle(device), direction=direction, discard=discard
     )

@@ -192,8 +192,8 @@ def avg_pool_grad(
         raise ShapeError(
             f"the gradient must have the shape of the pool, {counts.shape}, got {gradient.shape}"
         ).at("avg_pool_grad")
-    # Between the windows' gradients stand as many zeros as windows are apart; then every element
-    # is in reach of exactly the windows it belonged to.
+    # The gradients are dilated with stride - 1 zeros; then every element is in reach of exactly the
+    # windows it belonged to.
     amounts = []
     for size, extent, stride, (low, _), count in zip(
         sizes, window, strides, pairs, gradient.shape.dimensions, strict=True

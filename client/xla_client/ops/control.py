@@ -330,7 +330,7 @@ def custom_call(
         call_target_name: The function's name.
         shape: The shape of its result.
         opaque: Bytes or text for the function.
-        has_side_effect: Whether a call is kept where nobody reads its result.
+        has_side_effect: Whether a call is kept although its result is unused.
         api_version: The convention of the call, XLA's CustomCallApiVersion.
         builder: The builder of the program, where no operand says it.
         computation: A Computation that is handed to the function.

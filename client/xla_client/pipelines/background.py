@@ -74,7 +74,7 @@ class BackgroundExecution(Execution[Any]):
             result = work(self._calling)
         except XlaError as error:
             self._future.set_exception(error)
-        except BaseException as error:  # Who waits must be told of a fault of ours, too.
+        except BaseException as error:  # An internal error must reach the waiting thread, too.
             self._future.set_exception(error)
             raise
         else:

@@ -25,7 +25,9 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.shape import Shape
 
 INLINE_BYTES = 1 << 20
-"""Of arguments that are sent along with a pipeline; what is more is uploaded first."""
+"""Bound of the arguments that are sent in a pipeline's message, in bytes; the rest is uploaded
+first.
+"""
 
 DEVICE = 0
 
@@ -44,16 +46,16 @@ class Output:
 
     @property
     def is_spread(self) -> bool:
-        """Whether it is kept as its elements."""
+        """True if the elements of the tuple are kept one by one."""
         return not self.is_fetched and run_request.is_flat_tuple(self.shape)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What a step is recorded with; `place` says which one it is."""
+    """Record of a step; `label` names it in messages."""
 
     pipeline_id: object
-    place: str
+    label: str
     executable: Executable[Any]
     arguments: Sequence[Argument]
     donate: Sequence[int] | None
@@ -118,7 +120,7 @@ class OneRun(PipelineTransport):
             timeout=recording.timeout,
             room=min(self._room, run_request.INLINE_BYTES),
             pipeline_id=recording.pipeline_id,
-            place=recording.place,
+            label=recording.label,
         )
         self._room -= step.inline_bytes
         self._steps.append(step)
@@ -166,7 +168,7 @@ class OneRun(PipelineTransport):
 
     def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution[Any]:
         """A call of Run that somebody else waits for."""
-        # Until it is answered nobody knows whether the server has what they name.
+        # Until the call is answered, it is open whether the server has the donated handles.
         steps, recordings = list(self._steps), list(self._recordings)
         self._end_donations(is_freed=False)
 
@@ -244,7 +246,7 @@ class OneRun(PipelineTransport):
     def _received(
         self, outputs: Sequence[Output], response: extension_pb2.RunResponse
     ) -> list[Any]:
-        """What came of the outputs, with a _Late for what was too large to come along."""
+        """Return the values of the outputs, with a _Late for each that did not fit the response."""
         following = [iter(result.parts) for result in response.results]
         received: list[Any] = []
         for output in outputs:

@@ -48,7 +48,7 @@ after the other."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExecutionProfile:
-    """What a run cost, as the server measured it."""
+    """Cost of a run, as the server measured it."""
 
     compilation_cache_hit: bool = False
     compile_time_ms: int = 0
@@ -135,7 +135,7 @@ class Execution(abc.ABC, Generic[R]):
 
     @property
     def profile(self) -> ExecutionProfile:
-        """What the run cost; waits for it."""
+        """The cost of the run; waits for its end."""
         self.future().result()
         return self._profile
 
@@ -224,7 +224,7 @@ class LaunchedExecution(Execution[R]):
         request = xla_extension_pb2.CancelExecutionRequest()
         request.execution.handle = self._handle
         stopping = self._session.start("CancelExecution", request)
-        # A call that nobody holds is given up.
+        # grpc cancels a call whose object is garbage collected.
         stopping.add_done_callback(functools.partial(_hold, stopping))
         return True
 
@@ -330,8 +330,7 @@ class CalledExecution(Execution[R]):
         self._pending = pending
         self._shape = shape
         self._arguments = arguments
-        # The callback, which holds this object, makes sure that a result nobody asks for is
-        # freed too.
+        # The callback, which holds this object, makes sure that an unused result is freed, too.
         pending.add_done_callback(self._settle)
 
     @property

@@ -1,4 +1,4 @@
-"""What a client's objects share: the transport and the handles they hold."""
+"""State that a client's objects share: the transport and the handles on the server."""
 
 import asyncio
 import atexit
@@ -79,7 +79,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Heir(Protocol):
-    """What a forked child has of its parent, and cannot use."""
+    """Object with resources of a parent process, which a forked child cannot use."""
 
     def leave_to_parent(self) -> None:
         """Take no more part in it, without waiting for a lock."""
@@ -212,9 +212,9 @@ class Session:
         return self.transport.start(name, request, timeout)
 
     async def acall(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
-        """As `call`, without holding up the event loop; who is cancelled gives the call up.
+        """Coroutine of `call`; cancelling it cancels the call.
 
-        What has gathered to be freed waits for a call that may take its time.
+        Handles that wait to be freed are sent with a call that is not urgent.
         """
         pending = self.transport.start(name, request, timeout)
         loop = asyncio.get_running_loop()

@@ -55,10 +55,10 @@ def resolve(
     insecure: bool,
     environment: Mapping[str, str] = os.environ,
 ) -> Access:
-    """Complete what `connect` was given by what is configured for the target.
+    """Complete the arguments of `connect` with the configuration for the target.
 
     Args:
-        target: As `connect` has it.
+        target: The argument of `connect`.
         has_credentials: True if the connection has credentials of grpc's.
         tls: The argument, if it is one of ours.
         token: The argument.
