@@ -78,9 +78,9 @@ class HostBuffer:
 
     @classmethod
     def of_block(cls, block: Block, shape: Shape, device: Device) -> "HostBuffer":
-        """The dense row-major array at the start of a block, which nobody writes to any more.
+        """Return the dense row-major array at the start of a block that is no longer written to.
 
-        `shape` says the array's layout and has static sizes.
+        `shape` has the array's layout and static sizes.
         """
         buffer = cls.__new__(cls)
         buffer._literal = None
@@ -118,14 +118,14 @@ class HostBuffer:
 
     @property
     def is_sole_owner(self) -> bool:
-        """Whether nothing else shares the memory, no array that was made of it either.
+        """True if nothing else refers to the memory, arrays made from it included.
 
-        Memory that came with a literal is not the server's own to write to.
+        Memory of a literal does not belong to the server, which must not write to it.
         """
         return self.memory is not None and sys.getrefcount(self.memory) == _ONE_OWNER
 
     def given_up(self) -> "HostBuffer":
-        """Another buffer in this one's place. This one must not be used any more."""
+        """Return another buffer with this one's memory; this one must not be used afterwards."""
         literal = None if self.memory is not None else self.literal
         other = HostBuffer.__new__(HostBuffer)
         other._literal = literal
@@ -202,11 +202,11 @@ class HostBuffer:
 
 
 _GIVEN_UP = Literal.token()
-"""What a buffer that was donated has instead of a value."""
+"""The literal of a donated buffer."""
 
 
 def _references() -> int:
-    """What counting the references of an attribute gives where there is no other one."""
+    """Return the reference count of an attribute that has no other reference."""
 
     class Holder:
         __slots__ = ("held",)
@@ -223,7 +223,7 @@ _LAYING_OUT = threading.Lock()
 
 
 def value_of(literal: Literal) -> Value:
-    """What an evaluator takes for a literal; shares its memory."""
+    """Return an evaluator's operand for a literal; shares its memory."""
     if literal.shape.is_tuple:
         return tuple(map(value_of, literal.elements))
     return literal.actual if literal.shape.is_array else TOKEN

@@ -1,8 +1,8 @@
 """How much arithmetic a program is, counted from its shapes.
 
-Counts as XLA's HLO cost analysis does: one flop per result element of an elementwise operation,
-a transcendental instead for functions with no exact algorithm, two flops per multiply-add, every
-called computation once (a loop's trip count is not known).
+It counts as XLA's HLO cost analysis does: one flop per result element of an elementwise operation,
+a transcendental instead for functions with no exact algorithm, two flops per multiply-add. Each
+called computation counts once, as the number of a loop's iterations is unknown.
 """
 
 import dataclasses

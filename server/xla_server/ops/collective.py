@@ -1,7 +1,7 @@
-"""What the collectives mean where a program runs on one replica and one partition.
+"""Evaluation of collectives on one replica and one partition.
 
-The only participant exchanges data with itself. A group that names it together with others asks
-for replicas that there are not, and is refused when the program runs.
+The only participant exchanges data with itself. A group that names other participants as well is
+refused when the program runs.
 """
 
 import functools
@@ -94,7 +94,7 @@ def only_one(number: int, got: str) -> InvalidArgumentError:
 
 
 def zeros(shape: Shape) -> Value:
-    """Zeros of a shape: what nobody sent, and the contexts of operations in halves."""
+    """Return zeros of a shape: a value that was not sent, or the context of a half."""
     if shape.is_tuple:
         return tuple(map(zeros, shape.tuple_shapes))
     if shape.is_token:

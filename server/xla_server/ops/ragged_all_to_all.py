@@ -15,10 +15,10 @@ from xla_server.ops.evaluation import Array, Frame, Value
 def evaluate_ragged_all_to_all(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """The output with each slice of the input at its place, later updates over earlier ones.
+    """The output with each slice of the input at its offset, later updates over earlier ones.
 
-    Raises InvalidArgumentError for a slice that does not lie in the input or in the output, and
-    where what is received is not what is sent.
+    Raises InvalidArgumentError for a slice outside the input or the output, and for sizes that
+    differ between sender and receiver.
     """
     attributes: RaggedAllToAllAttributes = instruction.attributes
     require_alone(attributes.participants, frame, has_global_ids=False)

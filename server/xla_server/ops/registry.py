@@ -1,4 +1,4 @@
-"""What evaluates each opcode, or why nothing does."""
+"""Table of evaluators by opcode, with reasons for opcodes without one."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What a computation on scalars is, where numpy knows it by name."""
+"""Recognition of computations on scalars that numpy has as one function."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ def recognise(computation: HloComputation) -> Combiner | None:
 
 
 def takes_the_second(computation: HloComputation) -> bool:
-    """Whether the computation gives its second of two parameters, which overwrites the first."""
+    """Return whether the second of two parameters is the result, so that it overwrites the first."""
     return len(computation.parameters) == 2 and computation.root is computation.parameters[1]
 
 

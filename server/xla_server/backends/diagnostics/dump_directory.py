@@ -51,9 +51,9 @@ class Budget:
 
 
 class DumpFiles:
-    """The files of one module's dump, bounded in number and size. Any thread may write.
+    """The files of one module's dump, bounded in number and size. Thread-safe.
 
-    What does not fit is left out, and a file `left_out.txt` says so. Raises OSError.
+    Files beyond the bounds are left out and listed in `left_out.txt`. Raises OSError.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class DumpFiles:
         self._lock = threading.Lock()
 
     def write(self, name: str, data: str | bytes) -> None:
-        """Put a file into its place, over one of the same name."""
+        """Write a file, replacing one of the same name."""
         content = data.encode() if isinstance(data, str) else data
         with self._lock:
             fits = self._files < self._max_files and self._bytes + len(content) <= self.max_bytes
@@ -190,7 +190,7 @@ def safe_name(name: str) -> str:
 
 
 def _made(parent: Path, number: int, module_name: str) -> Path:
-    """A new directory, with the next number that nobody has taken."""
+    """Create a directory with the next free number."""
     while True:
         number += 1
         path = parent / f"module_{number:04}.{safe_name(module_name)[:80]}"

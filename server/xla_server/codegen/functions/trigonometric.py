@@ -1,11 +1,10 @@
 """sin, cos and tan for every argument, by one reduction that has no branch.
 
-x = M 2^e with M whole, so of 2/pi 2^e only what is left modulo 4 counts for the quadrant and the
-fraction of it: Payne and Hanek's reduction. The remainder is a sum of floats of type f64, the same
-for a range of exponents. f32 has four ranges of three floats, chosen by selection; the first two
-floats are short, so that their products with x are exact. f64 has ranges of 16 exponents in a
-table, of four floats each: enough for the closest that any f64 comes to a multiple of pi/2, 2^-61
-off, and 53 bits after.
+x = M 2^e with M whole, so only 2/pi 2^e modulo 4 counts for the quadrant and the fraction of it:
+Payne and Hanek's reduction. The remainder is a sum of floats of type f64, the same for a range of
+exponents. f32 has four ranges of three floats, chosen by selection. The first two floats are short,
+so that their products with x are exact. f64 has ranges of 16 exponents in a table, of four floats
+each. These are enough for the f64 closest to a multiple of pi/2, 2^-61 off, and 53 bits after.
 """
 
 import functools

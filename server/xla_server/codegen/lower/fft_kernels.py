@@ -99,8 +99,8 @@ class BlockKernel:
         target: Where they are stored, `stored` elements of each.
         transform: The length of the transform; 0 for none.
         is_inverse: Whether it is an inverse one.
-        factor: What results are multiplied by.
-        before: What is done to the block after the load, if anything.
+        factor: Factor of the results.
+        before: Code on the block after the load, or None.
         after: The same after the transform.
         tables: The constants.
         has_lane_tables: Whether `after` needs lanes to be lines of one outer index.

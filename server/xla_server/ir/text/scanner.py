@@ -13,7 +13,7 @@ from xla_contract.types.shape import Shape, ShapeReader
 T = TypeVar("T")
 
 IDENTIFIER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-"""What a name in HLO text is made of."""
+"""A name in HLO text."""
 
 _NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")

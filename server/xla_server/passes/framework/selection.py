@@ -1,4 +1,4 @@
-"""Which passes run: what the options of a program leave out."""
+"""Selection of the passes that run, by the options of a program."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,11 @@ FUSION = "fusion"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassOptions:
-    """What a program may say about passes.
+    """Options of a program about passes.
 
-    `disabled` are names of passes not to run; `only`, unless it is empty, those of the only
-    optional ones to run. `level` 0 leaves out all optional ones, 1 fusion, 2 and 3 none.
+    `disabled` are names of passes not to run. `only`, unless it is empty, has the names of the
+    optional passes that run. `level` 0 disables all optional passes, 1 disables fusion, 2 and 3
+    disable none.
     """
 
     disabled: frozenset[str] = frozenset()

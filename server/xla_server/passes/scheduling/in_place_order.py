@@ -25,8 +25,8 @@ class InPlaceOrder:
 
     A dynamic-update-slice, a scatter, a while, and the instruction that computes the next state of
     a loop body copy an array that is read later. Where no dependence forbids it, its readers come
-    first and there is no copy. Of overwrites that exclude each other, the smallest array is
-    copied. The order is otherwise stable, and that of side effects never changes.
+    first and there is no copy. If overwrites exclude each other, the smallest array is copied. The
+    order is otherwise stable, and that of side effects never changes.
 
     Peak memory is estimated for both orders. While it grows by more than `MAX_PEAK_GROWTH` or by
     more than the bytes saved, the smaller half of the arrays is given up.
@@ -147,7 +147,7 @@ class _Orders:
     def _inner_peak(self, i: HloInstruction, order: "_Order") -> int:
         """Return the peak of the computations that an instruction calls.
 
-        What they overwrite of the operands they copy first, if it is read later.
+        They copy operands that they overwrite and that are read later.
         """
         if i.opcode not in SEQUENTIAL_CALLERS:
             return 0
