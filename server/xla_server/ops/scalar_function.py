@@ -81,7 +81,7 @@ def recognise(computation: HloComputation) -> Combiner | None:
 
 
 def takes_the_second(computation: HloComputation) -> bool:
-    """Return whether the second of two parameters is the result, so that it overwrites the first."""
+    """Return whether the second of two parameters is the result and overwrites the first."""
     return len(computation.parameters) == 2 and computation.root is computation.parameters[1]
 
 

@@ -37,7 +37,7 @@ class _SocketFile:
 
 
 class Listeners:
-    """What was bound. `close` removes the sockets' files."""
+    """Bound addresses of a server. `close` removes the files of unix sockets."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Listeners:
         """Bind all addresses with `bind`, grpc's, which gives the port or raises RuntimeError.
 
         `socket_mode` says who may connect to unix sockets, by default this user alone. The file of
-        one that nobody listens on is replaced. Raises CannotListenError, with nothing left behind.
+        a socket without a listener is replaced. Raises CannotListenError, with nothing left behind.
         """
         self._socket_mode = socket_mode
         self._files: list[_SocketFile] = []
         self.addresses: list[str] = []
-        """As clients name them, with the ports that were found."""
+        """Addresses in the form that clients use, with the bound ports."""
         try:
             for address in addresses:
                 self._bind(address, bind)

@@ -48,7 +48,7 @@ _CLOSE_SECONDS = 0.1
 """How long grpc, and threads, get to end after that. All of it together is less than a second."""
 
 _UNREAD_CALLS = 1024
-"""Of a connection, beyond those that may be in progress: further ones wait in its client."""
+"""Calls of a connection beyond those in progress; further ones wait in its client."""
 
 _PENDING_CALLS = 16_384
 """Calls of all connections together; each takes a few KiB."""
@@ -66,7 +66,7 @@ class RpcOptions:
     listen: Sequence[str]
     max_message_bytes: int = 2**31 - 1
     max_resident_bytes: int = 0
-    """Of memory of the process, beyond which calls that send slowly are ended; 0 for any."""
+    """Resident memory of the process in bytes above which slow calls are ended; 0 for no limit."""
     pool_sizes: PoolSizes = dataclasses.field(default_factory=PoolSizes)
     calls: ConcurrencyLimits = CALL_LIMITS
     streams: ConcurrencyLimits = STREAM_LIMITS

@@ -1,9 +1,9 @@
 """The unix socket where clients on the same host get their session's arena.
 
 A client connects, sends the session's token and a line feed, and gets eight bytes, the size of the
-arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). Who may not have one is
-cut off without a word. The arena is there as long as the connection; the session counts as attached
-meanwhile. One thread serves all connections and never waits for any.
+arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). A client without
+permission is disconnected without a message. The arena is there as long as the connection; the
+session counts as attached meanwhile. One thread serves all connections and never waits for any.
 
 A client that sends a space and an offset behind the token has a line of the allocation there, which
 belongs to the session from then on.
@@ -45,7 +45,7 @@ _LONGEST_PARENT = 72
 """Bytes of the path of a directory below which there is room for a socket's: 108 in all."""
 
 _ATTACHED = b"\1"
-"""What a new line is answered with."""
+"""Response to a new channel."""
 
 _TICK_SECONDS = 1.0
 _SIZE = struct.Struct("<Q")
@@ -210,7 +210,8 @@ class SharedMemorySocket:
             memory = session.service.shared_memory
             client.arena = memory.connect()
             client.leaving.callback(memory.disconnect, client.arena)
-            # Before the answer: nobody takes offsets in the new arena for some in the old one.
+            # Before the response, so that offsets in the new arena are not taken for some in the
+            # old one.
             self._end_replaced()
             descriptor = client.arena.duplicate()
             try:
@@ -272,10 +273,10 @@ def _number(digits: str) -> int:
 
 
 def private_directory() -> str:
-    """A new directory for sockets that nobody else may enter; raises OSError.
+    """Create a private directory for sockets; raises OSError.
 
-    It is made in XDG_RUNTIME_DIR where that is one of this user's own, else among temporary files.
-    What servers that were killed left there is removed.
+    It is below XDG_RUNTIME_DIR if that is one of this user's own, else below the directory for
+    temporary files. Directories of servers that were killed are removed.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     for parent in (runtime, tempfile.gettempdir(), "/tmp"):

@@ -1,8 +1,8 @@
-"""Which session a call belongs to, and when a session ends.
+"""Table of sessions: the session of each call, and the end of sessions.
 
 A session with a token is attached while its client holds a stream of it open; one that is neither
 attached nor in a call for the grace period ends. A call without a token has the default session of
-its connection, which ends with it: nobody else can have that connection, at any time.
+its connection, which ends with it, as a connection never has another client.
 """
 
 import contextlib
@@ -53,7 +53,9 @@ class SessionEntry:
     has_been_used: bool = False
     """True once a call named it."""
     kept_by: str = ""
-    """What a client with a token is there by while it has no stream, for the server ended that."""
+    """Reason that a client with a token counts as attached without a stream, after the server ended
+    it.
+    """
 
     @property
     def connection(self) -> str:
@@ -145,8 +147,8 @@ class SessionRegistry:
         """Use the session of a call, by its token or else its connection, until the block ends.
 
         Args:
-            token: What the call names its session by, if anything.
-            caller: Who calls; None where the token alone is enough.
+            token: The session's token in the call, if any.
+            caller: The identity; None where the token alone is enough.
             is_stateless: True for a call that needs nothing of a session: it gets one of its own
                 where it names none and its connection cannot be told.
 

@@ -63,9 +63,7 @@ class _Moving:
     def _convolution(
         self, i: HloInstruction
     ) -> tuple[HloInstruction | None, tuple[int, ...] | None]:
-        """Read operands before their transposes; return the convolution with channels last, and its
-        order.
-        """
+        """Return a convolution with channels last of the operands before their transposes."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
         for place, renumbered in ((0, input_numbers), (1, kernel_numbers)):
@@ -178,7 +176,7 @@ Moved = tuple[HloInstruction | None, tuple[int, ...] | None]
 
 
 def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
-    """Apply the operation before the transposes; scalars stay, broadcasts get permuted dimensions."""
+    """Apply the operation before the transposes; broadcasts get permuted dimensions."""
     operands: list[HloInstruction] = []
     for part in i.operands:
         if part.opcode is Opcode.TRANSPOSE:

@@ -306,7 +306,7 @@ class SizeSpecialiser:
 
 
 def has_effect(i: HloInstruction) -> bool:
-    """Return whether an instruction, or one that it calls, must keep its order among side effects."""
+    """Return whether an instruction, or one that it calls, has an effect outside of the program."""
     return _is_seen(i) or any(map(_is_seen, _inside(i)))
 
 

@@ -63,6 +63,6 @@ def _changes_nothing(operation: Opcode, start: HloInstruction, initial: HloInstr
 
 
 def _keeps_signs(zero: Any, known: Any) -> bool:
-    """Return whether adding a zero keeps the sign of its operand, or of `known` added afterwards."""
+    """Return whether adding a zero keeps the operand's sign, or that of `known` added later."""
     is_positive_zero = known is not None and known == 0 and not np.signbit(known)
     return bool(np.signbit(zero) or is_positive_zero)

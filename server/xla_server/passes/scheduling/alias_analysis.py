@@ -138,7 +138,7 @@ class _Analysis:
                 self.readers.setdefault(buffer, []).append(i)
 
     def overwrite_state(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
-        """Add an overwrite for each next value of a loop's state that is not made in place."""
+        """Add an overwrite for each next value of a loop's state that is in another buffer."""
         begun_as = {o.new: o.old for o in self.overwrites.values() if o.new is not None}
         for old, new in zip(inputs, outputs, strict=True):
             while new is not old and new in begun_as:

@@ -1,4 +1,4 @@
-"""Instruction order in which arrays are updated in place instead of copied."""
+"""Instruction order in which arrays are updated without a copy."""
 
 import dataclasses
 import itertools
@@ -90,7 +90,7 @@ class _Orders:
                 self._inside.setdefault(o.writer, []).append(o)
 
     def improved(self, effects: Sequence[HloInstruction]) -> list[HloInstruction] | None:
-        """Return an order with more overwrites in place, or None if none is found.
+        """Return an order with more overwrites without a copy, or None if none is found.
 
         Args:
             effects: the instructions with side effects, which keep this order.
@@ -173,7 +173,8 @@ class _Orders:
         )
 
     def _priority(self, overwrite: Overwrite) -> tuple[int, int, int]:
-        """Order overwrites by the bytes saved; of equal ones, the last writer is in place already.
+        """Order overwrites by the bytes saved; of equal ones, the last writer needs no copy
+        already.
 
         Arguments come last: whether they are donated is not known.
         """

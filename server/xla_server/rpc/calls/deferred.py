@@ -67,7 +67,7 @@ class Responder:
 
         For who must not wait, such as a callback of a queue or of a cancellation.
         """
-        # The threads are gone only when the server is; then nobody waits any more.
+        # The threads are closed with the server only; there is no caller left then.
         with contextlib.suppress(RuntimeError):
             self._executor.submit(self._finish, make_response)
 

@@ -12,7 +12,7 @@ from xla_server.sessions.limits.fair_share import FairShare
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """What there may be of a kind at the same time: of all clients, and of each."""
+    """Limits of calls or streams of a kind at the same time: of all clients, and of each."""
 
     limit: int
     each: int
@@ -23,13 +23,15 @@ class ConcurrencyLimits:
 
     @property
     def most(self) -> int:
-        """What there may be in all, the reserve among it."""
+        """The total limit, the reserve included."""
         return self.limit + self.reserve
 
 
 CALL_LIMITS = ConcurrencyLimits(4096, 2048)
 STREAM_LIMITS = ConcurrencyLimits(1024, 256)
-"""Where nobody says others. A session may wait for all it may have launched, and has some left."""
+"""Default limits. A session may wait for all executions that it may launch, and has some streams
+left.
+"""
 
 
 class ConcurrencyLimit:

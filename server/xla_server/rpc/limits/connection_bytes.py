@@ -14,12 +14,12 @@ from xla_server.rpc.peers.addresses import address
 _DESCRIPTORS = "/proc/self/fd"
 _COUNT = struct.Struct("=Q")
 _COUNT_OFFSET = 128
-"""Of tcpi_bytes_received in tcp_info (linux/tcp.h), whose fields stay where they are."""
+"""Offset of tcpi_bytes_received in tcp_info (linux/tcp.h), whose layout is stable."""
 _INFO_BYTES = 256
 
 
 class Received(NamedTuple):
-    """What a connection has received since it began."""
+    """Bytes that a connection has received since it began."""
 
     connection: int
     """Tells it from another one of the same address: the number of its socket."""

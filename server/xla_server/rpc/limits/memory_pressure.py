@@ -1,10 +1,10 @@
-"""What clients have sent in part, let go of where memory is short.
+"""Ending of incomplete messages while memory is short.
 
-grpc takes a message in as it comes and hands it over whole. Until then nobody knows how large it
-is, so no quota counts it, and clients that send all of many messages but their ends hold as much of
-the server. What is known is how long a message has been coming, or nothing has, and how much memory
-the process has. While that is too much such calls are ended, as Envoy's overload manager resets
-streams: of the connection that has most of them first.
+grpc receives a message as it comes and hands it over whole. Until then its size is unknown, so no
+quota counts it, and clients that send many messages without their ends hold as much of the server's
+memory. Known are the time for which a message has been coming, or a stream silent, and the memory
+of the process. While that is too much such calls are ended, as Envoy's overload manager resets
+streams: those of the connection with most of them first.
 
 Calls with one request come first, as theirs must be on its way; then streams, whose clients may
 just be silent.

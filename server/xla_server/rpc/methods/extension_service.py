@@ -22,7 +22,7 @@ CAPABILITIES: Sequence[extension_pb2.Capability] = (
     extension_pb2.CAPABILITY_MODULES,
     extension_pb2.CAPABILITY_ANALYSIS,
 )
-"""What this server has, for clients to ask for."""
+"""Capabilities of this server, which clients query."""
 
 
 def extension_methods(

@@ -117,7 +117,7 @@ class _Reflection:
         """Answer the questions of one stream."""
         _require_admitted(self._gate, context, _REFLECTION_PATH)
         silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
-        # Nothing is lost with a stream: each question is one by itself.
+        # Each query is independent, so a silent stream can be ended.
         silence.is_idle = lambda: True
         self._silences[silence] = None
         if not context.add_callback(lambda: self._silences.pop(silence, None)):

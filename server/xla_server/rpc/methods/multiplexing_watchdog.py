@@ -34,7 +34,7 @@ class StreamWatchdog:
 
     def __init__(self) -> None:
         self.is_asleep = False
-        """Whether it must be woken to see a call."""
+        """True if it must be woken for a new call."""
         self._seen: dict[MonitoredStream, int] = {}
         self._thread: threading.Thread | None = None
         self._woken = threading.Event()
@@ -87,7 +87,7 @@ class StreamWatchdog:
         self.is_asleep = False
 
     def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
-        """Whether there are calls, and the next deadline."""
+        """Return whether there are calls, and the next deadline."""
         now = time.monotonic()
         is_busy = False
         following = None

@@ -194,4 +194,4 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "CancelExecution": Unary(Pool.SHORT, _cancel_execution),
     }
 )
-"""By the names of the rpcs."""
+"""Methods by the names of the rpcs."""

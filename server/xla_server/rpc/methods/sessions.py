@@ -54,7 +54,7 @@ class SessionRpcs:
 
     @property
     def rows(self) -> Mapping[str, MethodSpec]:
-        """By the names of the rpcs."""
+        """The methods by the names of the rpcs."""
         return MappingProxyType(
             {
                 "OpenSession": Unary(Pool.SHORT, self._open, has_session=False),

@@ -44,7 +44,7 @@ def host_of(peer: str) -> str:
     """Return the host of a client without credentials, by which its use is counted.
 
     Args:
-        peer: What `context.peer()` gives.
+        peer: The result of `context.peer()`.
 
     Returns:
         "ipv4:ADDRESS"; "ipv6:NETWORK" with the network of the host; "local" for a unix socket.

@@ -1,11 +1,11 @@
 """The accepted connections of a grpc server, and the one that a call came over.
 
 grpc tells the server of a call the address of the client alone. An address does not name a
-connection: with several local addresses two clients may call from the same one at the same time,
-and after a client has left another may come from there. grpc's Channelz numbers the connections of
-a server, never uses a number again, and lists a connection as long as it has a call. (The kernel's
-number of a socket, SO_COOKIE, is gone before: grpc closes the socket first.) So if one connection
-in the list has the address of a call in progress, the call came over it.
+connection. With several local addresses two clients may have the same one at the same time, and
+another client may have it later. grpc's Channelz numbers the connections of a server and never uses
+a number again. It lists a connection as long as it has a call. The kernel's number of a socket,
+SO_COOKIE, is no substitute, as grpc closes the socket first. So if one connection in the list has
+the address of a call in progress, the call came over it.
 """
 
 import json

@@ -35,7 +35,7 @@ class Pool(enum.StrEnum):
     SHORT = "short"
     """Answers from what is there."""
     COMPILE = "compile"
-    """Computes, but waits for nobody."""
+    """Calls that compute and never block."""
     EXECUTE = "execute"
     """Runs programs, which may wait for feeds."""
     STREAM = "stream"
@@ -50,7 +50,7 @@ class PoolSizes:
     compile: int = 4
     execute: int = 256
     stream: int = 64
-    """Beside those of the streams that there are."""
+    """Threads of streams, beside those of the streams in progress."""
     lent: int = 1 << 13
     """More of each kind, for programs that wait or run for long."""
     shares: CallerShares = EVERYTHING
@@ -123,7 +123,7 @@ class Pools:
         return self._executors
 
     def is_idle(self, *, besides: Pool | None = None) -> bool:
-        """Whether no thread of any kind of calls, or of all `besides` one, has something to do."""
+        """Return whether no thread of any kind of calls, `besides` excepted, is busy."""
         return all(
             threads.is_idle() for pool, threads in self._executors.items() if pool is not besides
         )

@@ -1,4 +1,4 @@
-"""Threads for calls: what a thread pool does, without results that nobody asks for."""
+"""Thread pool for calls, without futures of their results."""
 
 import contextlib
 import functools
@@ -58,17 +58,17 @@ class Task:
 
 
 class ThreadPool(ThreadPoolExecutor):
-    """A pool of up to so many threads, which start when they are needed. Any thread may use it.
+    """A pool of a bounded number of threads, which start when they are needed. Thread-safe.
 
-    Those that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at the
-    same time. Where the system has no more threads, jobs wait for those there are.
+    Threads that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at
+    the same time. If the system refuses a new thread, jobs wait for the existing ones.
 
     Jobs that wait for a thread take turns (`FairQueue`). With `shares` no caller has more than its
     share of the threads, lent slots not counted as threads.
 
-    The futures of Python's own pool, with a condition variable each, and its count of idle
-    threads cost a small call a few percent. grpc takes nothing for a pool but that class, though
-    it only ever asks when a job is over; nothing of the class's own is used.
+    The futures of Python's own pool, with a condition variable each, and its count of idle threads
+    cost a small call a few percent. grpc requires a ThreadPoolExecutor and uses the futures'
+    callbacks alone, so the class is derived and overrides all it uses.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class ThreadPool(ThreadPoolExecutor):
         return len(self._started)
 
     def is_idle(self) -> bool:
-        """Whether no job is being done or waits."""
+        """Return whether no job runs or waits."""
         with self._changing:
             return self._spare == len(self._started) and not len(self._waiting)
 

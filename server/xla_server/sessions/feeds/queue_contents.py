@@ -1,4 +1,4 @@
-"""What a feed's queue holds, counted. Changed under the queue's lock."""
+"""Contents of a feed's queue, counted. The queue's lock guards them."""
 
 import itertools
 from collections import deque

@@ -1,4 +1,4 @@
-"""What moves through a feed's queue, and who waits for it."""
+"""Items of a feed's queue, and its waiting producers and consumers."""
 
 import dataclasses
 import time
@@ -33,7 +33,7 @@ class Item:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedClient:
-    """Who asks a queue: an rpc, or an instruction of a program in an execution."""
+    """Client of a queue: an rpc, or an instruction of a program in an execution."""
 
     name: str
     instruction: str = ""
@@ -76,7 +76,7 @@ class QueueWaiter:
 
     @property
     def shape(self) -> Shape | None:
-        """What it brings or asks for; None where that does not matter."""
+        """The shape that it produces or requests; None if that does not matter."""
         return None
 
     def settle(self) -> None:
@@ -85,7 +85,7 @@ class QueueWaiter:
         self.line.remove(self)
 
     def telling(self, outcome: object) -> Callable[[], None]:
-        """What tells the outcome, to be called without the lock."""
+        """Return a function that reports the outcome, to be called without the lock."""
 
         def call() -> None:
             if self.forget is not None:
@@ -109,7 +109,7 @@ class QueueProducer(QueueWaiter):
 
     @property
     def shape(self) -> Shape:
-        """What it brings."""
+        """The shape that it produces."""
         return joined([item.shape for item in self.items], self.items[0].in_tuple)
 
 
@@ -140,7 +140,7 @@ class QueueConsumer(QueueWaiter):
 
     @property
     def shape(self) -> Shape | None:
-        """What it asks for; None for any."""
+        """The requested shape; None for any."""
         return None if self.shapes is None else joined(self.shapes, len(self.shapes) != 1)
 
 

@@ -8,10 +8,10 @@ from xla_server.sessions.feeds.queue_entries import QueueWaiter, WaitState
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What a queue holds at one moment.
+    """State of a queue at one moment.
 
-    `items` and `byte_size` count what is held for a stream, `held_items` is that alone; `queued` is
-    how many arrays nobody has taken, `first` the shape of the first of them.
+    `items` and `byte_size` include items held for a stream, which `held_items` counts alone.
+    `queued` is the number of arrays that are not taken, `first` the shape of the first of them.
     """
 
     name: str
@@ -33,7 +33,7 @@ class QueuePosition:
     before: int
 
     def waiting(self, now: float, reason: str) -> WaitState:
-        """What is told of it, at a time of time.monotonic()."""
+        """Return the description of the waiting client, at a time of time.monotonic()."""
         waiter = self.waiter
         return WaitState(waiter.user, waiter.shape, now - waiter.since, reason)
 

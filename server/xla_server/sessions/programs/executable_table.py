@@ -48,7 +48,7 @@ class _Shared:
 
 
 class ExecutionFootprint:
-    """What room is set aside for before an execution; in words where there is none."""
+    """Memory to reserve before an execution; describes itself in the error if it does not fit."""
 
     __slots__ = ("_memory", "_result", "byte_size")
 
@@ -90,7 +90,7 @@ class LoadedExecutable:
 
     @property
     def compile_time_ms(self) -> int:
-        """What compiling cost, counted up to whole milliseconds."""
+        """Time of the compilation in milliseconds, rounded up."""
         return -(-self.compile_time_ns // 1_000_000)
 
 
@@ -357,7 +357,7 @@ class ExecutableTable:
             raise
 
     def get(self, handle: int) -> LoadedExecutable:
-        """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
+        """Return a kept executable; InvalidArgumentError if freed, NotFoundError if unknown."""
         return self.handles.get(handle)
 
     def remove(self, handle: int) -> None:

@@ -1,4 +1,4 @@
-"""Executions that nobody stands and waits for: launched ones, and those of a batch.
+"""Executions without a waiting call: launched ones, and those of a batch.
 
 A launched execution has handles for its outputs before it has begun. Executions that name them
 begin when the outputs are there: they are chained by callbacks, and no thread waits.
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitResult:
-    """What WaitForExecution gives: the first output, if any was kept, and what all cost."""
+    """Result of WaitForExecution: the first kept output, if any, and the cost."""
 
     output: int | None
     profile: Profile
@@ -62,7 +62,7 @@ class LaunchedExecution:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """True if it has ended, successfully or not."""
         return self._completion.is_done
 
     def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -86,7 +86,7 @@ class LaunchedExecution:
         one_more()
 
     def claim(self) -> bool:
-        """Whether the caller is the one to end it: by running it, or by failing it unrun."""
+        """Return whether the caller is to end it, by running it or by failing it."""
         return self._claim.acquire(blocking=False)
 
     def finish(self) -> None:
@@ -156,10 +156,10 @@ class BackgroundExecutions:
         return execution
 
     def wait(self, handle: int) -> WaitResult:
-        """What an execution that has ended gave; it is then forgotten.
+        """Return the result of an execution that has ended, and forget it.
 
         Raises ValuePendingError for one that has not ended, the error of one that failed,
-        NotFoundError for a handle of none.
+        NotFoundError for an unknown handle.
         """
         execution = self.get(handle)
         if not execution.is_done:

@@ -120,7 +120,7 @@ class ProgramRunner:
                     reservation.keep(execution.output), profile_of(execution, compiled)
                 )
             finally:
-                # Who sees that it runs no more sees its memory free.
+                # The memory is free before the end of the run is visible.
                 reservation.release()
                 self.running.release()
         finally:
@@ -417,7 +417,7 @@ class ProgramRunner:
 
 def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
     """The profile of an execution with what compiling cost, for the handle it was run by."""
-    # As `_replace`, at a third of its cost.
+    # The constructor costs a third of `_replace`.
     return Profile(compiled.cache_hit, compiled.compile_time_ms, *execution.profile[2:])
 
 

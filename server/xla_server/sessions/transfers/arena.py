@@ -1,13 +1,14 @@
 """Memory that a client on the same host shares with the server.
 
 An arena is a file in memory. Its descriptor is given to one client, which may keep it for as long
-as it likes and write to it at any time. Nothing takes it back for certain, so an arena that was
-given away never serves another session. A session uses the same pages again and again, for it is
-fresh ones that are dear: a copy into them takes ten times as long.
+as it likes and write to it at any time. It cannot be revoked, so an arena that was given away never
+serves another session. A session reuses the same pages, because fresh ones are expensive: a copy
+into them takes ten times as long.
 
-The file has its full size from the beginning, and seals forbid to change it: nobody can make the
-server touch what is not there. Memory is taken where parts are allocated. A client may write to
-other pages too: those count as well, and are taken back every few seconds and where there is need.
+The file has its full size from the beginning, and seals forbid to change it, so that a client
+cannot make the server access pages beyond its end. Pages are allocated with the parts. A client may
+write to other pages, too: those count as well, and are released every few seconds and when memory
+is needed.
 """
 
 import contextlib
@@ -122,7 +123,7 @@ class Arena:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called."""
+        """True after `close`."""
         return self._memory is None
 
     def idle_seconds(self, now: float) -> float:
@@ -131,11 +132,10 @@ class Arena:
         return 0.0 if since is None else now - since
 
     def allocate(self, byte_size: int) -> tuple[int, int]:
-        """The offset and size of a new part, its memory in place.
+        """Allocate a part with its pages; return offset and size.
 
-        Raises InvalidArgumentError for less than a byte, ResourceExhaustedError when there is no
-        room in the arena or in the machine, FailedPreconditionError once closed, and what `grow`
-        raises.
+        Raises InvalidArgumentError for less than a byte, ResourceExhaustedError if the arena or the
+        machine has too little memory, FailedPreconditionError once closed, and what `grow` raises.
         """
         if byte_size < 1:
             raise InvalidArgumentError(f"an allocation must take a byte or more, got {byte_size}")
@@ -166,7 +166,7 @@ class Arena:
         return offset, size
 
     def free(self, offset: int) -> None:
-        """Give a part back, once nobody uses it any more; NotFoundError if there is none."""
+        """Free a part once it is not in use any more; NotFoundError if there is none."""
         with self._lock:
             self._mapped()
             self._size(offset)
@@ -307,7 +307,8 @@ def _populate(memory: Array, descriptor: int, offset: int, byte_size: int) -> No
 
 
 def _discard(descriptor: int, offset: int, byte_size: int) -> None:
-    with contextlib.suppress(OSError):  # What cannot be given back now goes with the arena.
+    # A page that cannot be released now is released with the arena.
+    with contextlib.suppress(OSError):
         mode = ctypes.c_int(_PUNCH_HOLE_AND_KEEP_SIZE)
         _call("fallocate", ctypes.c_int(descriptor), mode, offset, byte_size)
 

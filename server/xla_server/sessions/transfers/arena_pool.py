@@ -88,7 +88,7 @@ class ArenaPool:
 
     @property
     def is_warming(self) -> bool:
-        """Whether the next arena is being made."""
+        """True while the next arena is being made."""
         return self._warming is not None
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class ArenaPool:
         return len(self._arenas)
 
     def acquire(self, caller: Caller = LOCAL) -> Arena:
-        """An arena nobody has had before; raises OSError where the system gives none.
+        """Return an arena that no client has had; raises OSError if the system refuses it.
 
         Its memory counts for `caller`. Give it to `release` in the end.
         """

@@ -1,9 +1,10 @@
 """Values that pass through an allocation in pieces, each copied out while the next is written.
 
-The allocation has slots for some pieces; a channel, a socket that goes with it, tells of them: the
-client sends the number of a slot that a piece lies in, and gets it back when it may be written
-again. (xla_extension.proto has the rules.) Bytes of a socket, not numbers in the memory: they come
-after what was written before them on every processor, wake who waits, and end with the client.
+The allocation has slots for some pieces, and a channel, a socket on which they are named. The
+client sends the number of a slot that has a piece, and gets it back when the slot may be written
+again (xla_extension.proto has the rules). Bytes of a socket are ordered after the writes before
+them on every processor, wake the waiting side, and end with the client; numbers in the memory would
+not.
 """
 
 import collections

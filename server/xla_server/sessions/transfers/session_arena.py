@@ -74,7 +74,7 @@ class SessionArena:
         return self._arena is not None
 
     def connect(self) -> Arena:
-        """A new arena for the client, in place of the one there was.
+        """Return a new arena for the client, which replaces the one before.
 
         Give it to `disconnect` in the end. Raises FailedPreconditionError when the session has
         ended, OSError where the system gives none.
@@ -92,7 +92,7 @@ class SessionArena:
         return arena
 
     def disconnect(self, arena: Arena) -> None:
-        """Free an arena; harmless when another one took its place."""
+        """Free an arena; no effect on one that replaced it."""
         with self._lock:
             if self._arena is arena:
                 self._arena = None
@@ -153,10 +153,10 @@ class SessionArena:
     def upload(self, offset: int, shape: Shape | None, device: DeviceHandle | None) -> int:
         """Keep the array that lies in an allocation on a device, under a new handle.
 
-        It is copied first and looked at then. Raises InvalidArgumentError for a shape that is no
-        array with a layout and static sizes, that does not fit into the allocation, and for bytes
-        that are no values of it; NotFoundError if no allocation begins at `offset`;
-        ResourceExhaustedError, before anything is allocated, when there is no room for it.
+        It is copied before it is checked. Raises InvalidArgumentError for a shape that is no array
+        with a layout and static sizes or that does not fit into the allocation, and for bytes that
+        are no values of it. Raises NotFoundError if no allocation begins at `offset`, and
+        ResourceExhaustedError, before memory is allocated, if there is too little.
         """
         arena = self._connected()
         target = self._devices.resolve(device)

@@ -91,7 +91,7 @@ class Upload:
                 self._left_at = now
 
     def was_left_before(self, moment: float) -> bool:
-        """Whether the upload has waited for a stream since before `moment`."""
+        """Return whether the upload has had no stream since before `moment`."""
         return self._left_at is not None and self._left_at <= moment
 
     def was_silent_since(self, moment: float) -> bool:

@@ -55,7 +55,7 @@ class UploadState:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Finished:
-    """What is left of an upload whose value is on the device."""
+    """Record of an upload whose value is on the device."""
 
     size: int
     handle: int
@@ -101,11 +101,10 @@ class UploadTable:
         """Begin an upload, or go on with one, for a stream that must `leave` it in the end.
 
         The stream that had the upload before gets AbortedError, through its `on_taken_over`, which
-        must not wait. Raises InvalidArgumentError for an id or a shape that cannot be, and another
-        shape than at first; FailedPreconditionError for an offset that is not the one the upload
-        has come to; ResourceExhaustedError, before anything is allocated, when there are too many
-        uploads or there is no room for the value now; UnauthenticatedError when the session has
-        ended.
+        must not wait. Raises InvalidArgumentError for an invalid id or shape, and another shape
+        than at first, and FailedPreconditionError for an offset other than the upload's progress.
+        Raises ResourceExhaustedError, before memory is allocated, for too many uploads or too
+        little memory for the value, and UnauthenticatedError if the session has ended.
         """
         if not 0 < len(upload_id) <= MAX_ID_BYTES:
             raise InvalidArgumentError(
@@ -271,12 +270,12 @@ class UploadStream:
         return self
 
     def write(self, chunk: ChunkView) -> None:
-        """Take in the next chunk.
+        """Write the next chunk.
 
         Raises InvalidArgumentError for bytes that do not follow, are too many or are no values of
-        the shape; DataLossError, after which there is no such upload any more, for another
-        checksum than the chunk says, and ResourceExhaustedError, likewise, where there is no room
-        for it; AbortedError when the upload was taken over or given up.
+        the shape. Raises DataLossError for a wrong checksum and ResourceExhaustedError for too
+        little memory; both end the upload. Raises AbortedError if the upload was taken over or
+        given up.
         """
         try:
             self._upload.write(self, chunk, self._uploads.now())
@@ -312,7 +311,7 @@ class _FinishedUpload(UploadStream):
         return self._finished.handle
 
     def leave(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no thread waits."""
 
 
 def _again(finished: _Finished, offset: int) -> UploadStream:

@@ -39,7 +39,7 @@ that session: every handle is looked up in the session of the call.
 
 
 class HandleKind(enum.IntEnum):
-    """What a handle names; handles of different kinds never coincide."""
+    """Kind of a handle's object; handles of different kinds never coincide."""
 
     DATA = 1
     EXECUTABLE = 2
@@ -67,7 +67,7 @@ class HandleFactory:
             (word & _HALF_MASK, factor & _FACTOR_MASK | 1)
             for word, factor in zip(words[:_ROUNDS], words[_ROUNDS:], strict=True)
         ]
-        # By number: an enumeration's own hashes cost as much as the handle.
+        # A list by number, as hashes of enumeration members cost as much as the handle.
         self._issued = [0] * (1 << _KIND_BITS)
         self._lock = threading.Lock()
 
@@ -82,7 +82,7 @@ class HandleFactory:
         return handle
 
     def was_issued(self, handle: int, kind: HandleKind) -> bool:
-        """Whether `issue(kind)` has given this handle."""
+        """Return whether `issue(kind)` has returned this handle."""
         if not 0 < handle < 1 << HANDLE_BITS:
             return False
         plain = self._unpermute(handle)
@@ -93,7 +93,7 @@ class HandleFactory:
             )
 
     def number(self, handle: int) -> int:
-        """Which of its kind a handle is that was given out, counted from 1."""
+        """Return the serial number of an issued handle among its kind, from 1."""
         return self._unpermute(handle) >> _KIND_BITS
 
     def _permute(self, plain: int) -> int:
@@ -204,7 +204,7 @@ class HandleTable(Generic[V]):
         return handles[bisect.bisect_right(handles, number(handle), key=number) :]
 
     def has_issued(self, handle: int) -> bool:
-        """Whether this table has given out the handle, live or freed."""
+        """Return whether this table has issued the handle, live or freed."""
         return self._factory.was_issued(handle, self._kind)
 
     def _taken(self, handle: int) -> V:

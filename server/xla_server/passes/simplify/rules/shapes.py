@@ -160,7 +160,7 @@ def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction 
 def _before_padding(
     operand: HloInstruction, initial: HloInstruction, window: Sequence[WindowDimension]
 ) -> tuple[HloInstruction, Sequence[WindowDimension]]:
-    """Return the operand of a pad with the reduction's initial value, and windows with its padding."""
+    """Return the operand of a pad with the initial value, and windows with its padding."""
     if operand.opcode is not Opcode.PAD or any(d.base_dilation > 1 for d in window):
         return operand, window
     source, value = operand.operands
