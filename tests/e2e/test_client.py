@@ -325,7 +325,7 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    # An orphan nobody waits for stays in the process table as a zombie.
+    # An orphan that is not reaped stays in the process table as a zombie.
     try:
         with open(f"/proc/{process}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"

@@ -76,7 +76,7 @@ def test_another_process_takes_up_all_that_one_has_left(address: str, how: str) 
         assert process.returncode == (-signal.SIGKILL if how == "kill" else 0)
     with client:
         assert client.session_token == left["token"]
-        # What was launched first ends by itself.
+        # The execution that was launched first ends by itself.
         until(lambda: client.describe().use.launched_executions == 1)
         described = client.describe()
         assert left["kept"] in [each.handle for each in described.values]

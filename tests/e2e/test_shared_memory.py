@@ -181,7 +181,7 @@ def test_a_server_without_shared_memory_is_used_without(tmp_path):
 def test_a_connection_that_ends_is_no_end_of_transfers(client):
     array = np.arange(LARGE, dtype=np.float32)
     client.to_device(array)
-    with arena(client):  # Takes the place of the client's own.
+    with arena(client):  # It replaces the client's own.
         buffer = client.to_device(array)
         assert not shared(client).is_connected
     assert np.array_equal(buffer.to_numpy(), array)

@@ -24,7 +24,7 @@ _OPENINGS = re.compile(
 _DIALECT = {
     r"trips?": "work item, iteration",
     r"(?<!constant )fold(?:s|ed|ing)?": "reduction, accumulator",
-    r"(?<!in )(?<!in-)places?": "slot, position, address, buffer",
+    r"(?<!in )(?<!in-)(?<!last )places?": "slot, position, address, buffer",
     r"kept rows?": "row buffer",
     r"patches": "im2col",
     r"features[ -]last": "channels last",

@@ -25,6 +25,7 @@ from tests.prose.rules import MAX_WORDS, Rule, faults
         ("import os  # noqa: that which the linter says here about it", []),
         ('"""Fold constants in place: constant folding."""', [Rule.DIALECT]),
         ('"""Overwrite the operand in place, after constant folding."""', []),
+        ('"""Return errors in units in the last place."""', []),
         ('x = "of nobody"', []),
         ('"""Return the work items of a loop."""', []),
     ],

@@ -1,4 +1,4 @@
-"""What keeps a server from being put together, told as what to set otherwise."""
+"""Settings that cannot be combined, with errors that say what to set instead."""
 
 import contextlib
 import os

@@ -57,7 +57,7 @@ def module_of(text: str) -> HloModule:
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    """Put another evaluator in the place of an opcode's own."""
+    """Replace an opcode's evaluator."""
 
     table = dict(EVALUATORS)
     monkeypatch.setattr(plan_module, "evaluator", table.__getitem__)

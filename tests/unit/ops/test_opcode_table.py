@@ -31,13 +31,13 @@ EXCEPTIONS = {
         "them, and jaxlib 0.10.2 answers INVALID_ARGUMENT: Unknown opcode."
     ),
 }
-"""What has no meaning here, with XLA's own status of it."""
+"""Opcodes without a definition here, with XLA's own status of them."""
 
 STRUCTURAL = {
     Opcode.CUSTOM_CALL: "its evaluators are the functions in the registry of custom calls",
     Opcode.PARAMETER: "a run binds it to an argument",
 }
-"""What needs no evaluator."""
+"""Opcodes that need no evaluator."""
 
 DEFINED = sorted(set(Opcode) - set(EXCEPTIONS))
 

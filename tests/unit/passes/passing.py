@@ -23,7 +23,7 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 1e30, 1e-42, 2.
 
 
 def stated(parameters: Sequence[str], root: str, *before: str) -> HloModule:
-    """The module of HLO text with parameters x0, x1 ... of these shapes; see `program`."""
+    """Return the module of HLO text with parameters x0 to xn of these shapes; see `program`."""
     return imported(program(list(parameters), root, *before))
 
 

@@ -348,7 +348,8 @@ def test_a_server_without_descriptors_takes_clients_when_it_has_some(make, sessi
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.dup(0)
     os.close(free)
-    # Nothing above the lowest that is free: the next descriptor of this process is one too many.
+    # Only descriptors below the lowest free one are allowed: the next one of this process is one
+    # too many.
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
     try:
         connection.connect(listening.path)

@@ -1,4 +1,4 @@
-"""What a session says of its handles."""
+"""A session's descriptions of its handles."""
 
 import threading
 from collections.abc import Iterator

@@ -176,7 +176,9 @@ def _loop(c: Example, carried: str, start: Sequence[Op], body: Any) -> Op:
 
 
 def _growing(c: Example, work_items: int) -> Op:
-    """A size that grows with every trip, and elements that are doubled as long as they count."""
+    """Build a loop with a size that grows in each iteration, and elements that are doubled up to
+    it.
+    """
 
     def body(array: Op, left: Op, size: Op) -> Sequence[Op]:
         grown = ops.min(size + 1, size.builder.constant(np.int32(6)))

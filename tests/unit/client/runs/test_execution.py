@@ -131,7 +131,7 @@ def test_a_future_outlives_its_run(client: xc.Client) -> None:
     with pytest.raises(CancelledError):
         future.result(timeout=100)
     del run
-    # There is nobody left to stop.
+    # The execution is over, so it cannot be stopped.
     assert not future.cancel()
 
 

@@ -38,7 +38,7 @@ def test_each_argument_goes_its_way(client: xc.Client) -> None:
     assert (kept.data.handle, kept.donate) == (buffer.handle, False)
     np.testing.assert_array_equal(value_from_proto(inline.value).to_numpy(), 2 * ONES)
     assert (of_step.result.step, list(of_step.result.index)) == (3, [1, 0])
-    # What was uploaded for this run alone need not outlive it.
+    # A value that was uploaded for this run alone need not outlive it.
     assert uploaded.donate
     assert uploaded.data.handle == step.donated[0].handle == step.alive[1].handle
     assert step.alive[0] is buffer

@@ -34,7 +34,7 @@ RING_BYTES = SLOTS * PIECE_BYTES
 
 
 def copied(line, memory, size):
-    """What comes through a ring, read as a server does."""
+    """Return the bytes that come through a ring, read as a server does."""
     data = bytearray()
     for start in range(0, size, PIECE_BYTES):
         slot = line.recv(1)
@@ -216,7 +216,7 @@ def test_rings_of_a_session_that_is_closed_are_closed(pieces, server):
 
 @pytest.fixture
 def ctrl_c():
-    # Who runs the tests may ignore it.
+    # The process that runs the tests may ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -212,7 +212,7 @@ def test_ctrl_c_ends_no_step_of_grpc_halfway(server, stream, step) -> None:
 
 def test_nobody_waits_for_an_event_that_ctrl_c_has_lost(server, stream) -> None:
     class Interrupted:
-        """A call whose next event comes to nobody: Ctrl-C comes between."""
+        """A call whose next event is lost: Ctrl-C comes between."""
 
         def __init__(self, call: Any) -> None:
             self.operate, self.cancel, self._call = call.operate, call.cancel, call

@@ -1,4 +1,4 @@
-"""What is wrong in HLO text is said with its place."""
+"""Errors of HLO text, with the position."""
 
 import contextlib
 import random

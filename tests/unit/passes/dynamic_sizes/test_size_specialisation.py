@@ -61,7 +61,7 @@ class Segmented:
         return opcodes(self.segment.module)
 
     def result(self) -> Any:
-        """What the program of static shape gives for the root."""
+        """Return the root's value from the program of static shape."""
         assert self.segment.module is not None
         arrays = [a for slot in self.segment.inputs for a in arrays_of(self.values[slot])]
         given = iter(list(arrays_of(evaluate(self.segment.module, arrays, check_values=True))))

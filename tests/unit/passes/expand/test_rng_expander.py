@@ -1,4 +1,4 @@
-"""Random numbers written out: what stands for rng, and what the numbers of both platforms are."""
+"""Expansion of random numbers: the instructions, and the numbers of both platforms."""
 
 from typing import Any
 
@@ -226,7 +226,7 @@ class TestUniform:
 class TestNormal:
     @pytest.mark.parametrize("kind", [E.F16, E.BF16, E.F32, E.F64], ids=text)
     def test_like_the_interpreter(self, kind: E) -> None:
-        """Elementary functions are those of the platforms: four units in the last place."""
+        """Elementary functions are those of the platforms: four ULPs."""
         ours, expected = (
             array.astype(np.float64)
             for array in both(rng(kind, "normal", 3, COUNT), *bounds(kind, 0, 1))
@@ -317,7 +317,7 @@ class TestStates:
         ],
     )
     def test_each_element_of_a_map_has_its_own(self, made: str) -> None:
-        """What is drawn behind it is the same too: as many states were drawn before."""
+        """Later draws are equal, too: as many states were drawn before."""
         module = imported(
             """HloModule m
             larger {

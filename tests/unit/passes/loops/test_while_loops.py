@@ -100,7 +100,7 @@ def test_few_trips_are_written_out(start: int, adds: int) -> None:
     after = passed(before, WhileSimplifier(TARGET), TupleSimplifier())
     assert opcodes(after).get("while", 0) == 0
     assert len(after.computations) == 1
-    # Of each trip the sum that is asked for is left.
+    # Each iteration keeps the sum that is used.
     assert opcodes(after).get("add", 0) == adds // 2
     assert_kept(before, after)
 

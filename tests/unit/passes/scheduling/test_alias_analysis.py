@@ -1,4 +1,4 @@
-"""Buffers of computations: aliases, readers and in-place writes."""
+"""Buffers of computations: aliases, readers and writes without a copy."""
 
 from tests.unit.passes.passing import imported
 from xla_contract.types.opcode import Opcode

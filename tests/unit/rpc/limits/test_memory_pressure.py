@@ -20,7 +20,7 @@ LIMIT = 1000
         ("", 3, []),
         ("a", 3, [0]),
         ("aaa", 2, [2, 1]),
-        # Of the one that has most, until another has as many; then of both.
+        # Calls of the peer with most are ended until another has as many; then of both.
         ("aaaabb", 3, [3, 2, 5]),
         ("bbaaaa", 5, [5, 4, 3, 1, 2]),
         # Who has few keeps them longest.

@@ -69,7 +69,7 @@ def served() -> Iterator[Served]:
 
 @pytest.mark.parametrize("service", ["", SERVICE_NAME, EXTENSION_NAME])
 def test_health_is_known_from_serving_to_draining(served: Served, service: str) -> None:
-    if service:  # Of the server as a whole grpc's own answer is that it serves once it answers.
+    if service:  # For the server as a whole, grpc answers SERVING as soon as it answers.
         with pytest.raises(grpc.RpcError) as caught:
             served.health(service)
         error: Any = caught.value

@@ -142,7 +142,7 @@ def test_a_value_passes_both_ways_in_any_layout(case: Case) -> None:
     value = case.service.data.get(handle)
     np.testing.assert_array_equal(value.to_literal().to_numpy(), ROWS_OF_SIX)
     assert value.device.ordinal == 1
-    # What the client writes later is not the value's.
+    # Later writes of the client do not change the value.
     case.write(there.offset, bytes(SIZE))
     for shape, memory in (("", ROWS_OF_SIX), ("s32[2,3]{0,1}", ROWS_OF_SIX.T)):
         response = case.download(handle, back.offset, shape)

@@ -149,7 +149,7 @@ def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def single() -> Iterator[Service]:
-    """Where there is one place, and none beyond."""
+    """A service with one slot, and none beyond."""
     service = Service(ThreadPool(1, "test"), ConcurrencyLimits(limit=2, each=1, reserve=0))
     yield service
     service.close()
@@ -301,7 +301,7 @@ def test_who_has_an_answer_may_call_again(single, name):
     for _ in range(30):
         if streams:
             list(single.channel.stream_stream(f"/s/{name}")(iter((b"request",)), timeout=20))
-            # Of streams the place is left with the last word, or before.
+            # A stream leaves its slot with the last message, or before.
             if name != "Later":
                 until(lambda: single.places.used == 0)
         else:
@@ -377,7 +377,7 @@ def test_calls_beyond_their_places_are_refused_at_once(single, name):
         assert single.places.used == 1
         waiting.cancel()
         single.wait_until_forgotten()
-        # A thread that reads a stream leaves the place when it has seen the end.
+        # A thread that reads a stream leaves the slot when it has seen the end.
         until(lambda: single.places.used == 0)
     gate.set()
 

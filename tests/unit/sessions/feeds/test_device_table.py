@@ -1,4 +1,4 @@
-"""Which device a handle means."""
+"""The device of each handle."""
 
 import pytest
 

@@ -149,7 +149,7 @@ def test_the_front_is_what_comes_next():
     assert feeds.describe_outfeed().front == [SCALAR, VECTOR]
     _waits(stream)
     stream.end()
-    # What the client may not have comes again.
+    # Values that the client may not have come again.
     assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]
     again = _attach(feeds, items=0)
     assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]

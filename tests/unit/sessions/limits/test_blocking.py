@@ -1,4 +1,4 @@
-"""Places that are lent while their threads wait, over a pool that counts."""
+"""Slots that are lent while their threads wait, over a pool that counts."""
 
 import threading
 from collections.abc import Callable

@@ -65,7 +65,7 @@ def test_who_stands_in_line_has_places_that_others_leave() -> None:
     for number in range(3):
         second.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
     assert turns == [0]
-    # A place of the other's, and then one of its own.
+    # A slot of the other caller's, and then one of its own.
     first.release()
     assert turns == [0, 1]
     second.release()

@@ -140,7 +140,7 @@ def test_a_value_in_use_is_not_written_over(service: Session) -> None:
     waited(service, donor)
     with pytest.raises(InvalidArgumentError, match="unregistered"):
         service.data.get(held)
-    # What the execution that goes on uses counts still.
+    # The values of a running execution still count.
     assert service.data.used_bytes == 32
     service.executions.cancel(gate.handle)
     there(gate)

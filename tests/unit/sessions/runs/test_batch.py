@@ -70,7 +70,7 @@ def test_every_run_has_an_outcome_of_its_own(service: Session) -> None:
 
 
 def _told_with(service: Session, runs: int, run: Callable[..., Any]) -> int:
-    """The places that are taken when the outcomes of a batch are told."""
+    """Return the slots in use when the outcomes of a batch are reported."""
     request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
     used: list[int] = []
     done = threading.Event()
@@ -123,7 +123,7 @@ def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
     submitted = [True, False]
     assert _told_with(service, 3, run_with_slot) == 0
     (begin,) = late
-    # It finds that there is nothing to do, and has no place to leave.
+    # It finds no run to begin, and has no slot to leave.
     begin()
     assert service.running.used == 0
 

@@ -272,7 +272,7 @@ def test_programs_run_each_on_its_device(service: Session) -> None:
     (again,) = service.runner.execute_together([request(DOUBLE, double.output)], Cancellation())
     np.testing.assert_array_equal(read(service, again), 4 * ONES)
     assert service.data.get(again.output).device.ordinal == 0
-    # Nobody has a handle for what was compiled.
+    # The compiled program has no handle.
     assert len(service.executables) == 0
 
 

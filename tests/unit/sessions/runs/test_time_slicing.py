@@ -74,7 +74,7 @@ def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
         assert len(running) == 2
         seen |= running
     assert seen == set(range(5))
-    # As many as cores need no turns.
+    # A number of programs up to that of cores needs no turns.
     scheduler.look(turns[:2], 5.0 + 2 * OLD)
     assert _running(turns[:2]) == {0, 1}
 

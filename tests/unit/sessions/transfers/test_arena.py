@@ -168,7 +168,7 @@ def test_the_next_arena_is_warm_and_nobody_has_had_it():
     offset, size = second.allocate(16 * MIB)
     with second.using(offset, size) as memory:
         assert not memory.any()
-        # Who kept the descriptor of one session sees nothing of the next.
+        # A client that kept the descriptor of one session sees nothing of the next.
         os.pwrite(kept, b"x" * MIB, 0)
         assert not memory.any()
     os.close(kept)
@@ -185,7 +185,7 @@ def test_all_arenas_together_stay_within_the_limit():
         second.allocate(4 * MIB)
     assert second.part_count == 0
     first.free(0)
-    # What an idle arena only keeps gives way.
+    # Memory that an idle arena only keeps is released for others.
     second.allocate(4 * MIB)
     assert pool.used_bytes == 4 * MIB
     pool.close()
