@@ -329,7 +329,7 @@ def test_calls_serve_where_the_server_has_no_streams(client):
         asyncio.run(rest())
         assert [int(value) for value in values] == list(range(5, 20))
     run.result()
-    with pytest.raises(xc.InvalidArgumentError, match="must be told the shape"):
+    with pytest.raises(xc.InvalidArgumentError, match="must have the shape"):
         client.device().outfeed()
 
 

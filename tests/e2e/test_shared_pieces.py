@@ -181,7 +181,7 @@ def test_a_plain_client_may_begin_before_its_call(plain):
 
 def test_a_place_must_be_there(plain):
     plain.send(2, b"a")
-    with pytest.raises(InvalidArgumentError, match="one of 2 places, got 2"):
+    with pytest.raises(InvalidArgumentError, match="one of 2 slots, got 2"):
         plain.start("u8[3]{0}").result(100)
     assert plain.line.recv(1) == b""
 

@@ -74,7 +74,7 @@ class Outfeed(FeedBlock):
             )
         elif declared is None:
             raise InvalidArgumentError(
-                "outfeed must be told the shape of its values where the server has no streams of "
+                "outfeed must have the shape of its values if the server has no streams of "
                 "feeds, got none"
             )
         else:

@@ -1,7 +1,7 @@
 """One function per operation, under XlaBuilder's names in Python style.
 
 A name that is a Python keyword has an underscore behind it; others shadow builtins, so import the
-module, not its names: `from xla_client import ops`. XlaBuilder does not have `matmul`, `roll`,
+module with `from xla_client import ops`, not its names. XlaBuilder does not have `matmul`, `roll`,
 `floor_div` and `infeed`.
 
 Functions convert their arguments. A shape is a `Shape` or text ("f32[2,3]"), an element type an

@@ -137,7 +137,7 @@ def _mesh_devices(mesh: xla_data_pb2.MeshProto, count: int) -> NDArray[np.int64]
     if mesh.device_ids:
         if len(mesh.device_ids) != count:
             raise InvalidArgumentError(
-                f"a mesh must have one device per place, got {len(mesh.device_ids)} for {count}"
+                f"a mesh must have one device per position, got {len(mesh.device_ids)} for {count}"
             )
         return np.array(mesh.device_ids, np.int64)
     if mesh.HasField("iota_transform"):

@@ -114,7 +114,7 @@ def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **files: A
 
 @app.command(name="token")
 def make_token(
-    name: Annotated[str, typer.Argument(help="who the token is for")],
+    name: Annotated[str, typer.Argument(help="the identity that the token is for")],
     role: Annotated[RoleName, typer.Option(help="what the caller may do")] = RoleName.USER,
 ) -> None:
     """Make a bearer token, and the line of --token-file that lets it in."""

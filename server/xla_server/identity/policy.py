@@ -71,8 +71,8 @@ def plaintext_faults(addresses: Sequence[str], protection: Protection) -> list[s
         return []
     return [
         f"listen: an address beyond loopback must have TLS, got {address} in plaintext: give "
-        "--tls-cert-file and --tls-key-file, or --tls-self-signed, or --insecure where all who "
-        "can reach it are trusted"
+        "--tls-cert-file and --tls-key-file, or --tls-self-signed, or --insecure if all clients "
+        "that can reach it are trusted"
         for address in addresses
         if reach_of(address) is Reach.NETWORK
     ]

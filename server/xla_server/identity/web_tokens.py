@@ -156,7 +156,7 @@ def refused(rule: str, evidence: str) -> UnauthenticatedError:
     """Return the error of a bearer token that breaks a rule."""
     return UnauthenticatedError(
         f"the bearer token {rule}, got {evidence}",
-        hint="Ask who runs the server for a token, or the issuer for a new one.",
+        hint="Ask the server's operator for a token, or the issuer for a new one.",
     )
 
 

@@ -95,7 +95,7 @@ class Session:
         self.running = FairSemaphore(
             quotas.concurrent_executions,
             "executions at the same time",
-            "Wait for one to end, or launch them: those stand in line.",
+            "Wait for one to end, or launch them: launched executions are queued.",
             engine.executing,
             caller,
         )

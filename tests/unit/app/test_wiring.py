@@ -74,7 +74,7 @@ def test_a_cache_of_kernels_is_for_nobody_else_to_write(tmp_path: Path) -> None:
     directory.mkdir()
     directory.chmod(0o777)
     refused(
-        f"^compilation_cache_dir: nobody else may write .*got {directory} with mode 777$",
+        f"^compilation_cache_dir: no other user may write .*got {directory} with mode 777$",
         platform="cpu",
         compilation_cache_dir=str(directory),
     )

@@ -143,7 +143,7 @@ def _copy(target: Array, source: Array) -> None:
 
 def _check_size(shape: Shape, memory: Array) -> None:
     if not shape.is_array:
-        raise InvalidArgumentError(f"only an array lies in linear memory, got {shape}")
+        raise InvalidArgumentError(f"only an array has linear memory, got {shape}")
     size = math.prod(memory_dimensions(shape)) * shape.element_type.byte_width
     if memory.dtype != np.uint8 or memory.shape != (size,):
         raise InvalidArgumentError(

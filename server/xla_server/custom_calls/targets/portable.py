@@ -42,7 +42,7 @@ def _eigh_options(text: bytes) -> Mapping[str, Attribute]:
     found = _EIGH_OPTIONS.match(text)
     if found is None:
         raise InvalidArgumentError(
-            "Eigh is told lower,sort,iterations,tolerance such as 1,1,100,1e-6, got "
+            "Eigh takes lower,sort,iterations,tolerance such as 1,1,100,1e-6, got "
             f"'{text[:40].decode(errors='replace')}'"
         )
     return MappingProxyType({"lower": found[1] == b"1"})

@@ -50,8 +50,8 @@ def require_inlinable(module: HloModule) -> None:
         )
     if lengths[module.entry] > MOST_INSTRUCTIONS:
         raise ResourceExhaustedError(
-            f"a program must have at most {MOST_INSTRUCTIONS} instructions with its calls written "
-            f"out, got {lengths[module.entry]}"
+            f"a program must have at most {MOST_INSTRUCTIONS} instructions with its calls inlined, "
+            f"got {lengths[module.entry]}"
         )
 
 

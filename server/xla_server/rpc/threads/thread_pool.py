@@ -66,9 +66,9 @@ class ThreadPool(ThreadPoolExecutor):
     Jobs that wait for a thread take turns (`FairQueue`). With `shares` no caller has more than its
     share of the threads, lent slots not counted as threads.
 
-    The futures of Python's own pool, with a condition variable each, and its count of idle threads
-    cost a small call a few percent. grpc requires a ThreadPoolExecutor and uses the futures'
-    callbacks alone, so the class is derived and overrides all it uses.
+    Python's own pool costs a small call a few percent, with a condition variable in each future and
+    a count of idle threads. The class is derived because grpc requires a ThreadPoolExecutor, of
+    which it uses the futures' callbacks alone.
     """
 
     def __init__(

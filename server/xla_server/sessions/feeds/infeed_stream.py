@@ -94,7 +94,7 @@ class InfeedSide:
             self.queue.open()
             self.queue.observer = stream.wake_if_due
         if previous is not None:
-            previous.abort(AbortedError("another Infeed stream has taken the place of this one"))
+            previous.abort(AbortedError("another Infeed stream has replaced this one"))
         return stream
 
     def abort(self, error: XlaError) -> None:

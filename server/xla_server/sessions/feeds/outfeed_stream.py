@@ -99,7 +99,7 @@ class OutfeedSide:
             self.stream = stream
             self.queue.open()
         if previous is not None:
-            previous.abort(AbortedError("another Outfeed stream has taken the place of this one"))
+            previous.abort(AbortedError("another Outfeed stream has replaced this one"))
         return stream
 
     def put_back(self) -> None:

@@ -43,7 +43,7 @@ def why_taking(queue: QueueFacts, place: QueuePosition) -> str:
     taker = place.waiter
     text = f"{queue.name} {taker.user} waits for {taker.shape or 'an item'}; "
     if queue.is_lent or place.before:
-        return f"{text}{place.before} before it in line"
+        return f"{text}{place.before} before it in the queue"
     if not queue.queued:
         return f"{text}the queue is empty"
     return f"{text}{queue.queued} arrays are there, the first of them {queue.first}"

@@ -372,7 +372,7 @@ class ExecutableTable:
 
 def _executable_of(code: Code) -> Executable:
     executable = code.executable
-    assert executable is not None, "the code is there once nobody waits for it"
+    assert executable is not None, "the code is present once its compilation has ended"
     return executable
 
 

@@ -164,7 +164,7 @@ def receive_ring(
                 slots += _told(channel, count, cancellation)
             slot = slots.popleft()
             if slot >= count:
-                raise InvalidArgumentError(f"a piece must lie in one of {count} places, got {slot}")
+                raise InvalidArgumentError(f"a piece must be in one of {count} slots, got {slot}")
             piece = target[start : start + piece_bytes]
             reserve(start + piece.size)
             np.copyto(piece, ring[slot * piece_bytes :][: piece.size])

@@ -267,7 +267,7 @@ def _ring_bytes(size: int, piece_bytes: int) -> int:
     slots = size // piece_bytes if piece_bytes > 0 else 0
     if piece_bytes % PAGE or not MIN_SLOTS <= slots <= MAX_SLOTS:
         raise InvalidArgumentError(
-            f"an allocation must have {MIN_SLOTS} to {MAX_SLOTS} places for pieces of a multiple "
-            f"of {PAGE} bytes, got {slots} places of {piece_bytes} bytes in {size}"
+            f"an allocation must have {MIN_SLOTS} to {MAX_SLOTS} slots for pieces of a multiple "
+            f"of {PAGE} bytes, got {slots} slots of {piece_bytes} bytes in {size}"
         )
     return slots * piece_bytes

@@ -168,7 +168,7 @@ class Upload:
 
 
 def _taken_over() -> AbortedError:
-    return AbortedError("the upload goes on over another stream, which took the place of this one")
+    return AbortedError("the upload goes on over another stream, which replaced this one")
 
 
 def require_layout(shape: Shape) -> Shape:

@@ -87,7 +87,7 @@ def received(line, cancellation=None):
 
 def test_a_place_must_be_there(pair):
     pair[1].send(b"\1\2")
-    with pytest.raises(InvalidArgumentError, match="one of 2 places, got 2"):
+    with pytest.raises(InvalidArgumentError, match="one of 2 slots, got 2"):
         received(pair[0])
 
 
