@@ -22,7 +22,7 @@ _OPENINGS = re.compile(
 )
 
 _DIALECT = {
-    r"trips?": "work item, iteration",
+    r"(?<!round )trips?(?! counts?)": "work item, iteration",
     r"(?<!constant )fold(?:s|ed|ing)?": "reduction, accumulator",
     r"(?<!in )(?<!in-)(?<!last )places?": "slot, position, address, buffer",
     r"kept rows?": "row buffer",
