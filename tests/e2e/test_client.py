@@ -154,7 +154,7 @@ def test_layouts_of_arguments_and_result(client):
     np.testing.assert_array_equal(run(row_major).to_numpy(), value)
 
 
-def test_compile_errors_are_typed_and_placed(client):
+def test_compile_errors_have_class_and_position(client):
     proto = _axpy().proto
     root = proto.computations[0].instructions[-1]
     del root.shape.dimensions[:]

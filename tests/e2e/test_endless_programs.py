@@ -70,7 +70,7 @@ def _give_up(call: Any) -> None:
     getattr(call, "call", call).cancel()
 
 
-def test_endless_programs_of_several_sessions_keep_nobody_from_running(
+def test_endless_programs_of_several_sessions_keep_no_other_from_running(
     server: ServerProcess,
 ) -> None:
     _is_served(server.address)

@@ -158,7 +158,7 @@ def test_a_client_that_is_gone_leaves_nothing_running(address: str, raw: Extensi
     until(lambda: server_bytes() <= before)
 
 
-def test_endless_programs_take_the_server_from_nobody(address: str, raw: Extension) -> None:
+def test_endless_programs_take_the_server_from_no_client(address: str, raw: Extension) -> None:
     greedy = Extension(address)
     loop = xla_data_pb2.ExecutionHandle(handle=greedy.loaded(endless()))
     request = xla_pb2.ExecuteRequest(handle=loop, arguments=[greedy.upload(ONES)])

@@ -295,7 +295,7 @@ def test_another_feed_of_the_session_takes_over(client):
     assert [int(value) for value in client.device().outfeed(COUNT, 2)] == [1, 2]
 
 
-def test_a_feed_that_nobody_closed_sends_what_it_has_and_ends(client):
+def test_an_open_feed_sends_what_it_has_and_ends(client):
     feed = client.device().infeed(COUNT)
     feed.send(range(3 * QUEUE))
     threads = [weakref.ref(thread) for thread in feed._sender._threads]

@@ -130,7 +130,7 @@ def test_what_was_dropped_before_is_not_left(address: str) -> None:
         assert [each.handle for each in client.describe().values] == [kept.handle]
 
 
-def test_a_session_ends_when_nobody_comes_back(forgetful: str) -> None:
+def test_a_session_ends_when_its_client_does_not_come_back(forgetful: str) -> None:
     with contextlib.closing(Extension(forgetful)) as watcher:
         until(lambda: watcher.live_bytes() == 0)
         client = xc.connect(forgetful, timeout=30)

@@ -130,7 +130,7 @@ def test_values_of_a_plain_client_go_some_time_after_its_connection(forgetful: s
         assert eventually(lambda: watcher.live_bytes() == 0)
 
 
-def test_a_client_that_comes_back_finds_all_in_place(address: str) -> None:
+def test_a_client_that_comes_back_finds_all_values(address: str) -> None:
     first = Extension(address)
     token = first.open().token
     raw = Raw(address)

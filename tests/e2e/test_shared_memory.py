@@ -243,7 +243,7 @@ def test_two_sessions_never_see_each_other_s_bytes(server, client):
     os.close(kept)
 
 
-def test_a_client_that_spoils_its_memory_harms_nobody(plain):
+def test_a_client_that_spoils_its_memory_harms_no_other(plain):
     shape = Shape.array(ElementType.PRED, (LARGE,), (0,))
     with arena(plain) as descriptor:
         for size in (0, 1 << 40):

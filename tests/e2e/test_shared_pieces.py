@@ -179,7 +179,7 @@ def test_a_plain_client_may_begin_before_its_call(plain):
     assert value.to_numpy().tobytes() == b"a" * PAGE + b"b" * PAGE + b"c"
 
 
-def test_a_place_must_be_there(plain):
+def test_a_slot_must_exist(plain):
     plain.send(2, b"a")
     with pytest.raises(InvalidArgumentError, match="one of 2 slots, got 2"):
         plain.start("u8[3]{0}").result(100)

@@ -65,7 +65,7 @@ def wait_for_log(server, words):
     until(lambda: words in server.log.read_text())
 
 
-def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
+def test_connections_that_stop_half_way_keep_no_other_from_being_served(tmp_path):
     with (
         start_server(tmp_path, "--platform", "interpreter") as server,
         contextlib.ExitStack() as stack,

@@ -80,7 +80,7 @@ def test_channels_ask_by_default_whether_the_server_is_there(monkeypatch: Any) -
     assert dict(keepalive_options(*_transport.KEEPALIVE_SECONDS)).items() <= asked.items()
 
 
-def test_a_server_that_freezes_while_nobody_speaks_is_noticed(server: ServerProcess) -> None:
+def test_a_server_that_freezes_while_streams_are_silent_is_noticed(server: ServerProcess) -> None:
     with _client(server.address) as client:
         running = client.compile(sink(1)).submit().future()
         time.sleep(0.5)

@@ -127,7 +127,7 @@ def test_large_messages_that_do_not_end_are_let_go_of_when_memory_is_short(serve
     bystander.end_session()
 
 
-def test_calls_in_progress_and_answers_nobody_reads_keep_no_part(server, client):
+def test_calls_in_progress_and_unread_answers_keep_no_part(server, client):
     """The status of such a stream cannot be told, so it is cut off."""
     ones = literal_to_proto(Literal.from_numpy(np.ones(MEBIBYTE // 4, np.float32)))
     data = client("TransferToServer", xla_pb2.TransferToServerRequest(literal=ones)).data

@@ -103,7 +103,7 @@ def test_a_download_that_is_cut_goes_on_where_it_was(proxy, client, after):
         assert proxy.to_client - before < ARRAY.nbytes * 1.6
 
 
-def test_a_slow_reader_gets_everything_and_holds_nobody_up(proxy, client, live_bytes):
+def test_a_slow_reader_gets_everything_and_delays_no_other(proxy, client, live_bytes):
     buffer = client.to_device(ARRAY)
     is_paused = threading.Event()
 

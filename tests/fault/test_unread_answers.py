@@ -283,7 +283,7 @@ def test_a_large_item_on_a_stream_has_room_until_it_is_sent(server, client):
     client("Unregister", xla_pb2.UnregisterRequest(data=[request.data]))
 
 
-def test_an_infeed_whose_reports_are_not_read_keeps_its_place(server, client):
+def test_an_infeed_whose_reports_are_not_read_keeps_its_slot(server, client):
     """There are no more threads for reports than there are streams."""
     start = extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart())
     flush = extension_pb2.InfeedRequest(flush=extension_pb2.InfeedFlush())

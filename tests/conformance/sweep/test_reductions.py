@@ -168,7 +168,7 @@ def keep_first_best(kind: E, index: E, *, largest: bool) -> Computation:
 
 @drawn(4, 120)
 @given(st.data())
-def test_places_of_extremes(data: st.DataObject) -> None:
+def test_indices_of_extremes(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from((*drawing.INTEGERS, *drawing.FLOATS, *drawing.NARROW[:7])))
     index = data.draw(st.sampled_from((E.S32, E.S64, E.U32)))
     largest, sizes = data.draw(st.booleans()), data.draw(drawing.dimensions(1, 3, 20, zero=False))

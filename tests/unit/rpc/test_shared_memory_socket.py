@@ -179,7 +179,7 @@ def test_there_are_only_so_many_connections(make, sessions):
         each.close()
 
 
-def test_a_new_connection_takes_the_place_of_the_one_before(make, sessions, monkeypatch):
+def test_a_new_connection_replaces_the_one_before(make, sessions, monkeypatch):
     listening = make()
     session = sessions.open()
     first, second = connect(listening), connect(listening)

@@ -203,7 +203,7 @@ def test_a_loop_that_keeps_sizes_is_a_loop_of_the_program() -> None:
     assert len(counted(assert_as_interpreted(program))) == 1
 
 
-def test_a_loop_whose_first_trip_forgets_hidden_elements_is_one_after_it() -> None:
+def test_a_loop_whose_first_iteration_forgets_hidden_elements_is_one_after_it() -> None:
     work_items = 50
 
     def body(array: Op, left: Op) -> Sequence[Op]:

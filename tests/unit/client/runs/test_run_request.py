@@ -96,7 +96,7 @@ def test_donations_are_numbers_of_arguments(client: xc.Client, number: int) -> N
     runs.require_numbers([0, 1], 2)
 
 
-def test_what_does_not_fit_is_named_with_its_place(client: xc.Client) -> None:
+def test_what_does_not_fit_is_named_with_its_position(client: xc.Client) -> None:
     other = client.to_device(np.zeros(5, np.float32))
     foreign = StepResult(client.pipeline(), 0, VECTOR)
     turned = StepResult(client.pipeline(), 0, Shape.parse("f32[5]"))

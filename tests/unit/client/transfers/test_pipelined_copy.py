@@ -249,7 +249,7 @@ def all_of(line, size):
     return data
 
 
-def test_no_place_is_written_before_it_is_free(line):
+def test_no_slot_is_written_before_it_is_free(line):
     memory = np.zeros(RING_BYTES, np.uint8)
     ring = SharedRing(0, memory, line[0])
     data = np.repeat(np.arange(1, SLOTS + 2, dtype=np.uint8), PIECE_BYTES)
@@ -264,7 +264,7 @@ def test_no_place_is_written_before_it_is_free(line):
     assert memory[slots[5] * PIECE_BYTES] == SLOTS + 1
 
 
-def test_as_long_as_the_server_keeps_up_few_places_are_used(line):
+def test_as_long_as_the_server_keeps_up_few_slots_are_used(line):
     ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
     seen = set()
 

@@ -281,7 +281,7 @@ class TestStates:
             assert_equal_bits(ours, expected)
         assert abs(np.corrcoef(*found)[0, 1]) < 0.03
 
-    def test_each_trip_of_a_loop_has_its_own(self) -> None:
+    def test_each_iteration_of_a_loop_has_its_own(self) -> None:
         ours, expected = both(imported(LOOP), np.zeros((5, 400), np.float32))
         assert_equal_bits(ours, expected)
         assert np.abs(np.corrcoef(ours) - np.eye(5)).max() < 0.2

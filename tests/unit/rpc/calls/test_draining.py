@@ -290,7 +290,7 @@ def test_what_is_refused_is_no_work_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, GRACE])
-def test_lingering_ends_when_nobody_calls_or_soon(
+def test_lingering_ends_without_calls_or_soon(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = ActiveCalls()

@@ -166,7 +166,7 @@ def test_clients_are_told_the_limit_the_use_and_what_to_do(watched: Watched) -> 
 
 
 @pytest.mark.parametrize(("limit", "resident"), [(0, 1), (1, 0)])
-def test_without_a_limit_or_a_measure_nobody_looks(limit: int, resident: int) -> None:
+def test_without_a_limit_or_a_measure_no_thread_looks(limit: int, resident: int) -> None:
     calls = Calls()
     pressure = MemoryPressure(calls, {}, limit, resident=lambda: resident)
     pressure.start()

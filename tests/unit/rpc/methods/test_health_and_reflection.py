@@ -126,11 +126,11 @@ def test_health_is_told_as_it_changes(served: Served) -> None:
     watched.cancel()
 
 
-def test_nobody_is_not_healthy(served: Served) -> None:
+def test_an_address_without_listener_is_not_healthy(served: Served) -> None:
     assert health_fault("unix:/nowhere", 0.5)
 
 
-def test_nobody_is_found_healthy_in_no_time(served: Served) -> None:
+def test_no_server_is_found_healthy_in_no_time(served: Served) -> None:
     served.discovery.set_serving()
     for _ in range(20):
         assert health_fault(served.target, 0)

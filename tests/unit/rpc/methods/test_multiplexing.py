@@ -186,7 +186,7 @@ def _left_behind(
     return left
 
 
-def test_a_client_that_does_not_read_takes_the_threads_from_nobody(
+def test_a_client_that_does_not_read_takes_no_threads_from_others(
     server: RpcServer, connected: Callable[[], tuple[Client, SessionEntry]]
 ) -> None:
     silent, session = connected()

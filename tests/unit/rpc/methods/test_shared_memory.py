@@ -310,7 +310,7 @@ def test_what_cannot_come_in_pieces_ends_the_line(
     assert case.service.data.used_bytes == case.service.data.reserved_bytes == 0
 
 
-def test_there_are_only_so_many_places(case: Case) -> None:
+def test_the_number_of_slots_is_bounded(case: Case) -> None:
     ring = case.allocate(65 * PAGE).offset
     line = case.line(ring)
     with pytest.raises(InvalidArgumentError, match=r"places for .* got 65 places"):

@@ -313,7 +313,7 @@ def test_who_has_an_answer_may_call_again(single, name):
 
 
 @pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Parsed"])
-def test_places_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
+def test_slots_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
     end = Task.end
 
     def late(job: Task) -> None:
@@ -362,7 +362,7 @@ def test_a_stream_of_a_session_takes_a_thread_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["Echo", "Later", "Streamed", "Parsed"])
-def test_calls_beyond_their_places_are_refused_at_once(single, name):
+def test_calls_beyond_their_slots_are_refused_at_once(single, name):
     gate = threading.Event()
     for _ in range(3):
         waiting = single.channel.stream_stream(f"/s/{name}")(_silence(gate), timeout=20)
@@ -382,7 +382,7 @@ def test_calls_beyond_their_places_are_refused_at_once(single, name):
     gate.set()
 
 
-def test_calls_in_line_have_places_until_their_turn(single):
+def test_queued_calls_have_slots_until_their_turn(single):
     gate, begun = threading.Event(), threading.Event()
     single.threads.submit(lambda: (begun.set(), gate.wait(100)))
     assert begun.wait(100)
@@ -398,7 +398,7 @@ def test_calls_in_line_have_places_until_their_turn(single):
     assert single.counted == []
 
 
-def test_calls_without_a_request_or_a_server_leave_their_places(single):
+def test_calls_without_a_request_or_a_server_leave_their_slots(single):
     for _ in range(3):
         assert single.begin(iter(())).code() is grpc.StatusCode.UNIMPLEMENTED
         single.wait_until_forgotten()
@@ -431,7 +431,7 @@ class _Strict(Gate):
         raise UnauthenticatedError("a call must carry credentials, got none")
 
 
-def test_a_call_that_the_gate_refuses_takes_no_place_and_is_not_read() -> None:
+def test_a_call_that_the_gate_refuses_takes_no_slot_and_is_not_read() -> None:
     threads, expected, places, gate = (
         ThreadPool(1, "t"),
         ArrivingRequests(),

@@ -223,7 +223,7 @@ def test_what_comes_again_has_the_shape_declared_or_stays():
     assert _batch(_attach(feeds, SCALAR)) == [(1, 1)]
 
 
-def test_a_second_stream_takes_the_place_of_the_first_and_nothing_is_lost():
+def test_a_second_stream_replaces_the_first_and_nothing_is_lost():
     feeds = _feeds()
     cancellation = Cancellation()
     first = _attach(feeds, cancellation=cancellation)

@@ -29,7 +29,7 @@ def in_a_thread(do: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("can_lend", [True, False])
-def test_a_place_is_lent_for_as_long_as_the_block(can_lend: bool) -> None:
+def test_a_slot_is_lent_for_as_long_as_the_block(can_lend: bool) -> None:
     pool, seen = Pool(can_lend=can_lend), list[int]()
 
     def fail() -> None:

@@ -182,7 +182,7 @@ def test_executions_beyond_the_quota_stand_in_line(service: Session) -> None:
         waited(service, waiting)
 
 
-def test_the_place_is_free_when_the_end_is_told(service: Session) -> None:
+def test_the_slot_is_free_when_the_end_is_reported(service: Session) -> None:
     double, loop = compiled(service, DOUBLE), compiled(service, endless())
     seen: list[tuple[int, int]] = []
 

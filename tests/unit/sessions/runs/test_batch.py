@@ -85,7 +85,7 @@ def _told_with(service: Session, runs: int, run: Callable[..., Any]) -> int:
     return found
 
 
-def test_places_are_free_when_the_outcomes_are_told(
+def test_slots_are_free_when_the_outcomes_are_reported(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, leaving = service.running.release, threading.Event()
@@ -110,7 +110,7 @@ def test_places_are_free_when_the_outcomes_are_told(
     assert _told_with(service, 2, run) == 0
 
 
-def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
+def test_the_slot_of_a_thread_that_has_not_begun_is_free_too(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads, late = service.engine.execution_threads, list[Callable[[], object]]()
@@ -144,7 +144,7 @@ def test_all_runs_are_stopped_those_in_line_too(service: Session) -> None:
     assert service.data.reserved_bytes == 0
 
 
-def test_a_batch_waits_for_values_before_it_takes_a_place(service: Session) -> None:
+def test_a_batch_waits_for_values_before_it_takes_a_slot(service: Session) -> None:
     double = compiled(service, DOUBLE)
     gate, coming = launch_endless(service)
     batch = [run_request(step(double, coming, fetch=16))]

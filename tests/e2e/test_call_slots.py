@@ -159,7 +159,7 @@ def test_calls_that_wait_are_of_their_session(
         until(lambda: not greedy.is_refused())
 
 
-def test_calls_whose_deadline_passes_leave_their_places(
+def test_calls_whose_deadline_passes_leave_their_slots(
     server: ServerProcess, greedy: Greedy
 ) -> None:
     calls = _take_all(greedy, timeout=5)
