@@ -243,7 +243,7 @@ class Client:
 
         A Literal keeps its layout and its type; an array is stored row-major, in its type. Python's
         numbers and lists of them become pred, s32, f32 and c64: see `xla_client.coercion.literals`.
-        `progress` is told, now and then, how many bytes have been sent, and of how many.
+        `progress` is called now and then with the number of bytes sent, and of all.
         """
         literal = as_literal(value)
         handle = self._session.upload(literal, device, timeout, progress)

@@ -24,7 +24,7 @@ LARGE_BYTES = 8 << 20
 """Bytes of a transfer after which there may be much to give back."""
 
 IDLE_SECONDS = 2.0
-"""How long nothing large must be transferred before memory is given back."""
+"""Seconds without a large transfer after which free memory is released."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of mallopt, from glibc's malloc.h."""

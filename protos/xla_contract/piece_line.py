@@ -6,10 +6,10 @@ import socket
 import time
 
 SPIN_SECONDS = 3e-4
-"""How long to look for bytes before sleeping: the other end is some copies of a piece away."""
+"""Seconds of polling for bytes before sleeping: the other end is some copies of a piece away."""
 
 LONG_SECONDS = 1e-4
-"""How long a processor is given to others by one that has a processor for itself, at most."""
+"""Longest duration of `sched_yield` on a processor of one's own, in seconds."""
 
 
 def poll_recv(line: socket.socket, most: int) -> bytes | None:

@@ -92,7 +92,7 @@ class Theirs:
         return [np.asarray(leaf) for leaf in jax.tree.leaves(self.run())]
 
     def seconds(self) -> float:
-        """How long one execution takes, roughly."""
+        """Return the rough seconds of one execution."""
         started = time.perf_counter()
         self.run()
         return time.perf_counter() - started

@@ -31,8 +31,9 @@ value is allocated when two of them are free, in their memory or after that was 
 """
 HOSTILE_SIZE = 32 << 20
 REFUSED, WIDENED = 4, 12
-"""How many times a message of integers of one byte each: of one that is refused for what it claims,
-and of one whose elements take eight times that."""
+"""Multiples of a message of one-byte integers: one that is refused for the size it claims, and one
+whose elements take eight bytes.
+"""
 KEPT = 0.5
 """Most memory that either process may keep, relative to the literal, once transfers have been idle
 for a while.

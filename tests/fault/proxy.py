@@ -30,7 +30,7 @@ class Proxy:
         self.to_server = 0
         self.to_client = 0
         self.connections = 0
-        """How many connections were made."""
+        """The number of connections so far."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property

@@ -1,4 +1,4 @@
-"""How often a fault test does what it does: once, or as often as there is time for in a soak.
+"""Rounds of a fault test: one, or as many as there is time for in a soak.
 
 `make soak` gives the time, in minutes, by SOAK_MINUTES. It is shared among the tests: each has an
 equal part of what is left when it begins, and ends with the round in which that is over.
@@ -49,7 +49,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """How long the soak has been going on."""
+        """Return the seconds since the soak began."""
         return time.monotonic() - self._began
 
     def begin(self, test: str, tests_left: int) -> None:

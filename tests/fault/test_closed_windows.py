@@ -185,7 +185,7 @@ def test_health_is_told_whoever_does_not_read_it(tmp_path):
                 for _ in range(PEERS):
                     peer.call(check)
                 peer.wait_for(HEADERS, peer.call(watch, request))
-            # One that leaves, whose end grpc tells in the thread that serves everybody.
+            # A client that leaves: grpc reports its end in the thread that serves all clients.
             made[0].close()
             assert not health_fault(server.address, 20)
             is_served(client)

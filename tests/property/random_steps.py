@@ -317,7 +317,7 @@ _LARGEST_FACTOR = 512
 
 
 def dot_dimensions(graph: Graph, node: Node) -> tuple[DotDimensionNumbers, list[int]]:
-    """How a value is multiplied with another of which sizes; dimensions in any order."""
+    """Draw the dimension numbers of a dot and the other operand's sizes, in any order."""
     rank = len(node.sizes)
     dims = list(range(rank))
     graph.chance.shuffle(dims)

@@ -16,7 +16,7 @@ _MIN_COMMENT_WORDS = 7
 """Words of a comment, from which on it is a sentence; shorter ones may be labels."""
 
 _OPENINGS = re.compile(
-    r"(?:as|among|at|behind|beside|between|by|from|nobody|none|nothing|of|that|what|whether|which|"
+    r"(?:as|among|at|behind|beside|between|by|from|how|nobody|none|nothing|of|that|what|whether|which|"
     r"who|whose)",
     re.IGNORECASE,
 )
@@ -35,6 +35,7 @@ _DIALECT = {
     r"written out": "unrolled, inlined, materialised",
     r"rests": "remains",
     r"nobody": "no caller, no client",
+    r"(?:any|every|some)body": "a caller, all clients, another thread",
 }
 """Words of a dialect, and the terms that the field has for them."""
 

@@ -11,6 +11,8 @@ from tests.prose.rules import MAX_WORDS, Rule, faults
     [
         ('"""Of a session that has ended."""', [Rule.SUBJECT]),
         ('LIMIT = 1\n"""What one session may have."""', [Rule.SUBJECT]),
+        ('"""How long a session may last."""', [Rule.SUBJECT]),
+        ('"""Wait until somebody reads it."""', [Rule.DIALECT]),
         ("# Whether the session of this call is still there or not.", [Rule.SUBJECT]),
         ('"""Return the trips of a loop."""', [Rule.DIALECT]),
         ("x = 1  # the word is read here", [Rule.DIALECT]),

@@ -62,7 +62,9 @@ def bound_of(function: str, name: str) -> float:
 
 
 def wanted(function: str, name: str, count: int) -> int:
-    """How many results are measured where `count` f32 of functions of one operand are."""
+    """Return the number of results to measure, if it is `count` for f32 functions of one
+    operand.
+    """
     if name in NARROW:
         return 1 << 16
     if name in COMPLEX:

@@ -389,7 +389,7 @@ class _StreamedInfeed(ResumableStream):
 
     def _take_refusal(self, refused: extension_pb2.ItemRefused) -> None:
         number = refused.sequence
-        # Refusals are told once more on every new connection, and of feeds before this one.
+        # Refusals are repeated on every new connection, those of feeds before this one included.
         is_ours = self._sent and self._sent[0][0] <= number <= self._sent[-1][0]
         if is_ours and number > self._last_refused:
             self._last_refused = number
@@ -438,10 +438,10 @@ class _CalledInfeed:
         """Return at once."""
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no stream."""
 
     def abandon(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no stream."""
 
     def let_go(self) -> None:
         """There is nothing to send."""

@@ -28,7 +28,7 @@ DEFAULT_PREFETCH = 128
 PREFETCH_BYTES = 64 << 20
 """Bytes of them, one item aside."""
 ACKNOWLEDGE_SECONDS = 0.002
-"""How long a consumer waits before what it has is acknowledged by itself."""
+"""Seconds that a consumer waits before its values are acknowledged in a message of their own."""
 _LOOK_SECONDS = 0.2
 """The longest pause between two looks at whether all values of a run have come."""
 
@@ -108,7 +108,7 @@ class Outfeed(FeedBlock):
         return cast(Array, value)
 
     def drain(self, *, timeout: float | None = None) -> None:
-        """Wait until the device's outfeed is empty, which takes somebody who reads it."""
+        """Wait until the device's outfeed is empty, which needs a reader."""
         self._call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
@@ -415,4 +415,4 @@ class _CalledOutfeed:
         return await asyncio.to_thread(self.get, timeout)
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no stream."""

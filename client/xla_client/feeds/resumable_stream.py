@@ -19,11 +19,11 @@ from xla_contract.errors import (
 )
 
 RECONNECT_SECONDS = 30.0
-"""How long a lost connection is sought before UnavailableError."""
+"""Seconds of reconnecting before UnavailableError."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 """Seconds between attempts to connect; each pause is twice the one before."""
 END_SECONDS = 5.0
-"""How long `close` waits for the server's word that a stream has ended."""
+"""Seconds that `close` waits for the end of a stream."""
 
 
 class FeedBlock(abc.ABC):
@@ -293,7 +293,7 @@ class ResumableStream(abc.ABC):
             try:
                 stream.send(message)
             except XlaError:
-                # The thread that receives is told the same and connects again.
+                # The receiving thread gets the same error and connects again.
                 with self.changes:
                     if self._stream is stream:
                         self._stream = None

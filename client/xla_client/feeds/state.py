@@ -11,7 +11,7 @@ from xla_contract.wire.shape_proto import shape_from_proto
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedWaiter:
-    """Somebody who waits for a queue.
+    """A client or program that waits for a queue.
 
     `instruction` of the module `name`, in the launched execution with the handle `execution` if
     any; or, without instruction, the rpc `name`. `reason` says all of it in a sentence.

@@ -227,7 +227,7 @@ def _counts(
     pairs: Sequence[tuple[int, int]],
     include_padding: bool,
 ) -> Op:
-    """How many elements each window has, of an operand of `shape`."""
+    """The number of elements in each window, for an operand of `shape`."""
     ones = constants.ones(like.builder, shape)
     if include_padding:
         one = constants.one(like.builder, shape.element_type)

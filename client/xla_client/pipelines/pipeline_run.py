@@ -76,7 +76,7 @@ class StepRecord:
 
 
 class PipelineTransport(abc.ABC):
-    """How a pipeline gets to the server."""
+    """Transport of a pipeline to the server."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -167,7 +167,7 @@ class OneRun(PipelineTransport):
         return LaunchedExecution(session, response.execution.handle, buffers, limit)
 
     def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution[Any]:
-        """A call of Run that somebody else waits for."""
+        """Return the execution of a call of Run that another thread awaits."""
         # Until the call is answered, it is open whether the server has the donated handles.
         steps, recordings = list(self._steps), list(self._recordings)
         self._end_donations(is_freed=False)

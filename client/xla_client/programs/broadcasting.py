@@ -16,7 +16,7 @@ from xla_contract.types.shape import Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BroadcastSpec:
-    """How one operand becomes a result: its dimension i is dimension `mapping[i]` there.
+    """Mapping of one operand to a result: its dimension i is dimension `mapping[i]` there.
 
     A dimension whose size differs from the result's has size 1.
     """

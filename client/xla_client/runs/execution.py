@@ -39,7 +39,7 @@ else:
     R = TypeVar("R")
 
 _ANSWER_SECONDS = 0.1
-"""How long `done` waits for a server to say that a run has ended which cannot be asked."""
+"""Seconds that `done` waits for the end of a run, on a server without a query for it."""
 
 Buffers: TypeAlias = "Buffer | tuple[Buffer | tuple[Buffer, ...], ...]"
 """Results on the server: a tuple of arrays as the buffers of its elements, and of a pipeline one
@@ -183,7 +183,7 @@ class _ExecutionFuture(concurrent.futures.Future[Any]):
         self.set_running_or_notify_cancel()
 
     def cancel(self) -> bool:
-        """Stop the run; True when it was told to."""
+        """Stop the run; return True if the server was asked to."""
         cancel = self._cancel_run()
         return bool(cancel is not None and cancel())
 

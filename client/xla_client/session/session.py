@@ -120,7 +120,7 @@ class Session:
                 opened.shared_memory_socket, opened.token, self.call, in_pieces
             )
         self.chunks: ChunkedTransfers | None = None
-        """How large values travel otherwise, if the server takes them so."""
+        """The transfer of large values without shared memory, if the server supports it."""
         if opened is not None and CAPABILITY_CHUNKED_TRANSFERS in capabilities:
             self.chunks = ChunkedTransfers(transport, opened.max_message_bytes)
 
@@ -221,7 +221,7 @@ class Session:
         done = asyncio.Event()
 
         def tell() -> None:
-            # The loop of somebody who does not wait any more may be closed.
+            # The loop of an abandoned coroutine may be closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 

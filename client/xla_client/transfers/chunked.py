@@ -149,7 +149,7 @@ class ChunkedTransfers:
                     tries.failed(error)
                 has_broken_off = True
         except BaseException:
-            # An interrupt too: what has arrived takes memory until the server is told.
+            # An interrupt too: the received part takes memory until the server drops it.
             with contextlib.suppress(XlaError):
                 request = extension_pb2.AbandonUploadRequest(upload_id=upload.id)
                 self._transport.call("AbandonUpload", request, _ABANDON_SECONDS)
@@ -343,7 +343,7 @@ class _Download:
 
 
 class _Tries:
-    """How often, and until when, streams that break off are gone on with."""
+    """Number of retries of broken streams, and their deadline."""
 
     def __init__(self, timeout: float | None) -> None:
         self._timeout = timeout

@@ -1,4 +1,4 @@
-"""How far values have come through shared memory, for `progress` of a transfer.
+"""Progress of values in shared memory, for `progress` of a transfer.
 
 `progress` is called in a thread beside the one that transfers. An exception of `progress` ends the
 transfer.
@@ -37,7 +37,7 @@ def write_in_steps(literal: Literal, memory: Array, progress: Progress) -> None:
 
 @contextlib.contextmanager
 def watching(memory: Array, progress: Progress | None) -> Iterator[None]:
-    """Report how far somebody else has written `memory`, uint8[byte size], until the block ends.
+    """Report how far another thread has written `memory`, uint8[byte size], until the block ends.
 
     The end of each step is marked with random bytes; the step was written when they are gone. A
     value that happens to hold the same bytes is only reported later.

@@ -147,7 +147,7 @@ class SharedMemory:
             literal: The array.
             device: The device.
             timeout: Seconds until DeadlineExceededError.
-            progress: A function that is told of all bytes but the last.
+            progress: A function that is called for all bytes but the last.
 
         Returns:
             The data handle; None if the array has to go another way.
@@ -189,7 +189,7 @@ class SharedMemory:
             handle: The data handle.
             shape: The shape of the array, with its layout.
             timeout: Seconds until DeadlineExceededError.
-            progress: A function that is told of all bytes but the last.
+            progress: A function that is called for all bytes but the last.
 
         Returns:
             The array; None if it has to come another way.

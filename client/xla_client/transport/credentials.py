@@ -17,7 +17,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import is_local
 
 _READ_SECONDS = 1.0
-"""How long the token of a file is not read again."""
+"""Seconds for which the token of a file is cached."""
 
 TokenSource: TypeAlias = str | os.PathLike[str] | Callable[[], str]
 """A bearer token, a file with one that may be renewed, or what gives the one to use now."""
@@ -25,7 +25,7 @@ TokenSource: TypeAlias = str | os.PathLike[str] | Callable[[], str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Access:
-    """How to speak to a server; `tls` stands in for credentials that are made when connecting."""
+    """Credentials for a server; `tls` stands in for credentials that are made when connecting."""
 
     tls: Tls | None = None
     token: Callable[[], str] | None = None

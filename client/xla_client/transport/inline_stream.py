@@ -173,7 +173,7 @@ class DirectStream:
 
 
 class _Ended:
-    """How a call ended, as grpc tells it of its own calls."""
+    """The end of a call, in the form of grpc's own calls."""
 
     def __init__(self, operation: Any) -> None:
         self._operation = operation

@@ -47,8 +47,9 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 KEEPALIVE_SECONDS = 30.0, 10.0
-"""How long a connection with calls under way may be silent before the server is asked whether it is
-there, and how long it may take to answer."""
+"""Seconds of silence on a connection with calls in progress before a keepalive ping, and the
+timeout of the ping in seconds.
+"""
 
 _SESSION_KEY = "xla-session"
 _AUTHORIZATION_KEY = "authorization"
@@ -79,10 +80,10 @@ _REFUSALS = (UnauthenticatedError, PermissionDeniedError)
 """Errors of a stream that an ordinary call meets, too."""
 
 CONNECT_SECONDS = 10.0
-"""How long a server that listens may take to answer where `connect` is not told."""
+"""Default timeout of the first answer of a listening server, in seconds."""
 
 _OBSTACLE_SECONDS = 1.0
-"""How long a connection that does not come about is tried once more, to say why."""
+"""Timeout of the second attempt to connect, which finds the reason of the failure, in seconds."""
 
 _CONVERSED_BYTES = 1 << 18
 """The largest request that is sent on the stream."""

@@ -15,7 +15,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CustomCallAttributes:
-    """The function's name, the result's shape without layout, and what the function is told.
+    """The function's name, the result's shape without layout, and the function's options.
 
     `api_version` is a number of CustomCallApiVersion.
     """

@@ -33,7 +33,7 @@ class WindowDimension:
         return dilated(self.size, self.window_dilation)
 
     def output_size(self, base: int) -> int:
-        """How many positions the window takes over a base dimension of this size."""
+        """Return the number of positions of the window over a base dimension of this size."""
         extent = self.padding_low + dilated(base, self.base_dilation) + self.padding_high
         if extent < self.dilated_size or not self.size:
             return 0
@@ -191,7 +191,7 @@ class ConvolutionDimensionNumbers:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GatherDimensionNumbers:
-    """How gather reads start indices and where slices land in its result."""
+    """Dimension numbers of gather: of start indices, and of slices in the result."""
 
     offset_dims: tuple[int, ...] = ()
     collapsed_slice_dims: tuple[int, ...] = ()
@@ -203,7 +203,7 @@ class GatherDimensionNumbers:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScatterDimensionNumbers:
-    """How scatter reads its indices and how the dimensions of updates map to the input."""
+    """Dimension numbers of scatter: of indices, and of updates in the input."""
 
     update_window_dims: tuple[int, ...] = ()
     inserted_window_dims: tuple[int, ...] = ()

@@ -39,7 +39,7 @@ def memory_element_count(shape: Shape) -> int:
 
 
 def strides(shape: Shape) -> tuple[int, ...]:
-    """How far apart in memory, in elements, neighbours along each logical dimension are."""
+    """Return the stride of each logical dimension in memory, in elements."""
     widths = memory_dimensions(shape)
     result = [0] * shape.rank
     step = 1

@@ -1,4 +1,4 @@
-"""How an array lies in linear memory: minor-to-major order and padding.
+"""Layout of an array in linear memory: minor-to-major order and padding.
 
 Semantics: XLA's "Shapes and layout". The padding part is retired in today's XLA but still
 written by old clients, so it is read and honoured.

@@ -28,7 +28,7 @@ MAX_LENGTH = 1 << 20
 """The longest text that is read, in characters."""
 
 MAX_NESTING = 64
-"""How deep tuples may nest, as in messages."""
+"""Deepest nesting of tuples, as in messages."""
 
 _PARAMETER_NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*:")
 _LAYOUT = re.compile(r"\s*\{\s*(?:[0-9]+\s*[,}:]|[:}])")

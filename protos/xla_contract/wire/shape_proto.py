@@ -16,7 +16,7 @@ from xla_contract.types.layout import Layout, PaddingValue
 from xla_contract.types.shape import ProgramShape, Shape
 
 MAX_NESTING = 64
-"""How deep tuples may nest in a message; protobuf itself stops at 100 messages."""
+"""Deepest nesting of tuples in a message; protobuf itself stops at 100 messages."""
 
 _NO_ELEMENTS = frozenset({ElementType.TUPLE, ElementType.TOKEN, ElementType.OPAQUE_TYPE})
 

@@ -65,7 +65,10 @@ def encode_varints(values: Integers) -> bytes:
 
 
 def count_varints(encoded: Bytes) -> int:
-    """How many varints end in an array of u8. Scratch memory does not grow with the array."""
+    """Return the number of varints that end in an array of u8.
+
+    Scratch memory does not grow with the array.
+    """
     signed = encoded.view(np.int8)
     starts = range(0, signed.size, _COUNTED)
     return sum(int(np.count_nonzero(signed[at : at + _COUNTED] >= 0)) for at in starts)

@@ -36,7 +36,7 @@ class RoleName(enum.StrEnum):
 
 
 class _Commands(TyperGroup):
-    """The commands; the options of `serve` are loaded when somebody asks for them."""
+    """The commands; the options of `serve` are loaded on demand."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands; click would ask `get_command` for each of them."""

@@ -53,7 +53,7 @@ class Events:
         """Wait for the next signal or word."""
         while True:
             (number,) = os.read(self._reading, 1)
-            # Others come by here too, if somebody handles them.
+            # Other records pass here, too, if there is a handler for them.
             if number in self._signals or number not in _ALL:
                 return int(number)
 

@@ -31,7 +31,7 @@ _TOGETHER_SECONDS = 0.25
 then once more to its group."""
 
 _PREPARATION_SECONDS = 0.05
-"""How long the thread that prepares gets to end after a drain."""
+"""Timeout of the preparation's thread after a drain, in seconds."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -161,7 +161,7 @@ def _drain(
 
     Args:
         server: The server to drain.
-        grace_seconds: How long calls may go on.
+        grace_seconds: Seconds for which calls may go on.
         signal_name: The first signal.
         events: Signals, and the words _SETTLED and _DRAINED.
         settle: Has _SETTLED put, now or later.

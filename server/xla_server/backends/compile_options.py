@@ -35,7 +35,7 @@ class Pattern:
 
 
 class DumpFormat(enum.StrEnum):
-    """How a module is written; the value is the suffix of its file."""
+    """Format of a dumped module; the value is the suffix of its file."""
 
     TEXT = "txt"
     PROTO = "pb"

@@ -24,9 +24,9 @@ _SMALL_BYTES = 1 << 16
 class HostBuffer:
     """A value that counts as being on a device.
 
-    Implements xla_server.backends.platform.Buffer. It is held as a literal, or as the memory that
-    a kernel wrote, from which a literal is made when somebody asks. Either is read-only, so
-    buffers share memory freely and another layout costs nothing before it leaves as bytes.
+    Implements xla_server.backends.platform.Buffer. It is held as a literal, or as the memory that a
+    kernel wrote, from which a literal is made on demand. Either is read-only, so buffers share
+    memory freely and another layout costs nothing before it leaves as bytes.
     """
 
     __slots__ = ("_address", "_literal", "device", "elements", "memory", "shape")

@@ -1,4 +1,4 @@
-"""How operands of actual sizes are made to fit each other, operation by operation.
+"""Rules by which operands of actual sizes are cut and filled to fit each other, by opcode.
 
 Semantics: XLA's dynamic dimension inference. An operand of static size is taken as far as the
 dynamic size it meets; dynamic sizes that meet must agree, except that in elementwise operations

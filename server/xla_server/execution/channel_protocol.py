@@ -20,7 +20,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Value
 
 MAX_ITEMS = 1024
-"""How many values may wait on the channels inside one run; a loop could send without end."""
+"""Bound of the values that wait on the channels inside one run; a loop could send without end."""
 
 
 class Channels(Protocol):

@@ -17,7 +17,7 @@ class Reach(enum.IntEnum):
     MACHINE = 1
     """All users of the machine: loopback, and abstract sockets, which have no file."""
     NETWORK = 2
-    """Everybody who has a route."""
+    """All clients with a route."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def power(base: Array, exponent: Array) -> Array:
 
 
 def count_leading_zeros(x: Array, element_type: ElementType) -> Array:
-    """How many of the highest bits are zero."""
+    """Number of leading zero bits."""
     bits = unsigned_bits(x, element_type)
     length = np.zeros_like(bits)
     for position in range(element_type.bit_width):
@@ -60,7 +60,7 @@ def count_leading_zeros(x: Array, element_type: ElementType) -> Array:
 
 
 def population_count(x: Array, element_type: ElementType) -> Array:
-    """How many bits are set; of S4 those of the number in a byte, the sign's copies included."""
+    """Number of set bits; S4 is counted as a sign-extended byte."""
     in_a_byte = element_type is ElementType.S4
     bits = unsigned_bits(x, ElementType.S8 if in_a_byte else element_type)
     count = np.zeros_like(bits)

@@ -92,7 +92,7 @@ def _count_before(
     is_left: Mask,
     frame: Frame,
 ) -> Indices:
-    """How many elements of the sorted run [low, high) come before each element.
+    """Return the number of elements of the sorted run [low, high) before each element.
 
     The sort is stable: the left run's elements come first among equals.
     """

@@ -112,7 +112,7 @@ def _make_way(address: str, path: str) -> None:
         except ConnectionRefusedError:
             _SocketFile(path, found.st_dev, found.st_ino).remove()
             return
-        except OSError as error:  # Not allowed, or too busy to answer: somebody is there.
+        except OSError as error:  # Without permission, or a busy server: there is a listener.
             reason = error.strerror or "it does not answer"
             raise CannotListenError(f"cannot listen on {address}: {reason}") from None
     raise CannotListenError(f"cannot listen on {address}: {os.strerror(errno.EADDRINUSE)}")

@@ -33,7 +33,7 @@ from xla_server.sessions.transfers.session_arena import SessionArena
 _LOG = logging.getLogger(__name__)
 
 GREETING_SECONDS = 5.0
-"""How long a client may take for its token."""
+"""Timeout of a client's token, in seconds."""
 
 _PREFIX = "xla-server-"
 _NAME = "shared-memory"
@@ -115,7 +115,7 @@ class SharedMemorySocket:
         self._thread.start()
 
     def __len__(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         return len(self._connections)
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ class BlockPool:
         self._free: dict[int, list[tuple[Array, int]]] = {}
         self._lock = threading.Lock()
         self.kept_bytes = 0
-        """Bytes that wait for somebody to take them."""
+        """Bytes of free blocks."""
 
     def take(self, size: int) -> Block:
         """A block of `size` bytes, which must be what `block_size` gives."""

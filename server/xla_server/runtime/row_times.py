@@ -1,4 +1,4 @@
-"""How long each row of a program takes: what the executor writes down when it is asked to.
+"""Times of a program's rows, which the executor measures on request.
 
 A row's time ends where the next one begins, so rows that only Python can do are counted too.
 """

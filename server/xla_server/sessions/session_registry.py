@@ -43,7 +43,7 @@ class SessionEntry:
     token: str = ""
     """Empty for a default session."""
     is_temporary: bool = False
-    """True for the session of one call, of a connection that cannot be told."""
+    """True for the session of one call, of a connection that cannot be identified."""
     users: int = 0
     """Calls in progress, streams among them."""
     attached: int = 0
@@ -150,11 +150,11 @@ class SessionRegistry:
             token: The session's token in the call, if any.
             caller: The identity; None where the token alone is enough.
             is_stateless: True for a call that needs nothing of a session: it gets one of its own
-                where it names none and its connection cannot be told.
+                where it names none and its connection cannot be identified.
 
         Raises UnauthenticatedError for a token of no live session of the caller's, and for a call
-        without one whose connection cannot be told; ResourceExhaustedError when a default session
-        would be one too many.
+        without one whose connection cannot be identified; ResourceExhaustedError when a default
+        session would be one too many.
         """
         session = self.enter(token, caller, is_stateless=is_stateless)
         try:
@@ -220,7 +220,7 @@ class SessionRegistry:
 
     def _new(self, caller: Caller, token: str = "") -> SessionEntry:
         """Return a session, which is counted from now on. Under the lock."""
-        # One over a connection that cannot be told shares what a connection may have with no other.
+        # Sessions of unidentified connections do not share a connection's limits.
         name = caller.connection or f"session {next(self._numbers)}"
         account = dataclasses.replace(caller, connection=name)
         session = SessionEntry(Session(self.engine, account), caller, token)
@@ -282,8 +282,8 @@ class SessionRegistry:
 
         Those with a token end after the grace period, default ones and those that no call ever
         named as soon as the connection has gone. In the others what is kept for a while only, such
-        as uploads that broke off, is dropped. `is_connected` says whether a connection is there, or
-        what else a session was told to be kept by.
+        as uploads that broke off, is dropped. `is_connected` says whether there is a connection, or
+        another reason to keep the session.
         """
         now = self._clock()
         with self._lock:

@@ -1,7 +1,7 @@
 """Comparison of results with XLA's, allowing for what rounding does to a program.
 
 Results differ by rounding, and some programs (differences of nearly equal numbers, comparisons,
-conversions to integers) turn a rounding into any difference. How much is seen from XLA's own
+conversions to integers) turn a rounding into any difference. Its size follows from XLA's own
 results for arguments that are changed in their last bits, and from how far XLA's results are from
 those of wider types: the difference of equal numbers is rounding alone, whatever the arguments.
 """

@@ -151,7 +151,7 @@ def _assert_real_within(ours: Any, theirs: Any, ulps: int, element_type: E) -> N
 
 
 def _distance(ours: Any, theirs: Any, element_type: E) -> Any:
-    """How many numbers of the type lie between, and one more."""
+    """Return the distance in numbers of the type."""
     positions = []
     for array in (ours, theirs):
         bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").astype(np.uint64)

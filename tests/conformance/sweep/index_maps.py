@@ -12,7 +12,7 @@ from xla_contract.types.element_type import ElementType
 
 @dataclasses.dataclass(frozen=True)
 class IndexMap:
-    """How index vectors choose windows of an operand.
+    """Dimension numbers by which index vectors choose windows of an operand.
 
     `windows` is the shape of all windows together: a gather's result, a scatter's updates.
     """

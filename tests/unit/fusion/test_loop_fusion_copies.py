@@ -1,4 +1,4 @@
-"""How often a fusion may compute the same instruction."""
+"""Duplicates of an instruction within a fusion."""
 
 import pytest
 

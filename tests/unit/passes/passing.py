@@ -35,7 +35,7 @@ def imported(text: str) -> HloModule:
 
 
 def opcodes(module: HloModule, computation: HloComputation | None = None) -> dict[str, int]:
-    """How often each opcode stands in a computation, by default the entry; parameters aside."""
+    """Return the count of each opcode in a computation, by default the entry; parameters aside."""
     inside = module.entry if computation is None else computation
     counts = Counter(str(i.opcode) for i in inside.instructions)
     counts.pop("parameter", None)

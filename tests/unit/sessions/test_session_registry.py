@@ -328,7 +328,7 @@ def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
     ):
         sessions.open(caller=ada[1])
     assert sessions.open(caller=named("eve", "9"))
-    # Its own idle session makes room, and not the one of somebody else.
+    # The caller's own idle session makes room, not another caller's.
     assert sessions.open(caller=ada[1])
     assert idle.service.is_closed
     assert len(sessions) == 15

@@ -258,7 +258,7 @@ class SizedRun(Run):
 
 
 class _Walk:
-    """How far a computation has been done: the values that are there, and the steps left."""
+    """Progress of a computation: the available values, and the remaining steps."""
 
     def __init__(self, plan: Plan, arguments: Sequence[Value], frame: Frame) -> None:
         self.values: dict[int, Value] = dict(zip(plan.parameters, arguments, strict=True))

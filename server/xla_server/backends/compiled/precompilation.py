@@ -21,7 +21,7 @@ from xla_server.runtime.threads import ThreadPool
 _LOG = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.1
-"""How often one that makes way looks whether it is over."""
+"""Seconds between two looks of a pausing preparation for its end."""
 
 
 class Preparation:

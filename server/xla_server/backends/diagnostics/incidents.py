@@ -107,7 +107,7 @@ class Incidents:
             files.write("traceback.txt", "\n".join(lines))
             if kernel:
                 files.write("kernel.py", kernel)
-            # A text of this size takes longer than anybody waits.
+            # Printing a text of this size takes too long.
             if constant_bytes(module) * 8 <= files.max_bytes:
                 files.write("module.txt", print_module(module))
                 proto = hlo_pb2.HloProto(hlo_module=export_module(module))

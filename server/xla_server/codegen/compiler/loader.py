@@ -46,7 +46,7 @@ class Loader:
 
     @property
     def symbol_count(self) -> int:
-        """How many symbols are loaded."""
+        """Return the number of loaded symbols."""
         return len(self._addresses)
 
     def address(self, symbol: str) -> int | None:

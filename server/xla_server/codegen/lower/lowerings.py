@@ -1,4 +1,4 @@
-"""How each opcode becomes rows of code."""
+"""Lowerings of all opcodes."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -111,7 +111,7 @@ def add_thin_product(
 
     Args:
         made: The product.
-        thin: How it is divided.
+        thin: Its blocking.
         operands: The matrix and the vectors.
         epilogue: Code on each block of the product.
         is_right: Whether the matrix is the right operand, so that blocks are columns.

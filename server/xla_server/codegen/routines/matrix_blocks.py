@@ -94,7 +94,7 @@ def _divided(computed: str) -> Any:
 
 
 def _piece(computed: str) -> Any:
-    """How many rows or columns of so many products each are a piece."""
+    """Return a function from the work of a row or column to the number of them in a piece."""
     most = PIECE_WORK[computed]
 
     @njit(error_model="numpy")

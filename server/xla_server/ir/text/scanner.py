@@ -48,7 +48,7 @@ class HloReader(ShapeReader):
         return shape
 
     def place(self, position: int) -> str:
-        """How messages call a position: line:column, both from 1."""
+        """Return a position's text in messages: line:column, both from 1."""
         line = self.text.count("\n", 0, position) + 1
         return f"{line}:{position - self.text.rfind(chr(10), 0, position)}"
 

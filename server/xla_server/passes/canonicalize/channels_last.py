@@ -47,7 +47,7 @@ class _Moving:
         return result
 
     def _order_of(self, i: HloInstruction) -> tuple[int, ...] | None:
-        """How the operands of an instruction are transposed, if all are alike."""
+        """Return the permutation of an instruction's operands, if all have the same."""
         orders = {part.attributes.permutation for part in i.operands if part in self._made}
         if len(orders) != 1 or i.control_predecessors:
             return None

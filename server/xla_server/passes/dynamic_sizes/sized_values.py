@@ -22,7 +22,7 @@ from xla_server.passes.framework.editor import Editor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaddedExtent:
-    """How large an array is in memory, and how much of it counts."""
+    """Size of an array in memory, and of the part that counts."""
 
     whole: tuple[int, ...]
     sizes: tuple[int, ...]

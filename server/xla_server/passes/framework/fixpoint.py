@@ -63,7 +63,7 @@ def run_once(
 ) -> bool:
     """Every pass once, in order; whether any of them changed anything.
 
-    An observer is told of the passes inside of fixpoints, and of each time they run.
+    An observer is called for each run of a pass, those inside of fixpoints included.
     """
 
     def run(step: Pass) -> bool:

@@ -15,7 +15,7 @@ _SWAPPED = {_D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE, _D.EQ: _D.EQ
 
 
 def callers(module: HloModule) -> dict[HloComputation, int]:
-    """How many instructions call each computation, calling twice counted twice."""
+    """Return the number of calls of each computation; an instruction may call it twice."""
     counts = dict.fromkeys(module.computations, 0)
     for instruction in module.instructions():
         for called in instruction.called:
@@ -109,7 +109,7 @@ def resize(
 
 
 def trip_count(loop: Loop) -> int | None:
-    """How often the body runs, where a counter with a known start, step and end decides."""
+    """Return the number of iterations, if a counter with known start, step and end decides."""
     test = loop.condition.root
     always = splat(test)
     if always is not None:
@@ -179,7 +179,9 @@ def _value(loop: Loop, limit: HloInstruction) -> int | None:
 
 
 def _distance(start: int, step: int, end: int, relation: ComparisonDirection) -> int | None:
-    """How many steps lead from the start to the first number the relation fails for."""
+    """Return the number of steps from the start to the first number for which the relation
+    fails.
+    """
     if relation is _D.NE:
         if start == end:
             return 0

@@ -63,7 +63,7 @@ def _place(
     many: HloInstruction,
     length: int,
 ) -> HloInstruction:
-    """How many of the first `many`, which are sorted, a new element does not come before."""
+    """Return the number of the first `many` sorted elements that a new element does not precede."""
     editor = caller.editor
     at_new = len(new)
 

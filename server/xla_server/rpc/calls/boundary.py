@@ -78,7 +78,7 @@ class Boundary:
     def serialize(self, rpc: Rpc, response: Response) -> bytes:
         """The bytes of a response.
 
-        Raises ResourceExhaustedError when no message may be so large, and lets go of it.
+        Raises ResourceExhaustedError if no message may be so large, and drops it.
         """
         data: bytes | None
         if isinstance(response, bytes):

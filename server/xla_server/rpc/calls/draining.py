@@ -20,13 +20,13 @@ from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 
 _ROUND_SECONDS = 0.02
-"""How often is looked at what is left, so that no call need tell of its end before."""
+"""Seconds between two looks at the calls in progress, which need not report their ends."""
 
 _QUIET_SECONDS = 0.1
-"""How long no call must have come before grpc stops."""
+"""Seconds without a new call after which grpc is stopped."""
 
 _LINGER_SECONDS = 1.0
-"""How long that is waited for at most: who calls more often than that has been told by then."""
+"""Bound of that wait in seconds: clients that call more often have been refused by then."""
 
 _RPCS = {rpc.path.encode(): rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
@@ -99,7 +99,7 @@ class DrainController:
     def linger(self, seconds: float, cut_short: threading.Event) -> None:
         """Refuse calls until none comes for a moment, `seconds` in all, or `cut_short` is set.
 
-        So clients in the midst of their calls are told by us.
+        So clients with calls in progress get our status.
         """
         last = self._began_at + min(seconds, _LINGER_SECONDS)
         while True:

@@ -83,7 +83,7 @@ def reservation_of(
 ) -> ResponseReservation:
     """The room of a large answer of `byte_size` bytes, taken now where it was not before.
 
-    Raises ResourceExhaustedError when there is none in twice the limit, and lets go of the answer.
+    Raises ResourceExhaustedError if there is none in twice the limit, and drops the response.
     """
     room = response.room if isinstance(response, AccountedResponse) else None
     if room is None:

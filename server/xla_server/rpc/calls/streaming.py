@@ -147,7 +147,7 @@ class StreamHandler:
         """Serve one stream; whatever goes wrong becomes a status."""
         boundary = self._boundary
         started = time.monotonic()
-        # No call in line any more: from here on it is counted among streams.
+        # It is not a queued call any more: from here on it is counted among streams.
         self.experimental_thread_pool.leave(context)
         ending = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""How many calls and streams there may be, and whose they are."""
+"""Limits of concurrent calls and streams, in all and by caller."""
 
 import contextlib
 import dataclasses

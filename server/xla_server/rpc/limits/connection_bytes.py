@@ -1,4 +1,4 @@
-"""How much has come over each connection, as the system counts it.
+"""Bytes received on each connection, as the system counts them.
 
 grpc tells nothing of a message before it is whole. The system knows how many bytes a TCP connection
 has received since it began, whoever read them.
@@ -24,7 +24,7 @@ class Received(NamedTuple):
     connection: int
     """Tells it from another one of the same address: the number of its socket."""
     byte_count: int
-    """Read by somebody or not."""
+    """Bytes that were read or wait in the socket."""
 
     def since(self, before: "Received | None") -> int:
         """Bytes received since it was `before`; all, where that is nothing or another one."""

@@ -1,9 +1,9 @@
 """Streams whose clients have sent no whole message for a while, ended where memory is short.
 
-A message that has come in part is not to be told from a client that is silent, as it may be. But
-where its connection has received next to nothing since the silence began there is no such part, and
-the stream stays. The others are ended with UNAVAILABLE, from which clients go on: they open the
-stream again, a feed or an upload where it was.
+An incomplete message cannot be distinguished from a silent client, which is legitimate. But where
+its connection has received next to nothing since the silence began there is no such part, and the
+stream stays. The others are ended with UNAVAILABLE, from which clients go on: they open the stream
+again, a feed or an upload where it was.
 """
 
 import collections

@@ -26,7 +26,7 @@ from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
 _ROUND_SECONDS = 0.5
 
 SPARED_SECONDS = 3 * SLOW_SECONDS
-"""How long, while memory is short, calls in progress on a stream put it behind all others."""
+"""Seconds of short memory for which a stream with calls in progress is ended after all others."""
 
 _LOG = logging.getLogger(__name__)
 _STATM = Path("/proc/self/statm")

@@ -16,7 +16,7 @@ from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 T = TypeVar("T")
 
 SLOW_SECONDS = 1.0
-"""How long a request or a message may arrive, however much memory is used."""
+"""Seconds for which a request or a message may arrive, however much memory is used."""
 
 _LEAST_ENDED = 2
 _ENDED_PART = 4
@@ -24,7 +24,7 @@ _ENDED_PART = 4
 
 
 def count_to_end(count: int) -> int:
-    """How many of so many calls are to be ended in a round."""
+    """Return the number of calls to end in a round."""
     return max(_LEAST_ENDED, count // _ENDED_PART)
 
 

@@ -34,7 +34,7 @@ def extension_methods(
 ) -> dict[str, MethodSpec]:
     """Rpc name -> how it is answered.
 
-    Without a socket for it there is no shared memory, and clients are told so. DescribeServer tells
+    Without a socket for it there is no shared memory, and OpenSession says so. DescribeServer tells
     of the pools and of the limit of resident memory.
     """
     capabilities = list(CAPABILITIES)

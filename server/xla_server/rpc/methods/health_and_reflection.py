@@ -66,7 +66,7 @@ class _Watch:
     """The streaming rpc of health, in threads of its own.
 
     grpc's own way without threads sends while it holds the lock of all that is known of health: one
-    client that does not read would hold up everybody who asks, and the server's end.
+    client that does not read would block all others, and the server's end.
     """
 
     def __init__(

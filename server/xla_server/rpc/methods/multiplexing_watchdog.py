@@ -109,7 +109,9 @@ class StreamWatchdog:
 
 
 def _wait_seconds(deadline: float | None) -> float | None:
-    """How long to sleep for a deadline, which clients choose: it may be later than any clock."""
+    """Return the seconds to sleep for a deadline, which clients choose: it may be later than any
+    clock.
+    """
     if deadline is None:
         return None
     return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

@@ -128,7 +128,7 @@ def _run_batch(
     def done(outcomes: "list[extension_pb2.RunResponse | XlaError]") -> None:
         forget()
         if cancellation.is_cancelled:
-            # Whichever is seen first, the call ends as it was told to.
+            # Whichever is seen first, the call ends with the cancellation's error.
             room.release()
             answer.later(cancelled)
             return

@@ -24,7 +24,7 @@ from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
 
 SERVER_NAME = f"xla-service {importlib.metadata.version('xla-service')}"
-"""The name and version that clients are told."""
+"""The server's name and version for clients."""
 
 _LOG = logging.getLogger(__name__)
 

@@ -151,7 +151,7 @@ def connected_server(make: Callable[[], grpc.Server]) -> tuple[grpc.Server, Conn
     with _MAKING, grpc.insecure_channel(f"unix:{target}"):
         before = set(_server_numbers(channelz))
         server = make()
-        # Others may have been made meanwhile, by somebody else: their connections do no harm.
+        # Other threads may have made some meanwhile: their connections do no harm.
         numbers = set(_server_numbers(channelz)) - before
         is_incremental = _is_numbered_after(channelz, target, max(numbers))
         return server, Connections(numbers, is_incremental=is_incremental)

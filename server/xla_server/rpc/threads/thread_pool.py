@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Task:
-    """Something to be done, whose end can be told."""
+    """A job with a callback at its end."""
 
     __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "flow")
 

@@ -49,7 +49,7 @@ class _Item:
 
 @dataclasses.dataclass(slots=True)
 class _Channel:
-    """The values on one channel and who stands in line at its ends."""
+    """The values on one channel, and the queues at its ends."""
 
     items: deque[_Item] = dataclasses.field(default_factory=deque)
     senders: deque[object] = dataclasses.field(default_factory=deque)

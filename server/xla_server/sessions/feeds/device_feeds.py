@@ -51,7 +51,7 @@ class DeviceFeeds:
         self.outfeed = OutfeedSide(FeedQueue("outfeed", max_items=max_items, max_bytes=max_bytes))
 
     def bound_to(self, name: str, execution: int = 0) -> "ProgramFeeds":
-        """The queues for a program, whose instructions are told of by its name.
+        """The queues for a program, whose name describes its waiting instructions.
 
         `execution` is the handle of the execution, where it was launched.
         """

@@ -50,7 +50,7 @@ from xla_server.sessions.feeds.wait_reasons import (
 )
 
 MAX_FRONT = 16
-"""Shapes of first items that are told."""
+"""Number of first items whose shapes are described."""
 
 MAX_TOLD = 256
 """Largest number of waiting clients that are described."""
@@ -97,7 +97,7 @@ class FeedQueue:
         return self._is_closed
 
     def room(self) -> tuple[int, int]:
-        """Items and bytes that may come: at least 1 of both where somebody lacks items."""
+        """Items and bytes that may come: at least 1 of both if a consumer lacks items."""
         with self._lock:
             items, byte_size = self.size
             lacking = self._lacking()
@@ -313,7 +313,7 @@ class FeedQueue:
         return True
 
     def _lend(self, taker: QueueConsumer, count: int) -> BorrowedItems:
-        """Lend the first items; the taker stays in line until the loan ends."""
+        """Lend the first items; the consumer stays in the queue until the loan ends."""
         self._lent = taker
         taker.is_settled = True
         items, epoch = self._stock.first(count), self._stock.epoch
@@ -343,7 +343,7 @@ class FeedQueue:
         return 0 if self._stock.items else 1
 
     def _count_for(self, taker: QueueConsumer) -> int | None:
-        """How many items the taker gets; None when they are not there."""
+        """Return the number of items for the consumer; None if they are not there."""
         if taker.shapes is not None:
             return len(taker.shapes) if len(self._stock) >= len(taker.shapes) else None
         return self._stock.value_count()

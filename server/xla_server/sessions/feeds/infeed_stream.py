@@ -28,12 +28,12 @@ from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
 
 STREAM = FeedClient("Infeed")
 MAX_REFUSALS = 64
-"""Refusals that are told once more after a stream was cut."""
+"""Refusals that are repeated after a stream was cut."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credit:
-    """How much more may be sent: arrays, and bytes of their data."""
+    """Additional credit of the client: arrays, and bytes of their data."""
 
     items: int
     bytes: int
@@ -184,7 +184,7 @@ class InfeedStream:
             yield from reports
 
     def end(self) -> list[Report]:
-        """Let the stream go; gives what is still to be told."""
+        """End the stream; return the remaining reports."""
         side = self._side
         with side.changed:
             if side.stream is self:

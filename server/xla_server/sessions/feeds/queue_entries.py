@@ -46,7 +46,7 @@ class FeedClient:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitState:
-    """Somebody who waits for a queue: for how long, with or for which shape, and why."""
+    """Description of a waiting client: seconds, shape, and reason."""
 
     user: FeedClient
     shape: Shape | None
@@ -135,7 +135,7 @@ class QueueConsumer(QueueWaiter):
 
     @property
     def wanted(self) -> int:
-        """How many items it takes at least."""
+        """The least number of items that it takes."""
         return 1 if self.shapes is None else len(self.shapes)
 
     @property

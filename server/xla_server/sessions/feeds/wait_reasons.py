@@ -1,4 +1,4 @@
-"""Why somebody waits for a feed's queue, in sentences: a deadlock is to be explained."""
+"""Reasons of waiting for a feed's queue, in sentences, which explain deadlocks."""
 
 import dataclasses
 

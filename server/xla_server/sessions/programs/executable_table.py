@@ -40,7 +40,7 @@ class _Shared:
     code: Code | None = None
     users: int = 0
     held: "dict[Level, int]" = dataclasses.field(default_factory=dict)
-    """How many of the users each caller is."""
+    """Number of uses by caller."""
 
     def forget_code(self) -> None:
         """Let go of the code."""
@@ -97,7 +97,7 @@ class LoadedExecutable:
 class ExecutableCache:
     """The programs of all sessions: those of equal key are compiled once and share their code.
 
-    Programs are kept as long as anybody has a handle of them, and their modules' bytes are limited.
+    Programs are kept as long as there is a handle of them, and their modules' bytes are limited.
     Their code is kept within limits of its own and compiled again where it is gone. Code of
     programs without users stays for a while too, the oldest going first.
 
@@ -131,7 +131,7 @@ class ExecutableCache:
             max_count=max_executables, max_bytes=max_executable_bytes, shares=shares
         )
         self._use = CallerUse(shares)
-        """How many bytes of programs each caller has, under the lock."""
+        """Return the bytes of programs by caller, under the lock."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:

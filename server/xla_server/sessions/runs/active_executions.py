@@ -11,7 +11,7 @@ class ActiveExecutions:
 
     def __init__(self) -> None:
         self.value = 0
-        """How many there are."""
+        """The number of active executions."""
         self._running: set[Cancellation] = set()
         self._refusal: XlaError | None = None
         self._changed = threading.Condition()

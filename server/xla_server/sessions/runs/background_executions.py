@@ -229,7 +229,7 @@ class BackgroundExecutions:
             execution.finish()
 
     def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
-        """Run an execution that has a slot; it gives the slot back before its end is told.
+        """Run an execution that has a slot; it releases the slot before its end is reported.
 
         An execution that has to wait for memory gives the slot back, too. It comes back with
         `waiter`, which has the memory.
@@ -277,7 +277,7 @@ class BackgroundExecutions:
         return None
 
     def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
-        """The error of the execution that failed before: it is told as it is."""
+        """The error of the execution that failed before: it is reported unchanged."""
         try:
             for value in execution.run.pending:
                 value.result()

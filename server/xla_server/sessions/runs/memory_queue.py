@@ -109,7 +109,7 @@ class MemoryQueue:
         self._passed_lock = threading.Lock()
 
     def __len__(self) -> int:
-        """How many executions wait."""
+        """The number of waiting executions."""
         return len(self._waiters)
 
     def reserve(

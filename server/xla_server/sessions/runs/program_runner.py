@@ -201,7 +201,7 @@ class ProgramRunner:
                     cancellation,
                     channels=channels,
                 )
-            # A failure cancels the others, and is to be the error that is told.
+            # A failure cancels the others, and its error is reported.
             channels.ended(launch.number)
             return execution
 

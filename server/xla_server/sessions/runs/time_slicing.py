@@ -28,16 +28,16 @@ PERIOD = 0.01
 """Seconds between two looks, and what one turn lasts."""
 
 NEW_SECONDS = 0.02
-"""How long a program runs before it takes turns with others."""
+"""Seconds that a program runs before it takes turns with others."""
 
 YOUNG_SECONDS = 1.0
-"""How long it runs beside those that take turns, if it is among the youngest: as many as cores.
+"""Seconds that it runs beside those that take turns, if it is among the youngest, as many as cores.
 
 Callers take turns for this, too.
 """
 
 LENDING_SECONDS = 0.05
-"""How long a program runs before it lends its slot."""
+"""Seconds that a program runs before it lends its slot."""
 
 SWITCH_SECONDS = 0.0005
 """Switch interval of Python's lock while programs run for long, in seconds.
@@ -50,11 +50,11 @@ _PATIENCE = 100
 """Looks at nothing before the thread sleeps."""
 
 _SLEEP_SECONDS = 10.0
-"""How long it sleeps before it ends."""
+"""Seconds that it sleeps before it ends."""
 
 
 class _Switching:
-    """How soon Python's lock is passed on, which all servers of a process have in common."""
+    """The switch interval of Python's lock, which all servers of a process share."""
 
     def __init__(self) -> None:
         self._quick: set[object] = set()
@@ -63,7 +63,7 @@ class _Switching:
         self._lock = threading.Lock()
 
     def set(self, who: object, *, is_quick: bool) -> None:
-        """Pass it on sooner as long as somebody has programs that run for long."""
+        """Shorten the switch interval while `who` has programs that run for long."""
         if is_quick == (who in self._quick):
             return
         with self._lock:

@@ -46,8 +46,8 @@ _NO_PART = -1
 class Arena:
     """`capacity` bytes of address space, a multiple of PAGE, with the parts allocated in it.
 
-    Any thread may call any method. `grow` is asked for every byte that is backed by memory, and
-    raises where it may not be; `shrink` is told of what goes back. Raises OSError where the system
+    Any thread may call any method. `grow` is called with the bytes that get memory, and raises if
+    there may be none; `shrink` with the bytes that are released. Raises OSError where the system
     gives no sealed file.
     """
 
@@ -75,7 +75,7 @@ class Arena:
 
     @property
     def part_count(self) -> int:
-        """How many parts are allocated."""
+        """The number of allocated parts."""
         return len(self._parts)
 
     @property
@@ -127,7 +127,7 @@ class Arena:
         return self._memory is None
 
     def idle_seconds(self, now: float) -> float:
-        """How long there have been no parts, at a time of time.monotonic()."""
+        """Return the seconds without allocated parts, at a time of time.monotonic()."""
         since = self._idle_since
         return 0.0 if since is None else now - since
 
@@ -174,7 +174,7 @@ class Arena:
             self._release_if_unused(offset)
 
     def size(self, offset: int) -> int:
-        """How long a part is; NotFoundError if none begins at `offset`."""
+        """Return the size of a part in bytes; NotFoundError if none begins at `offset`."""
         with self._lock:
             return self._size(offset)
 
@@ -237,7 +237,7 @@ class Arena:
             self._lock.release()
 
     def close(self) -> None:
-        """Give everything back; arrays of it last as long as somebody holds them."""
+        """Release everything; arrays of it last as long as they are referenced."""
         with self._lock:
             if self._memory is None:
                 return

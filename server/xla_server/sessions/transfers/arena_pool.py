@@ -24,7 +24,7 @@ WARM_BYTES = 64 << 20
 """Bytes that the next arena is warmed with, and that an idle one keeps."""
 
 IDLE_SECONDS = 10.0
-"""How long an arena without allocations keeps all its memory."""
+"""Seconds that an arena without allocations keeps all its memory."""
 
 
 _HINT = "Transfer in chunks, or raise shared_memory_bytes."
@@ -92,7 +92,7 @@ class ArenaPool:
         return self._warming is not None
 
     def __len__(self) -> int:
-        """How many arenas sessions have."""
+        """The number of arenas of sessions."""
         return len(self._arenas)
 
     def acquire(self, caller: Caller = LOCAL) -> Arena:
@@ -198,7 +198,7 @@ class ArenaPool:
         used = self.used_bytes
         with self._lock:
             level = self._exceeded(account, byte_size)
-            # If there is no room at all, that is what everybody is told.
+            # Without any room, all callers get the same error.
             if level is not None and used + byte_size <= self.max_bytes:
                 noun = "bytes of shared memory"
                 return self._use.refusal(level, byte_size, used, self.max_bytes, noun, _HINT)

@@ -29,7 +29,7 @@ MAX_LINES = 16
 """Lines of one arena."""
 
 SILENCE_SECONDS = 10.0
-"""How long a client may take for a piece."""
+"""Timeout of a piece, in seconds."""
 
 
 class RingChannel:

@@ -1,8 +1,8 @@
 """Values that arrive in chunks, over one stream or, where streams break off, several.
 
 An upload has a destination of its final size from its start on; memory is reserved as chunks arrive
-and touch it. They follow one another, so what has arrived is told by one number. The destination
-becomes the value.
+and touch it. They follow one another, so one number states the progress. The destination becomes
+the value.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ MAX_ID_BYTES = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadState:
-    """How far an upload has come; `handle` is that of the value, once it is there."""
+    """Progress of an upload; `handle` is that of the value, once it is there."""
 
     offset: int
     size: int
@@ -128,7 +128,7 @@ class UploadTable:
         return UploadStream(self, upload_id, upload).take_over(offset, on_taken_over)
 
     def state(self, upload_id: bytes) -> UploadState:
-        """How far an upload has come; NotFoundError if there is none of this id."""
+        """Return the progress of an upload; NotFoundError if there is none of this id."""
         self.expire()
         with self._lock:
             finished = self._finished.get(upload_id)

@@ -81,7 +81,7 @@ ROOT w = ({shapes}) while(p), condition=test, body=body }}"""
 
 
 def calls_of(function: Callable[[], Any]) -> int:
-    """How many functions are called, those written in C among them."""
+    """Return the number of function calls, those of C functions included."""
     count = 0
 
     def watch(frame: Any, event: str, argument: Any) -> None:

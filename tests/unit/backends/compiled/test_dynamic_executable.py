@@ -136,7 +136,7 @@ def test_hidden_elements_come_back() -> None:
 
 
 def counted(executable: Any) -> list[int]:
-    """How many instructions each program of an executable was made of, parameters aside."""
+    """Return the number of instructions of each program of an executable, without parameters."""
     modules = [sized.segment.module for sized in executable._programs._programs._items.values()]
     return [
         sum(i.opcode is not Opcode.PARAMETER for i in module.entry.instructions)

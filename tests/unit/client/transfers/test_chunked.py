@@ -1,4 +1,4 @@
-"""How the client goes on with transfers that break off, against a server in this process."""
+"""Resumption of broken transfers by the client, against a server in this process."""
 
 import zlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""How scatters are shared out, by their sizes."""
+"""Work items of scatters, by their sizes."""
 
 import pytest
 

@@ -301,7 +301,7 @@ def test_lingering_ends_without_calls_or_soon(
     assert time.monotonic() - started >= min(seconds, 0.1)
     started = time.monotonic()
     draining.begin()
-    calls.refused_at = started + 2 * GRACE  # Somebody calls on and on.
+    calls.refused_at = started + 2 * GRACE  # A client calls on and on.
     draining.linger(seconds, threading.Event())
     assert time.monotonic() - started >= min(seconds, 1)
     monkeypatch.setattr(draining_module, "_LINGER_SECONDS", GRACE)
