@@ -22,7 +22,7 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """The identity by which access is decided; empty for every caller."""
+        """The authenticated identity, which decides access; empty without authentication."""
         return self.identity if self.is_authenticated else ""
 
 

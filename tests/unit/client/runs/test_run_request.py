@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_named_with_its_position(client: xc.Client) -> None
         with pytest.raises(InvalidArgumentError, match=rf"^argument 1: .*{rule}"):
             made(client, ONES, argument)
         with pytest.raises(InvalidArgumentError, match=rf"^step 2 \(f\): argument 1: .*{rule}"):
-            made(client, ONES, argument, place="step 2 (f)")
+            made(client, ONES, argument, label="step 2 (f)")
     with pytest.raises(InvalidArgumentError, match=r"must have .*got f32\[5\] for f32\[4\]"):
         made(client, turned, pipeline_id=turned._pipeline_id)
     with pytest.raises(InvalidArgumentError, match="one argument per parameter, got 1 for"):
