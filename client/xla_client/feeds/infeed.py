@@ -367,7 +367,7 @@ class _StreamedInfeed(ResumableStream):
         self.check()
 
     def _ask(self) -> None:
-        # A refusal is raised when all items up to the end of the feed have been answered.
+        # A refusal is raised once the items after it have been received, too.
         if not self._refusals:
             self.check()
         self._wants_flush = True
