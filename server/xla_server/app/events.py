@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Events:
-    """Signals and words, numbers from 0 to 255, as bytes in a pipe. For the main thread.
+    """Signals and other events, numbers from 0 to 255, as bytes in a pipe. For the main thread.
 
     Python runs a handler of its own only where the main thread gets to, which one that has just
     begun to wait for a lock may never do. Bytes are written by the handler in C, and a read that

@@ -34,7 +34,7 @@ _MAX_DESCRIBED = 1024
 """Handles in one answer of DescribeHandles, as the contract says."""
 
 _DESCRIBED_BYTES = 1 << 20
-"""When such an answer takes no more."""
+"""Size of such an answer, in bytes, from which no further handle is added."""
 
 
 class SessionRpcs:

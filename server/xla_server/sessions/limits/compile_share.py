@@ -10,7 +10,7 @@ from xla_server.sessions.limits.caller_shares import CallerShares, Level, levels
 from xla_server.sessions.limits.compile_budget import CompileBudget
 
 _MANY = 4096
-"""Number of levels beyond which those are dropped that compiled nothing within the hour."""
+"""Number of levels from which those without compilation within the hour are dropped."""
 
 
 class CompileShare:

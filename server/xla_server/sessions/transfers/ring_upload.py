@@ -26,7 +26,7 @@ from xla_contract.types.literal import Array
 from xla_server.execution.cancellation import Cancellation
 
 MAX_LINES = 16
-"""Lines of one arena."""
+"""Largest number of channels of one arena."""
 
 SILENCE_SECONDS = 10.0
 """Timeout of a piece, in seconds."""
