@@ -50,7 +50,7 @@ _LONGEST_PAUSE = 2.0
 _ABANDON_SECONDS = 5.0
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Told, now and then, how many bytes have been transferred, and of how many."""
+"""Called now and then with the number of bytes transferred, and of all."""
 
 
 class Stream(Protocol):

@@ -16,7 +16,7 @@ from xla_contract.types.literal import Array, Literal
 from xla_contract.wire.literals.linear_stream import LinearReader
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Told, now and then, how many bytes have been transferred, and of how many."""
+"""Called now and then with the number of bytes transferred, and of all."""
 
 STEP_BYTES = 1 << 20
 """Bytes between two reports."""

@@ -62,4 +62,4 @@ ELEMENTARY: tuple[AnyDefinition, ...] = (
     transpose.DEFINITION,
     *tuple_.DEFINITIONS,
 )
-"""Every definition of this room; ops.registry joins the rooms."""
+"""Every definition of this table; ops.registry joins the tables."""

@@ -141,7 +141,7 @@ def _of_quadrant(n: Value, sine: Value, cosine: Value) -> Value:
 
 
 _STRAIGHT = {"f32": 2.0**-14, "f64": 2.0**-30}
-"""Below, sin x and tan x are x to the last bit."""
+"""Size of arguments below which sin x and tan x are x to the last bit."""
 
 
 def _finite(x: Value, result: Value) -> Value:
