@@ -286,9 +286,9 @@ PIECES_REFUSED: tuple[tuple[str | None, dict[str, int], type[XlaError], str], ..
         InvalidArgumentError,
         r"row-major without .*s32\[2,3\]\{0,1\}",
     ),
-    ("s32[6]{0}", {"piece_bytes": 0}, InvalidArgumentError, "got 0 places of 0 bytes in 8192"),
-    ("s32[6]{0}", {"piece_bytes": -PAGE}, InvalidArgumentError, "0 places of -4096"),
-    ("s32[6]{0}", {"piece_bytes": 2 * PAGE}, InvalidArgumentError, "got 1 places of 8192"),
+    ("s32[6]{0}", {"piece_bytes": 0}, InvalidArgumentError, "got 0 slots of 0 bytes in 8192"),
+    ("s32[6]{0}", {"piece_bytes": -PAGE}, InvalidArgumentError, "0 slots of -4096"),
+    ("s32[6]{0}", {"piece_bytes": 2 * PAGE}, InvalidArgumentError, "got 1 slots of 8192"),
     ("s32[6]{0}", {"piece_bytes": 64}, InvalidArgumentError, "multiple of 4096"),
     ("s32[8000]{0}", {}, ResourceExhaustedError, "32000 bytes more for an upload"),
 )
@@ -313,7 +313,7 @@ def test_what_cannot_come_in_pieces_ends_the_line(
 def test_the_number_of_slots_is_bounded(case: Case) -> None:
     ring = case.allocate(65 * PAGE).offset
     line = case.line(ring)
-    with pytest.raises(InvalidArgumentError, match=r"places for .* got 65 places"):
+    with pytest.raises(InvalidArgumentError, match=r"slots for .* got 65 slots"):
         case.upload_pieces(ring, "s32[6]{0}")
     line.close()
 
