@@ -281,8 +281,8 @@ class Client:
     def adopt_executable(self, handle: int, *, timeout: float | None = None) -> Executable:
         """Return an Executable for an execution handle that Compile gave to this session.
 
-        For who has come back to a session; it is freed like any other. Raises NotFoundError and
-        InvalidArgumentError for handles that are none or were freed.
+        It is for a client that has resumed a session; the executable is freed like any other.
+        Raises NotFoundError and InvalidArgumentError for handles that are none or were freed.
         """
         description = describe_handle(self._session, handle, "executable", timeout).executable
         shape = program_shape_from_proto(description.program_shape)

@@ -33,8 +33,9 @@ _POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE of Linux's mman.h."""
 
 _PIECE_BYTES = 1 << 20
-"""Bytes that are made resident at a time. Whoever maps memory meanwhile waits for one piece, and
-with it whoever waits for the allocator."""
+"""Bytes that are made resident at a time. Threads that map memory or allocate wait for one piece
+meanwhile.
+"""
 
 _STATM = Path("/proc/self/statm")
 _lock = threading.Lock()

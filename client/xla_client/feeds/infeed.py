@@ -287,7 +287,10 @@ class _StreamedInfeed(ResumableStream):
             self._after_flush(is_done, timeout)
 
     def let_go(self) -> None:
-        """Send what there is and end, for who was collected and can wait for nothing."""
+        """Send the remaining items and end, without waiting.
+
+        It is for an Infeed that was garbage collected.
+        """
         with self.changes:
             self._is_let_go = self.is_closing = True
             self.changes.notify()

@@ -171,9 +171,9 @@ class ResumableStream(abc.ABC):
             serving.cancel()
 
     def leave_to_parent(self) -> None:
-        """End here what goes on elsewhere, in a child that was forked: it has none of the threads.
+        """End the object in a forked child, which has none of the threads.
 
-        Waits for no lock: who has one may not be in this process.
+        It takes no lock: a thread of the parent may hold it.
         """
         self.changes = NotifyingLock()
         self.error = UnavailableError(
@@ -185,7 +185,7 @@ class ResumableStream(abc.ABC):
         self.is_closing = self.is_over = True
 
     def late(self, what: str, timeout: float | None) -> DeadlineExceededError:
-        """The error of who has waited too long."""
+        """Return the error of a wait that took too long."""
         return DeadlineExceededError(
             f"{self._rpc}: {what} within the time given, got none in {timeout} s", op=self._rpc
         )

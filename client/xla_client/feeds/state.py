@@ -30,7 +30,7 @@ class FeedWaiter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedState:
-    """One queue: arrays in it and their bytes, what fits in, the first shapes, who waits.
+    """One queue: arrays in it and their bytes, capacity, the first shapes, waiting clients.
 
     All items up to the number `sequence` were received (infeed) or acknowledged (outfeed).
     """
@@ -46,7 +46,7 @@ class FeedState:
     sequence: int
 
     def __str__(self) -> str:
-        """Say in a line what is in the queue, what is first, and who waits for what."""
+        """Describe the queue in a line: contents, first shapes, waiting clients."""
         parts = [
             f"{self.items} of {self.max_items} arrays",
             f"{human_bytes(self.bytes)} of {human_bytes(self.max_bytes)}",

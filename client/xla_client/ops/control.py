@@ -131,8 +131,8 @@ def composite_call(
     """A call that platforms may replace by an operation of their own, known by this name.
 
     The computation says what the operation means, in simpler ones. `attributes` is a dictionary in
-    MLIR's text form for whoever knows the operation. Raises InvalidArgumentError for an empty name
-    or attributes and for a negative version.
+    MLIR's text form for platforms that know the operation. Raises InvalidArgumentError for an empty
+    name or attributes and for a negative version.
 
     Args:
         computation: A Computation or a function of Ops.

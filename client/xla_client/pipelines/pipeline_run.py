@@ -91,7 +91,7 @@ class PipelineTransport(abc.ABC):
 
     @abc.abstractmethod
     async def arun(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
-        """Run all, without holding up the event loop; who is cancelled gives the run up."""
+        """Coroutine that runs all steps; cancelling it stops the run."""
 
     @abc.abstractmethod
     def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution[Any]:
@@ -194,7 +194,7 @@ class OneRun(PipelineTransport):
         return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
 
     def _donate_by_modules(self, outputs: Sequence[Output]) -> None:
-        """Give up what the modules say, as it is known now who reads what."""
+        """Donate the arguments that the modules donate, as all their readers are known now."""
         donations = [each.donation for each in self._recordings]
         donated = donated_in_steps(donations, [each.result for each in outputs])
         for step, (_, arguments), numbers in zip(self._steps, donations, donated, strict=True):

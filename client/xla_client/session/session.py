@@ -354,9 +354,9 @@ class Session:
             self._disconnect()
 
     def leave_to_parent(self) -> None:
-        """Take no more part in the session, in a child that was forked.
+        """Leave the session to the parent, in a forked child.
 
-        Waits for no lock: who has one may not be in this process.
+        It takes no lock: a thread of the parent may hold it.
         """
         self.transport.leave_to_parent()
         if self.shared_memory is not None:

@@ -98,12 +98,12 @@ class SharedRing:
         self._line.settimeout(None)
 
     def shut(self) -> None:
-        """End the line, from any thread; who waits in `write` goes on."""
+        """End the channel, from any thread; a thread that waits in `write` goes on."""
         with contextlib.suppress(OSError):  # It has ended.
             self._line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the line; for who has the ring alone."""
+        """Close the channel; the caller must be the only user of the ring."""
         self._line.close()
 
     def _add(self, slots: bytes | None) -> None:

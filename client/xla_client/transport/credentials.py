@@ -89,7 +89,7 @@ def resolve(
 
 
 class _FileToken:
-    """The token of a file, read again from time to time: whoever issued it may renew it."""
+    """The token of a file, read again from time to time: its issuer may renew it."""
 
     def __init__(self, path: os.PathLike[str]) -> None:
         self._path = path

@@ -39,7 +39,7 @@ class MessageStream(Protocol):
 
 
 class MultiplexedStream:
-    """One call at a time; who comes while there is one makes an ordinary call."""
+    """One call at a time; a thread that comes during a call makes an ordinary call."""
 
     def __init__(self, begin: Callable[[], MessageStream]) -> None:
         self._begin = begin

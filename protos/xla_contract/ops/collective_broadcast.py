@@ -1,7 +1,7 @@
 """collective-broadcast: the value of the first of each group, given to the whole group.
 
-Semantics: XLA's CollectiveBroadcast; who is in no group gets zeros. With several operands the
-result is a tuple.
+Semantics: XLA's CollectiveBroadcast; a participant of no group gets zeros. With several operands
+the result is a tuple.
 """
 
 import dataclasses

@@ -37,7 +37,7 @@ class HostBuffer:
         self.device = device
         self.elements = tuple(HostBuffer(element, device) for element in literal.elements)
         self.memory: Block | None = None
-        """The memory that a kernel wrote, if the value lies there; who has it keeps it as it is."""
+        """The memory that a kernel wrote, if it has the value; its content must not change."""
         self._address: int | None = None
 
     @classmethod

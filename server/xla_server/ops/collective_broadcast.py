@@ -7,8 +7,8 @@ from xla_server.ops.collective import Exchange, Participant, all_operands, requi
 def collective_broadcast(instruction: HloInstruction, me: Participant) -> Exchange:
     """The operands.
 
-    In XLA who is in no group gets zeros. Groups that do not name the only replica name others,
-    which there are not.
+    In XLA a participant of no group gets zeros. Groups without the only replica name replicas that
+    do not exist.
     """
     require_alone(instruction.attributes.participants, me, has_global_ids=False)
     return all_operands(instruction)

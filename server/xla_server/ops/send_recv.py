@@ -50,7 +50,7 @@ def evaluate_recv_done(
 
 
 def require_evaluated(instruction: HloInstruction) -> None:
-    """Raise UnimplementedError for a transfer to the host or to a device that there is not.
+    """Raise UnimplementedError for a transfer to the host or to a device that does not exist.
 
     For send and recv. Devices are named by the frontend attribute of pipelined programs; a
     program runs on one, number 0, so {0,0} is the only pair there can be.

@@ -47,8 +47,9 @@ class Listeners:
     ) -> None:
         """Bind all addresses with `bind`, grpc's, which gives the port or raises RuntimeError.
 
-        `socket_mode` says who may connect to unix sockets, by default this user alone. The file of
-        a socket without a listener is replaced. Raises CannotListenError, with nothing left behind.
+        `socket_mode` is the mode of unix sockets; by default this user alone may connect. The file
+        of a socket without a listener is replaced. Raises CannotListenError, with nothing left
+        behind.
         """
         self._socket_mode = socket_mode
         self._files: list[_SocketFile] = []

@@ -228,10 +228,10 @@ class RpcServer:
     def drain(self, grace_seconds: float) -> bool:
         """Refuse calls, let calls and launched executions end for a while, then cancel them.
 
-        Calls that come, over connections that there are or new ones, end with UNAVAILABLE at once;
-        health says NOT_SERVING. Gives False when threads are still busy at the end: a call in the
-        middle of one long operation sees its cancellation only after it, and is answered all the
-        same. Less than a second after the grace period all is over; a second time nothing is done.
+        New calls, on open connections or new ones, end with UNAVAILABLE at once; health says
+        NOT_SERVING. Gives False when threads are still busy at the end: a call in the middle of one
+        long operation sees its cancellation only after it, and is answered all the same. Less than
+        a second after the grace period all is over; a second time nothing is done.
         """
         if self._has_drained is None:
             self._has_drained = self._drain(grace_seconds)

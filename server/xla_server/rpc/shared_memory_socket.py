@@ -146,7 +146,7 @@ class SharedMemorySocket:
                 if isinstance(key.data, _Connection):
                     self._read(key.data)
                 elif key.fileobj is self._listener and not self._accept():
-                    # Out of descriptors: the listener would say again at once that there is one.
+                    # Out of descriptors: the listener would report the same client again at once.
                     self._selector.unregister(self._listener)
                     is_paused = True
             self._end_overdue()
@@ -243,7 +243,9 @@ class SharedMemorySocket:
         line.send(_ATTACHED)
 
     def _end_overdue(self) -> None:
-        """Cut off who is silent, and whose arena went with the session; forget lines that ended."""
+        """Disconnect silent clients and those whose arena ended with the session; forget channels
+        that ended.
+        """
         oldest = time.monotonic() - self._greeting_seconds
         for client in list(self._connections):
             if client.arena is None and client.since < oldest:

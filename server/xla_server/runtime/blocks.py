@@ -51,9 +51,8 @@ class Block:
 
 
 class BlockPool:
-    """Where blocks come from. Any thread may take one and drop one.
-
-    Their content is whatever was there before: who takes one writes all of it.
+    """A pool of blocks. Thread-safe. The content of a block is undefined until its user has written
+    it.
     """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:

@@ -35,7 +35,7 @@ _TOKEN = re.compile(f"[A-Za-z0-9_-]{{{_TOKEN_LENGTH}}}")
 
 @dataclasses.dataclass(slots=True, eq=False)
 class SessionEntry:
-    """A session and who uses it. Its counts are the registry's to change."""
+    """A session and its users. The registry alone changes its counts."""
 
     service: Session
     caller: Caller
@@ -358,7 +358,8 @@ class SessionRegistry:
         )
 
     def _idle_of(self, level: Level | None) -> SessionEntry | None:
-        """Return the idle session to end: the one unused for longest of who has most of them.
+        """Return the idle session to end: the one unused for longest, of the caller with most idle
+        sessions.
 
         It is one of `level`, if that is given.
         """

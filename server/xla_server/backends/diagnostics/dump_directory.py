@@ -102,7 +102,7 @@ class DumpFiles:
 
 
 class DumpInMemory(DumpFiles):
-    """The files of one module's dump as bytes, for whoever asked for them."""
+    """The files of one module's dump as bytes, for a client's request."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(Path(), max_bytes=max_bytes)
@@ -140,9 +140,9 @@ class DumpDirectory:
     def open(self, options: DumpOptions, module_name: str) -> DumpFiles | None:
         """The files for one module's dump, None where none is asked for.
 
-        Raises InvalidArgumentError for a name that is none of a directory in the root, and where
-        there is no root; ResourceExhaustedError when this server has written enough;
-        FailedPreconditionError when it cannot write.
+        Raises InvalidArgumentError for a name that is no directory's in the root, and without a
+        root; ResourceExhaustedError when this server has written enough; FailedPreconditionError
+        when it cannot write.
         """
         if not options.name:
             return None

@@ -31,9 +31,9 @@ def selected(
 ) -> tuple[Pass, ...]:
     """The steps that run, a fixpoint with what is left of its passes.
 
-    Those in `needed` always do; `fusions` are what level 1 leaves out. Raises
-    InvalidArgumentError for a level that there is not, and for names of no pass that can be left
-    out, in `only` for names of no pass.
+    Those in `needed` always do; `fusions` are what level 1 leaves out. Raises InvalidArgumentError
+    for an unknown level, for names that are no optional pass's, and in `only` for names that are no
+    pass's.
     """
     if not 0 <= options.level <= HIGHEST_LEVEL:
         raise InvalidArgumentError(

@@ -38,7 +38,7 @@ class ConcurrencyLimit:
     """The calls or streams there may be at the same time, of all clients and of one.
 
     Those that name a session are counted by it, others by their connection: that is their owner.
-    `noun` and `hint` are for who is refused. Any thread may use it.
+    `noun` and `hint` are for the refusals. Thread-safe.
     """
 
     def __init__(self, limits: ConcurrencyLimits, noun: str, hint: str) -> None:

@@ -1,7 +1,7 @@
 """Bytes received on each connection, as the system counts them.
 
-grpc tells nothing of a message before it is whole. The system knows how many bytes a TCP connection
-has received since it began, whoever read them.
+grpc reports nothing of a message before it is complete. The system counts the bytes that a TCP
+connection has received since it began, read or not.
 """
 
 import os

@@ -45,7 +45,7 @@ class _Check:
         self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Say how a service is; NOT_FOUND when there is none of the name."""
+        """Return the status of a service; NOT_FOUND for an unknown name."""
         asked = _parsed("Check", request, context)
         found = self._servicer.Check(asked, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:

@@ -33,7 +33,7 @@ def _run(
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
         for value in run.pending:
             value.result()
-        # Before a slot is taken: who waits for memory holds none.
+        # Before a slot is taken: a call that waits for memory must hold none.
         with run.reserve(cancellation) as memory:
             service.running.take()
             try:

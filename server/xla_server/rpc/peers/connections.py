@@ -46,7 +46,7 @@ class Connections:
     """The connections that grpc servers of this process have accepted. Any thread may use it.
 
     Args:
-        server_numbers: The servers, by Channelz's numbers; None for all that there are.
+        server_numbers: The servers, by Channelz's numbers; None for all.
         is_incremental: True if a connection that is listed later has a higher number.
     """
 

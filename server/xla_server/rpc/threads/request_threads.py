@@ -178,7 +178,7 @@ class RequestThreadPool(ThreadPoolExecutor):
                 leave(state)
                 job.end()
             else:
-                # Last: who is woken needs what this thread holds until it waits again.
+                # Last: the woken thread needs a lock that this one holds until it waits again.
                 job.arguments = (serve, server, event, state, behavior, request, leave)
                 self._begin(job, state)
             return ended

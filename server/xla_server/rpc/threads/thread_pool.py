@@ -47,7 +47,9 @@ class Task:
             _LOG.exception("a job of the server failed")
 
     def end(self) -> None:
-        """Say that it is over. Each callback is called by whoever takes it from the list."""
+        """Mark the job as over. Each callback is called by the thread that takes it from the
+        list.
+        """
         self._is_over = True
         while self._callbacks:
             try:

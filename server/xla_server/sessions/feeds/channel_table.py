@@ -201,7 +201,7 @@ class ChannelTable:
         self._queues = ChannelQueues(max_items=max_items, max_bytes=max_bytes)
 
     def create(self, channel_type: int) -> tuple[int, ChannelType]:
-        """A new handle and its type; InvalidArgumentError when the type is none of the three."""
+        """A new handle and its type; InvalidArgumentError for an unknown type."""
         try:
             known = ChannelType(channel_type)
         except ValueError:

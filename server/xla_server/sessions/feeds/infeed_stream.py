@@ -201,7 +201,7 @@ class InfeedStream:
         self._cancellation.cancel(error)
 
     def wake_if_due(self) -> None:
-        """Wake who waits for reports when there is something to tell."""
+        """Wake the reporting thread if a report is due."""
         with self._side.changed:
             if self._is_due():
                 self._side.changed.notify_all()

@@ -60,7 +60,7 @@ Lent: TypeAlias = Callable[["BorrowedItems | XlaError"], None]
 
 
 class QueueWaiter:
-    """One who waits in a line. Changed under the queue's lock."""
+    """A waiting producer, consumer or drain. The queue's lock guards it."""
 
     __slots__ = ("forget", "is_settled", "line", "since", "tell", "user")
 
@@ -96,7 +96,7 @@ class QueueWaiter:
 
 
 class QueueProducer(QueueWaiter):
-    """One who waits for room for items."""
+    """A producer that waits for capacity for its items."""
 
     __slots__ = ("byte_size", "items")
 
@@ -114,7 +114,7 @@ class QueueProducer(QueueWaiter):
 
 
 class QueueConsumer(QueueWaiter):
-    """One who waits for items of these shapes, or with None for the next value."""
+    """A consumer that waits for items of these shapes; with None, for the next value."""
 
     __slots__ = ("holds", "is_lending", "shapes")
 
@@ -145,7 +145,7 @@ class QueueConsumer(QueueWaiter):
 
 
 class BorrowedItems:
-    """Items lent to who takes them, until `keep` or `release`; others wait behind."""
+    """Items lent to their consumer, until `keep` or `release`; other consumers wait."""
 
     def __init__(self, items: tuple[Item, ...], end: Callable[[bool], None]) -> None:
         self.items = items

@@ -27,7 +27,7 @@ class QueueFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """One who waits, and how many of the line stand before."""
+    """A waiting client, and the number of those before it in the queue."""
 
     waiter: QueueWaiter
     before: int
@@ -39,7 +39,7 @@ class QueuePosition:
 
 
 def why_taking(queue: QueueFacts, place: QueuePosition) -> str:
-    """Why one who takes does not get what it asks for."""
+    """Return the reason why a consumer waits."""
     taker = place.waiter
     text = f"{queue.name} {taker.user} waits for {taker.shape or 'an item'}; "
     if queue.is_lent or place.before:
@@ -50,7 +50,7 @@ def why_taking(queue: QueueFacts, place: QueuePosition) -> str:
 
 
 def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
-    """Why one who puts finds no room."""
+    """Return the reason why a producer waits."""
     putter = place.waiter
     held = f", {queue.held_items} of them sent and not acknowledged" if queue.held_items else ""
     first = f"; the first item of the queue is {queue.first}" if queue.queued else ""
@@ -62,5 +62,5 @@ def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
 
 
 def why_draining(queue: QueueFacts, place: QueuePosition) -> str:
-    """Why the queue is not empty yet for one who waits for that."""
+    """Return the reason why a queue is not empty yet."""
     return f"{place.waiter.user} waits until {queue.items} items are gone"

@@ -1,4 +1,4 @@
-"""The identity of whoever makes a call."""
+"""The identity of a call's client."""
 
 import dataclasses
 from typing import NamedTuple

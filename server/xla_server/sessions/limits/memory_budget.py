@@ -12,7 +12,9 @@ class DeviceMemory:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.on_change: Callable[[], object] | None = None
-        """Called, with locks held, when it may matter to who waits: not for bytes to run in."""
+        """Called, with locks held, if waiting executions may get memory: not for temporaries of
+        runs.
+        """
         self._used = 0
         self._running = 0
         self._lock = threading.Lock()

@@ -143,7 +143,7 @@ class BackgroundExecutions:
             self._launched.take()
             undo.callback(self._launched.release)
             execution = LaunchedExecution(run)
-            # First, for who asks what there is sees the execution with its outputs.
+            # First, as a listing of the session shows the execution with its outputs.
             self._expect_outputs(execution)
             undo.callback(self._drop_outputs, execution)
             run.label = execution.handle = self.handles.add(execution)

@@ -105,7 +105,7 @@ class ProgramRunner:
         """
         compiled = self.compiled_under(handle)
         buffers = self.checked_arguments(compiled, arguments)
-        # Before a slot is taken: who waits for memory holds none.
+        # Before a slot is taken: a call that waits for memory must hold none.
         reservation = self.reserve(compiled, cancellation)
         try:
             self.running.take()

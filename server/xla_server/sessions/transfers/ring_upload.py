@@ -174,7 +174,7 @@ def receive_ring(
 
 
 def shutdown_socket(channel: socket.socket) -> None:
-    """End a channel for both sides, from any thread; who waits for it goes on."""
+    """End a channel for both sides, from any thread; a thread that waits for it goes on."""
     with contextlib.suppress(OSError):  # It has ended.
         channel.shutdown(socket.SHUT_RDWR)
 
@@ -184,7 +184,8 @@ def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> byte
     try:
         slots = recv_spinning(channel, most)
     except TimeoutError as error:
-        # No deadline of the client's, who may have been stopped: it can go another way.
+        # It is no deadline of the client's, which may have been stopped and can upload in another
+        # way.
         raise AbortedError(f"a piece must come within {SILENCE_SECONDS:g} s, got none") from error
     except OSError:
         slots = b""
@@ -195,6 +196,6 @@ def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> byte
 
 
 def _tell(channel: socket.socket, slot: int) -> None:
-    """Tell of a slot that is free; who has gone is met at the next piece, if there is one."""
+    """Send the number of a free slot; a client that has gone is noticed at the next piece."""
     with contextlib.suppress(OSError):
         channel.send(bytes((slot,)))

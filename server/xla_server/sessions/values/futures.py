@@ -47,7 +47,9 @@ class Completion:
         return self._is_done
 
     def finish(self) -> bool:
-        """Say that it is done and call who waits, in this thread; False when it was before."""
+        """Mark the future as done and run the callbacks in this thread; False if it was done
+        before.
+        """
         with self._lock:
             if self._is_done:
                 return False

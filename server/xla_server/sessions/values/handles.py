@@ -172,7 +172,7 @@ class HandleTable(Generic[V]):
             return self._taken(handle)
 
     def remove_all(self, handles: Sequence[int]) -> list[V]:
-        """Free handles, all or none of them; raises as `get` does. Each must be another."""
+        """Free handles, all or none of them; raises as `get` does. They must be distinct."""
         with self._lock:
             for handle in handles:
                 self.get(handle)
