@@ -82,7 +82,7 @@ class Transport(Protocol):
 
 
 class ChunkedTransfers:
-    """Uploads and downloads in chunks. Any thread may call any method.
+    """Uploads and downloads in chunks. Thread-safe.
 
     `max_message_bytes` is what the server takes in one message.
     """

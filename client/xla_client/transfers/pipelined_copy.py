@@ -114,7 +114,7 @@ class SharedRing:
 
 
 class Pieces:
-    """The rings of a session. Any thread may call any method.
+    """The rings of a session. Thread-safe.
 
     `path` and `token` are those of its shared memory. `take` allocates: it gives an offset with the
     memory there, or None; `free` gives allocations back by their offsets.

@@ -51,7 +51,7 @@ class Sources:
 
 
 class Authenticator:
-    """Identities of callers by their credentials. Any thread may use it."""
+    """Identities of callers by their credentials. Thread-safe."""
 
     def __init__(self, sources: Sources, clock: Callable[[], float] = time.time) -> None:
         self._sources = sources

@@ -75,7 +75,7 @@ class KeyPairFiles:
 
 
 class ReloadedKeyPair:
-    """A key pair that follows its files. Any thread may use it."""
+    """A key pair that follows its files. Thread-safe."""
 
     def __init__(self, files: KeyPairFiles) -> None:
         """Read the files; raises CredentialsError."""

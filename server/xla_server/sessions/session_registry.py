@@ -69,7 +69,7 @@ class SessionEntry:
 
 
 class SessionRegistry:
-    """The sessions of one server. Any thread may call any method."""
+    """The sessions of one server. Thread-safe."""
 
     def __init__(
         self,

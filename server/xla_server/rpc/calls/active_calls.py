@@ -15,7 +15,7 @@ from xla_server.execution.cancellation import Cancellation
 
 
 class ActiveCalls:
-    """Every call while it runs. Any thread may use it."""
+    """Every call while it runs. Thread-safe."""
 
     def __init__(self) -> None:
         self._running: set[Cancellation] = set()

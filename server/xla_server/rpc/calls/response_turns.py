@@ -26,7 +26,7 @@ class _Waiting:
 
 
 class ResponseTurns:
-    """One turn at a time, by identity and connection. Any thread may use it."""
+    """One turn at a time, by identity and connection. Thread-safe."""
 
     def __init__(self) -> None:
         self._waiting = FairQueue[_Waiting](1)

@@ -28,7 +28,7 @@ def never_idle() -> bool:
 
 
 class IdleTimer:
-    """The silence of one stream's client, and what ends the stream. Any thread may use it.
+    """The silence of one stream's client, and what ends the stream. Thread-safe.
 
     `cancel` ends the stream with an error, and does not wait; `reset` cuts it off.
     """

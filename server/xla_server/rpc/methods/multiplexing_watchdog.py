@@ -30,7 +30,7 @@ class MonitoredStream(Protocol):
 
 
 class StreamWatchdog:
-    """One thread for all streams, there as long as there is one. Any thread may use it."""
+    """One thread for all streams, there as long as there is one. Thread-safe."""
 
     def __init__(self) -> None:
         self.is_asleep = False

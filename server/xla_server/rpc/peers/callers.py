@@ -16,7 +16,7 @@ _NETWORK_BITS = 64
 
 
 class Callers:
-    """The caller of each call of one server. Any thread may use it."""
+    """The caller of each call of one server. Thread-safe."""
 
     def __init__(self, connections: Connections | None = None, gate: Gate | None = None) -> None:
         self.connections = Connections() if connections is None else connections

@@ -43,7 +43,7 @@ class Live(NamedTuple):
 
 
 class Connections:
-    """The connections that grpc servers of this process have accepted. Any thread may use it.
+    """The connections that grpc servers of this process have accepted. Thread-safe.
 
     Args:
         server_numbers: The servers, by Channelz's numbers; None for all.

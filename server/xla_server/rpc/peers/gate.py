@@ -37,7 +37,7 @@ _KEPT_STATUSES = 64
 
 
 class Gate:
-    """Identities of calls, and which of them may be made. Any thread may use it."""
+    """Identities of calls, and which of them may be made. Thread-safe."""
 
     def __init__(self, authenticator: Authenticator | None = None) -> None:
         """Without an authenticator every client may call."""

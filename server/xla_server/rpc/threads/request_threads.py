@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Begun:
-    """The unary calls of `RequestThreadPool` that threads are answering. Any thread may use it.
+    """The unary calls of `RequestThreadPool` that threads are answering. Thread-safe.
 
     Whoever takes a call out of `events` answers it.
     """

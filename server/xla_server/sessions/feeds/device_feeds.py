@@ -44,7 +44,7 @@ class FeedState:
 
 
 class DeviceFeeds:
-    """The two queues of one device and one session. Any thread may call any method."""
+    """The two queues of one device and one session. Thread-safe."""
 
     def __init__(self, *, max_items: int, max_bytes: int) -> None:
         self.infeed = InfeedSide(FeedQueue("infeed", max_items=max_items, max_bytes=max_bytes))

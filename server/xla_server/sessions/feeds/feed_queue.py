@@ -59,7 +59,7 @@ _Calls: TypeAlias = list[Callable[[], None]]
 
 
 class FeedQueue:
-    """A bounded queue of arrays between any number of parties. Any thread may call any method."""
+    """A bounded queue of arrays between any number of parties. Thread-safe."""
 
     def __init__(self, name: str, *, max_items: int, max_bytes: int) -> None:
         self.name = name

@@ -14,7 +14,7 @@ _MANY = 4096
 
 
 class CompileShare:
-    """Compiling of all callers within the last hour. Any thread may use it.
+    """Compiling of all callers within the last hour. Thread-safe.
 
     Args:
         limit: Seconds that all threads together can compile within an hour.

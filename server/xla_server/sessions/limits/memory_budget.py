@@ -7,7 +7,7 @@ from xla_contract.errors import ResourceExhaustedError
 
 
 class DeviceMemory:
-    """A count of bytes against a limit. Any thread may use it."""
+    """A count of bytes against a limit. Thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes

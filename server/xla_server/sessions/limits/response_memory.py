@@ -18,7 +18,7 @@ _HINT = "Read the answers to calls made before, or download large values in chun
 
 
 class ResponseMemory:
-    """The bytes of the answers of all sessions. Any thread may use it.
+    """The bytes of the answers of all sessions. Thread-safe.
 
     Args:
         max_bytes: The limit of all answers together.
@@ -70,7 +70,7 @@ class ResponseMemory:
 
 
 class SessionResponseMemory:
-    """The bytes of one session's answers, counted among those of all. Any thread may use it.
+    """The bytes of one session's answers, counted among those of all. Thread-safe.
 
     A session has room for one answer always, of up to `max_answer_bytes`, which is what a message
     may take: no legal call is made impossible.

@@ -7,7 +7,7 @@ from xla_server.execution.cancellation import Cancellation
 
 
 class ActiveExecutions:
-    """Every execution that was launched and has not ended. Any thread may use it."""
+    """Every execution that was launched and has not ended. Thread-safe."""
 
     def __init__(self) -> None:
         self.value = 0

@@ -95,7 +95,7 @@ class LaunchedExecution:
 
 
 class BackgroundExecutions:
-    """The launched executions of one session. Any thread may call any method."""
+    """The launched executions of one session. Thread-safe."""
 
     def __init__(
         self,

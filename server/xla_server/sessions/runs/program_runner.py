@@ -54,7 +54,7 @@ class _Launch:
 
 @dataclasses.dataclass(eq=False)
 class ProgramRunner:
-    """Runs programs on the values of one session. Any thread may call any method."""
+    """Runs programs on the values of one session. Thread-safe."""
 
     backend: Backend
     programs: ExecutableCache

@@ -105,7 +105,7 @@ class TimeSlice:
 
 
 class TimeSlicer:
-    """The executions of one server. Any thread may call any method.
+    """The executions of one server. Thread-safe.
 
     `at_once` of those that run for long do so at the same time.
     """

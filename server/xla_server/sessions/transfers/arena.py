@@ -46,9 +46,8 @@ _NO_PART = -1
 class Arena:
     """`capacity` bytes of address space, a multiple of PAGE, with the parts allocated in it.
 
-    Any thread may call any method. `grow` is called with the bytes that get memory, and raises if
-    there may be none; `shrink` with the bytes that are released. Raises OSError where the system
-    gives no sealed file.
+    Thread-safe. `grow` is called with the bytes that get memory, and raises if there may be none;
+    `shrink` with the bytes that are released. Raises OSError where the system gives no sealed file.
     """
 
     def __init__(

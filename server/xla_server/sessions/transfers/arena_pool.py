@@ -43,8 +43,8 @@ class _Account:
 class ArenaPool:
     """Arenas of `session_bytes` each that together have no more than `max_bytes` of memory.
 
-    Any thread may call any method. One arena is kept ahead, warm, from the moment the first one is
-    taken: a server without such clients pays nothing.
+    Thread-safe. One arena is kept ahead, warm, from the moment the first one is taken: a server
+    without such clients pays nothing.
 
     Args:
         max_bytes: The limit of all arenas together.

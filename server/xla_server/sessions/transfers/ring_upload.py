@@ -69,7 +69,7 @@ class RingChannel:
 class RingTransfers:
     """The channels of one arena, by the offsets of their allocations.
 
-    Any thread may call any method.
+    Thread-safe.
     """
 
     def __init__(self) -> None:

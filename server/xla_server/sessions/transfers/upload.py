@@ -21,9 +21,8 @@ from xla_server.sessions.values.value_table import Reservation
 class Upload:
     """The array that `writer` makes, for a device; `reservation` grows with what has arrived.
 
-    Uploads leave at least `spared` bytes of the devices to others. Any thread may call any method.
-    The lock is held while a chunk is copied, never while one is waited for. Times are those of the
-    caller's clock.
+    Uploads leave at least `spared` bytes of the devices to others. Thread-safe. The lock is held
+    while a chunk is copied, never while one is waited for. Times are those of the caller's clock.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class _Finished:
 
 
 class UploadTable:
-    """The uploads of one session. Any thread may call any method."""
+    """The uploads of one session. Thread-safe."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class HandleKind(enum.IntEnum):
 
 
 class HandleFactory:
-    """Gives out handles, and knows the ones it gave out. Any thread may use it."""
+    """Gives out handles, and knows the ones it gave out. Thread-safe."""
 
     def __init__(self, key: bytes | None = None) -> None:
         key = secrets.token_bytes(32) if key is None else key
@@ -110,7 +110,7 @@ class HandleFactory:
 
 
 class HandleTable(Generic[V]):
-    """Handle -> value for one kind, with a limit on how many are live. Any thread may use it."""
+    """Handle -> value for one kind, with a limit on how many are live. Thread-safe."""
 
     def __init__(self, factory: HandleFactory, kind: HandleKind, limit: int) -> None:
         self._factory = factory
