@@ -32,7 +32,7 @@ WAITING_BYTES = 8 << 20
 """Bound of the bytes that wait in the client, except for a single larger item; then `put` blocks.
 """
 MESSAGE_BYTES = 1 << 20
-"""When a message takes no more items."""
+"""Size of a message, in bytes, from which it takes no more items."""
 MAX_VALUE_BYTES = 2**31 - 4096
 """Largest value, in bytes: one that fits into a protobuf message."""
 

@@ -82,12 +82,12 @@ class ResumableStream(abc.ABC):
         self.session = session
         self.changes = NotifyingLock()
         self.error: XlaError | None = None
-        """Why the link has ended before its time."""
+        """The error that ended the link."""
         self.is_closing = False
         """True if nothing but the end is still to be received."""
         self.is_over = False
         self.wake_at: float | None = None
-        """When `next_message` is to be asked again though nothing has changed."""
+        """Time at which `next_message` is called again without a change."""
         self._rpc = rpc
         self._generation = session.generation
         self._has_begun = False

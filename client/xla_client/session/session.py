@@ -111,7 +111,7 @@ class Session:
         capabilities = frozenset[int]() if opened is None else frozenset(opened.capabilities)
         self.reclaimer = Reclaimer(self._free)
         self.shared_memory: SharedMemory | None = None
-        """Where large values pass, if the server is on this host."""
+        """Shared memory for large values, if the server is on this host."""
         if opened is not None and opened.shared_memory_socket and self._wants_shared_memory:
             in_pieces = None
             if CAPABILITY_SHARED_PIECES in capabilities:

@@ -72,7 +72,7 @@ class ClientStream:
                 raise self._as_exception(self._name, error) from None
 
     def error(self) -> XlaError:
-        """Why the call has ended; waits for its end."""
+        """Return the error that ended the call; waits for its end."""
         try:
             code = self._call.code()
         except grpc.RpcError:

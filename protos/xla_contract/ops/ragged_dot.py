@@ -110,7 +110,7 @@ def _group_count(lhs: Shape, sizes: Shape, attributes: RaggedDotAttributes) -> i
 def _place_of_groups(
     lhs: Shape, rhs: Shape, groups: int, attributes: RaggedDotAttributes
 ) -> int | None:
-    """Where the plain dot has the dimension of rhs that numbers the groups."""
+    """Return the position in the plain dot of the dimension of rhs that numbers the groups."""
     numbers, group = attributes.dimension_numbers, attributes.rhs_group_dimension
     if (group is not None) is not (attributes.mode is RaggedMode.FREE):
         raise ShapeError(

@@ -27,7 +27,9 @@ UNDEFINED: Mapping[Opcode, str] = MappingProxyType(
         ),
     }
 )
-"""Why each remaining opcode has no definition. With DEFINITION it covers every opcode once."""
+"""Reasons why the remaining opcodes have no definition. With DEFINITION it covers every opcode
+once.
+"""
 
 
 def definition(opcode: Opcode) -> AnyDefinition:

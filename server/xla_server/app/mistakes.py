@@ -1,4 +1,4 @@
-"""Where an option was written, and what a name that is no option was likely meant to be."""
+"""Sources of options, and suggestions for unknown names."""
 
 import difflib
 import re

@@ -167,9 +167,8 @@ class HostBuffer:
 
     @property
     def address(self) -> int:
-        """Where the elements of the array lie, dense and row-major, as long as this object lives.
-
-        An array that lies otherwise is laid out anew the first time, for good.
+        """The address of the array's elements, dense and row-major, valid as long as this object
+        lives. An array in another order is laid out once, on first use.
         """
         address = self._address
         return self._laid_out() if address is None else address

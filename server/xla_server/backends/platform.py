@@ -53,7 +53,7 @@ class Buffer(Protocol):
 
     @property
     def device(self) -> Device:
-        """Where the value is."""
+        """The device of the value."""
 
     @property
     def byte_size(self) -> int:

@@ -1,4 +1,4 @@
-"""Where send goes to and recv comes from.
+"""Channels of send and recv.
 
 A channel whose two ends are in one program belongs to each run of it; any other channel connects
 runs, and the caller that starts them provides it (`Channels`).

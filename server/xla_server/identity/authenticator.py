@@ -27,7 +27,7 @@ _ANYBODY = Identity("anonymous", Role.ADMIN, is_authenticated=False)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """Where identities come from; with none of them, every client may call."""
+    """Sources of identities; with none of them, every client may call."""
 
     tokens: WatchedFile[Tokens] | None = None
     web_keys: WatchedFile[KeySet] | None = None

@@ -1,4 +1,4 @@
-"""Where a server may listen with which credentials."""
+"""Policy of the addresses on which a server may listen, by its credentials."""
 
 import dataclasses
 import enum
@@ -13,7 +13,7 @@ class Reach(enum.IntEnum):
     """The set of users that can connect to an address."""
 
     OWNER = 0
-    """Those whom the mode of a socket's file lets in."""
+    """The users that the mode of a socket's file lets in."""
     MACHINE = 1
     """All users of the machine: loopback, and abstract sockets, which have no file."""
     NETWORK = 2

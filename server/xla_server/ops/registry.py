@@ -160,7 +160,9 @@ NOT_EVALUATED: Mapping[Opcode, str] = MappingProxyType(
         Opcode.PARAMETER: "a run binds its parameters to the arguments by itself",
     }
 )
-"""Why each remaining opcode has no evaluator. With EVALUATORS it covers every opcode once."""
+"""Reasons why the remaining opcodes have no evaluator. With EVALUATORS it covers every opcode
+once.
+"""
 
 
 def evaluator(opcode: Opcode) -> Evaluator:

@@ -130,7 +130,7 @@ def _files_of_mode(mode: int) -> Iterator[None]:
 
 
 def _reason(address: str) -> str:
-    """Why binding fails, asked of the system, for grpc does not tell."""
+    """Return the system's reason why binding fails, which grpc does not report."""
     path = socket_path(address)
     if path or address.startswith(_ABSTRACT):
         parent = os.path.dirname(path) or "."

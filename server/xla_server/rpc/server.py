@@ -193,7 +193,7 @@ class RpcServer:
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Where the server listens, in the order of the options."""
+        """The addresses on which the server listens, in the order of the options."""
         return self._listeners.addresses
 
     @property

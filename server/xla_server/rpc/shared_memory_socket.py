@@ -172,7 +172,7 @@ class SharedMemorySocket:
         return True
 
     def _reason_against(self, connection: socket.socket) -> str:
-        """Why a client may not even say its token; empty if it may."""
+        """Return the reason why a client is refused before its token; empty if it is not."""
         if len(self._connections) >= self._max_connections:
             return f"{len(self._connections)} are connected, which is the most"
         try:

@@ -67,7 +67,7 @@ class RowTimes:
 
     @property
     def address(self) -> int:
-        """Where the executor writes, as long as this object lives."""
+        """The address to which the executor writes, valid as long as this object lives."""
         return int(self._words.ctypes.data)
 
     def pause(self) -> None:

@@ -49,7 +49,7 @@ class SessionEntry:
     attached: int = 0
     """Streams that say that the client is there."""
     left_at: float = 0.0
-    """When it was last seen in use."""
+    """Time at which it was last seen in use."""
     has_been_used: bool = False
     """True once a call named it."""
     kept_by: str = ""

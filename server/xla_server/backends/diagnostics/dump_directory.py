@@ -119,7 +119,7 @@ class DumpInMemory(DumpFiles):
 
 
 class DumpDirectory:
-    """Where the dumps that clients ask for are written; without a root they are refused.
+    """The root directory of dumps requested by clients; without a root they are refused.
 
     A client's name becomes a directory in the root, and in that each module gets its own: closed to
     other users, those that were there before too, while the root stays as the operator made it.

@@ -1,4 +1,4 @@
-"""Where the time of one execution went: a table to read, and a trace for Perfetto or Chrome."""
+"""Profile of one execution: a table to read, and a trace for Perfetto or Chrome."""
 
 import dataclasses
 import json

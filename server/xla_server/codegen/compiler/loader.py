@@ -50,7 +50,7 @@ class Loader:
         return len(self._addresses)
 
     def address(self, symbol: str) -> int | None:
-        """Where what a symbol names is, if it is loaded."""
+        """Return the address of a symbol, if it is loaded."""
         return self._addresses.get(symbol)
 
     def load(self, code: bytes, symbol: str) -> int:

@@ -46,8 +46,8 @@ class Level:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spacing:
-    """Where the elements under windows lie: `size` of them `dilation` apart, for windows `stride`
-    apart.
+    """Positions of the elements under windows: `size` of them `dilation` apart, for windows
+    `stride` apart.
 
     Elements are stored by phase: those at multiples of the stride first, then those after these, so
     that the elements with one offset in neighbouring windows are neighbours. `span` of them are

@@ -40,7 +40,7 @@ from xla_server.target.kernel_tuning import FourierTransforms
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
-    """Where the lines of a kernel are in a value; steps are in bytes, as is an element's `width`.
+    """Strides of a kernel's lines in a value; steps are in bytes, as is an element's `width`.
 
     `steps` are those of the outer dimensions, `inner_step` is that from line to line and
     `element_step` that along a line. With `split` = (size, step), lines come in groups of `size`,

@@ -91,4 +91,6 @@ NOT_LOWERED: Mapping[Opcode, str] = MappingProxyType(
         Opcode.SHUFFLE: "the operation has no public semantics to follow",
     }
 )
-"""Why each remaining opcode has no lowering. With the tables above it covers every opcode."""
+"""Reasons why the remaining opcodes have no lowering. With the tables above it covers every
+opcode.
+"""

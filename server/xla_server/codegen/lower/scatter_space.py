@@ -49,7 +49,8 @@ Division: TypeAlias = Blocks | Ranges | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
-    """Where updates go: for each input dimension, the update dimensions it is counted by.
+    """Mapping of updates to the input: for each input dimension, the update dimensions that count
+    it.
 
     `window` and `batch` give the update dimension, -1 for none, that counts positions in the window
     and along a batching dimension; `scattered` is the number of the index, -1 for none. `sizes` are

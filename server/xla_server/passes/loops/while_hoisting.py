@@ -101,7 +101,9 @@ def _invariant(loop: Loop) -> set[HloInstruction]:
 
 
 def _frontier(loop: Loop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
-    """Those that what stays in the loop reads; what is not worth its memory stays too."""
+    """Return the invariants that the rest of the loop reads; those not worth their memory stay
+    inside.
+    """
     readers = users(loop.body)
     leaving = set(moved)
     found = []

@@ -26,7 +26,7 @@ class ActiveCalls:
         self.are_refused = False
         """True if new calls are refused."""
         self.refused_at = 0.0
-        """When the last of them came, by the monotonic clock."""
+        """Time of the last of them, by the monotonic clock."""
 
     def __len__(self) -> int:
         return len(self._running)

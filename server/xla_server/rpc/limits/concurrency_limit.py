@@ -61,7 +61,7 @@ class ConcurrencyLimit:
         return self._shares.limit
 
     def used_by(self, owner: str) -> int:
-        """Those of one owner."""
+        """The calls or streams of one owner."""
         return self._used.get(owner, 0)
 
     def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:

@@ -50,7 +50,7 @@ class IdleTimer:
         self.is_idle: Callable[[], bool] = never_idle
         """Returns whether no work is in progress, so that only the stream itself would be lost."""
         self.ended_at: float | None = None
-        """When it was ended for its silence."""
+        """Time at which it was ended for its silence."""
 
     def received(self) -> bool:
         """Say that the awaited message, or its stream's end, has come; False after `end`."""
@@ -157,7 +157,7 @@ class IdleStreams:
         return ended
 
     def _order(self, *, is_all_alike: bool) -> list[IdleTimer]:
-        """Those that are to be ended in a round."""
+        """Return the streams to end in a round."""
         count = count_to_end(len(self._found))
         first = [each for each in self._found if is_all_alike or _comes_first(each)]
         chosen = to_end(((each, each.peer) for each in first), count)

@@ -416,7 +416,7 @@ class MultiplexedStream:
         begin(subject, request.request, call.cancellation, answer)
 
     def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
-        """Why a call is not begun."""
+        """Return the error of a call that is not begun."""
         if self._is_draining:
             return shutting_down()
         if request.id in self._calls:
@@ -437,7 +437,9 @@ class MultiplexedStream:
         return None
 
     def _role_refusal(self, path: str) -> XlaError | None:
-        """Why a call needs another role than the stream's; None where it does not."""
+        """Return the error of a call that needs another role than the stream's; None if it does
+        not.
+        """
         try:
             self._stream.lease.authorise(path)
         except PermissionDeniedError as error:

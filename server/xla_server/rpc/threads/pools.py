@@ -89,7 +89,7 @@ class Pools:
         self.begun = Begun()
         """The unary calls that threads are answering."""
         self.silences: dict[IdleTimer, None] = {}
-        """Those of the streams that grpc has, the oldest first."""
+        """Timers of grpc's open streams, the oldest first."""
         self._arrivals = {
             (pool, is_streamed): RequestThreadPool(
                 threads,

@@ -97,9 +97,9 @@ class TimeSlice:
         self.flow = flow
         self.worker = current_worker()
         self.since = 0.0
-        """When it was first seen running, or last seen waiting for others."""
+        """Time at which it was first seen running, or last seen waiting for others."""
         self.last = 0.0
-        """When its last turn began."""
+        """Time at which its last turn began."""
         self.is_paused = False
         self.is_lent = False
 

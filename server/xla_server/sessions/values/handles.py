@@ -28,7 +28,7 @@ _HALF_BITS = 26
 _HALF_MASK = (1 << _HALF_BITS) - 1
 _FACTOR_MASK = (1 << 59) - 1
 _SHIFT = 29
-"""Where the bits of a product begin that most bits of both factors have to do with."""
+"""First of the bits of a product that depend on most bits of both factors."""
 _KIND_BITS = 3
 HANDLE_BITS = 2 * _HALF_BITS
 """Bits of the permutation: below the 53 that a double holds, as JavaScript and JSON have numbers.
@@ -214,7 +214,7 @@ class HandleTable(Generic[V]):
         return value
 
     def _absent(self, handle: int) -> InvalidArgumentError | NotFoundError:
-        """Why there is nothing under a handle."""
+        """Return the error of a handle without a value."""
         if self._factory.was_issued(handle, self._kind):
             return InvalidArgumentError(
                 f"a live {self._kind.noun} handle is needed, got {handle}, "

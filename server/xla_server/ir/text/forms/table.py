@@ -130,7 +130,7 @@ _CALLS: dict[Opcode, Form] = {
 }
 
 FORMS: dict[Opcode, Form] = ARRAYS | COMPOUND | CHANNELS | _COLLECTIVES | _CALLS
-"""Those with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""
+"""Forms with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""
 
 PLAIN = Form()
 """The form of all others."""
