@@ -68,7 +68,7 @@ def _close_open_sessions() -> None:
 
 
 def _leave_to_parent() -> None:
-    """In a child that was forked: the sessions stay those of the process that opened them."""
+    """Leave the sessions to the process that opened them, in a forked child."""
     for session in list(_OPEN):
         session.leave_to_parent()
     _OPEN.clear()

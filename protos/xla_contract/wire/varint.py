@@ -144,7 +144,7 @@ def _width(value: int) -> int:
 
 
 def _table(byte: int, left_out: int) -> bytes:
-    """For each width, 16 bytes whose first, as many as the width but `left_out`, are `byte`."""
+    """Return for each width 16 bytes, of which the first (width - `left_out`) are `byte`."""
     rows = (bytes([byte] * max(0, width - left_out)) for width in range(MAX_BYTES + 1))
     return b"".join(row.ljust(16, b"\0") for row in rows)
 

@@ -42,7 +42,7 @@ def evaluate_ragged_dot(
 
 
 def _members(lhs: Array, sizes: Array, attributes: RaggedDotAttributes) -> Array:
-    """For each group, whether it has each position of the prefix and ragged dimensions."""
+    """Return for each group whether it has each position of the prefix and ragged dimensions."""
     prefix = [lhs.shape[number] for number in attributes.prefix(lhs.ndim)]
     wide = np.broadcast_to(sizes, (*prefix, sizes.shape[-1])).astype(np.int64)
     stops = np.cumsum(wide, -1)

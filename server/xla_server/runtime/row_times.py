@@ -76,7 +76,7 @@ class RowTimes:
 
     @property
     def totals(self) -> list[tuple[int, int]]:
-        """For each row nanoseconds, and how often it ran."""
+        """Return the nanoseconds and the number of runs of each row."""
         rows = self._words[_FIRST : _FIRST + 2 * self._row_count].reshape(-1, 2)
         return [(int(time), int(count)) for time, count in rows]
 

@@ -288,7 +288,7 @@ class _Walk:
         self.go_on({step.result: value}, self.left[1:])
 
     def go_on(self, values: dict[int, Value], left: Sequence[PlannedInstruction]) -> None:
-        """More values are there, and only these steps left: what they do not read is dropped."""
+        """Add values and replace the remaining steps; values that they do not read are dropped."""
         self.values.update(values)
         if len(left) < len(self.left):
             read = {slot for step in left for slot in step.operands}

@@ -63,7 +63,7 @@ _RANGES_F32 = (0, 50, 76, 102)
 
 @functools.cache
 def _rows_f32() -> list[list[float]]:
-    """For each range three floats; x times their sum is the number of quadrants modulo 4."""
+    """Three floats for each range; x times their sum is the number of quadrants modulo 4."""
     whole = _row(0, (29, 29, 53))
     others = [[word * 2.0 ** (23 - e) for word in _row(e - 23, (29, 29, 53))] for e in _RANGES_F32]
     return [whole, *others[1:]]

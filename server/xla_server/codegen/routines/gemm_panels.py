@@ -64,7 +64,7 @@ class _Panel:
         return self.f.let(f"{self.extend} <{lanes} x {self.stored}> {value} to <{lanes} x i16>")
 
     def halved(self, number: str) -> str:
-        """So many pairs of steps."""
+        """Return half of a number of k steps, which is the number of pairs."""
         return self.f.let(f"lshr i64 {number}, 1")
 
 

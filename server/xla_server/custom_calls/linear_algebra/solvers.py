@@ -34,7 +34,9 @@ def triangular_shapes(call: Call) -> Shape:
 
 
 def triangular(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """Only the named triangle is read; a zero on the diagonal gives infinities."""
+    """Solutions of triangular systems; only the named triangle is read; a zero on the diagonal
+    gives infinities.
+    """
     solution = blas_routine(call.element, "trsm")(
         1.0,
         *matrices,

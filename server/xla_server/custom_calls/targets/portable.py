@@ -67,7 +67,7 @@ def lu_shapes(call: Call) -> Shape:
 
 
 def lu_with_order(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """With partial pivoting."""
+    """LU factors with partial pivoting."""
     factors, exchanged, _ = lu(call, matrices)
     order = np.arange(call.rows)
     for row, other in enumerate(exchanged - 1):

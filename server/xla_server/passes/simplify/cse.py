@@ -15,7 +15,7 @@ _LARGEST_CONSTANT = 4096
 """Bytes: comparing larger constants costs more than it saves."""
 
 _Same = dict[HloComputation, HloComputation | None]
-"""For each computation the first written like it; None where calls of it may differ."""
+"""Computation -> the first equal one; None if calls of it may differ."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Deferred:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Streaming:
-    """Has a thread of its own as long as the stream lasts."""
+    """A streaming method, which has a thread of its own as long as the stream lasts."""
 
     method: StreamMethod
 

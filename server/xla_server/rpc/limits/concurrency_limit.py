@@ -17,7 +17,7 @@ class ConcurrencyLimits:
     limit: int
     each: int
     reserve: int = 4096
-    """For clients that have none, when those of `limit` are taken."""
+    """Additional slots for clients that have none, when those of `limit` are taken."""
     shares: CallerShares = EVERYTHING
     """The largest shares of `limit` for one identity and one connection."""
 

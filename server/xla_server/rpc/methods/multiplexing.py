@@ -416,7 +416,7 @@ class MultiplexedStream:
         begin(subject, request.request, call.cancellation, answer)
 
     def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
-        """Return the error of a call that is not begun."""
+        """Return the error of a call that is refused; None if it begins."""
         if self._is_draining:
             return shutting_down()
         if request.id in self._calls:

@@ -52,7 +52,7 @@ class PoolSizes:
     stream: int = 64
     """Threads of streams, beside those of the streams in progress."""
     lent: int = 1 << 13
-    """More of each kind, for programs that wait or run for long."""
+    """Additional threads of each kind, for programs that wait or run for long."""
     shares: CallerShares = EVERYTHING
     """The largest shares of the threads that compile for one identity and one connection."""
 
@@ -83,7 +83,7 @@ class Pools:
             for pool in Pool
         }
         self.refusals = ThreadPool(_REFUSAL_THREADS, f"{self._prefix}refusals")
-        """For calls that are not begun, and so no work that is in progress."""
+        """Threads for calls that are not begun, which are no work in progress."""
         self.expected = ArrivingRequests()
         """The calls whose requests are not there yet."""
         self.begun = Begun()
@@ -104,7 +104,7 @@ class Pools:
         }
 
     def serving_stream(self) -> contextlib.AbstractContextManager[None]:
-        """More threads as long as one stream is there, which is served in one of its kind's."""
+        """Add threads for the time of a stream, which is served in one of its kind's."""
         return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
 
     def executor(self, pool: Pool) -> ThreadPool:
