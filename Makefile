@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-distributed docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint prose baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo demo-distributed docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -138,9 +138,6 @@ lint: $(STAMP) ## ruff, prose and buf: style, formatting, words, and that no cli
 	$(BIN)/python -m tests.prose
 	$(BIN)/buf lint protos
 	$(BIN)/buf breaking protos --against protos/baseline.binpb
-
-prose: $(STAMP) ## lower the counts of tests/prose/counts.json to the faults of docstrings and comments that are left
-	$(BIN)/python -m tests.prose --write
 
 baseline: $(STAMP) ## write protos/baseline.binpb: what protos/ must stay compatible with
 	$(BIN)/buf build protos --exclude-source-info -o protos/baseline.binpb

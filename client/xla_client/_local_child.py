@@ -19,7 +19,7 @@ def main() -> None:
     """Run `xla_server` with this process's arguments."""
     # Before the first thread, which would have memory of its own that no large message fits into.
     malloc.tune()
-    # By its file descriptor: at exit Python would wait for a thread inside sys.stdin.
+    # Reading by file descriptor: at exit Python would wait for a thread inside sys.stdin.
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
     sys.argv[0] = "xla-server"
     runpy.run_module("xla_server", run_name="__main__")

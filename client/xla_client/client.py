@@ -211,7 +211,7 @@ class Client:
         return program.executable(self._session, request, response)
 
     def pipeline(self) -> Pipeline:
-        """An empty pipeline: several executions to be run in one round trip."""
+        """A new pipeline: several executions in one call of the server."""
         return Pipeline(self._session)
 
     @public
@@ -251,7 +251,7 @@ class Client:
 
         A Literal keeps its layout and its type; an array is stored row-major, in its type. Python's
         numbers and lists of them become pred, s32, f32 and c64: see `xla_client.coercion.literals`.
-        `progress` is told, now and then, how many bytes have been sent, and of how many.
+        `progress` is called now and then with the number of bytes sent, and of all.
         """
         literal = as_literal(value)
         handle = self._session.upload(literal, device, timeout, progress)
@@ -289,8 +289,8 @@ class Client:
     def adopt_executable(self, handle: int, *, timeout: float | None = None) -> Executable:
         """Return an Executable for an execution handle that Compile gave to this session.
 
-        For who has come back to a session; it is freed like any other. Raises NotFoundError and
-        InvalidArgumentError for handles that are none or were freed.
+        It is for a client that has resumed a session; the executable is freed like any other.
+        Raises NotFoundError and InvalidArgumentError for handles that are none or were freed.
         """
         description = describe_handle(self._session, handle, "executable", timeout).executable
         shape = program_shape_from_proto(description.program_shape)

@@ -119,7 +119,7 @@ async def aconnect(target: str, **options: Unpack[ConnectOptions]) -> Client:
     The usual form is `async with await aconnect("host:1685") as client: ...`.
 
     Args:
-        target: As in `connect`.
+        target: The address, as for `connect`.
         options: The other arguments of `connect`.
 
     Returns:

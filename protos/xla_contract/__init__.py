@@ -1,1 +1,1 @@
-"""What client and server agree on: the XLA protobuf contract and the types around it."""
+"""The contract between client and server: XLA's protobuf messages and the types around them."""

@@ -86,7 +86,7 @@ def _load_pool() -> DescriptorPool:
 def _prepare_classes(file: FileDescriptor) -> None:
     for descriptor in _descriptors(file.message_types_by_name.values()):
         cls = message_class(descriptor)
-        # By itself protobuf pickles a message by its name in the default pool, where ours are not.
+        # protobuf pickles a message by its name in the default pool, where ours are not.
         copyreg.pickle(cls, _reduce)
         # The pure Python implementation leaves nested types to the generated code.
         for name, nested in descriptor.nested_types_by_name.items():

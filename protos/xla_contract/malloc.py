@@ -1,8 +1,8 @@
-"""The C library's allocator, set for large messages, and its free memory given back when idle.
+"""Settings of the C library's allocator for large messages, and release of its idle memory.
 
-Each copy of a message of megabytes is a block that glibc takes fresh from the system and gives
-back at once, page by page; keeping such blocks makes transfers two to four times as fast. What is
-kept goes back once nothing has been transferred for a while. Other C libraries are left alone.
+Each copy of a message of megabytes is a block that glibc maps fresh and returns at once, page by
+page; keeping such blocks makes transfers two to four times as fast. Kept blocks are returned to the
+system once nothing has been transferred for a while. C libraries other than glibc are left alone.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ LARGE_BYTES = 8 << 20
 """Bytes of a transfer after which there may be much to give back."""
 
 IDLE_SECONDS = 2.0
-"""How long nothing large must be transferred before memory is given back."""
+"""Seconds without a large transfer after which free memory is released."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 """Parameters of mallopt, from glibc's malloc.h."""
@@ -33,8 +33,9 @@ _POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE of Linux's mman.h."""
 
 _PIECE_BYTES = 1 << 20
-"""Bytes that are made resident at a time. Whoever maps memory meanwhile waits for one piece, and
-with it whoever waits for the allocator."""
+"""Bytes that are made resident at a time. Threads that map memory or allocate wait for one piece
+meanwhile.
+"""
 
 _STATM = Path("/proc/self/statm")
 _lock = threading.Lock()
@@ -42,10 +43,13 @@ _is_tuned = False
 
 
 def tune() -> bool:
-    """Let the allocator keep large blocks, all in one arena; gives whether it does.
+    """Keep large blocks in the allocator, in a single arena, and return whether it does.
 
-    To be called before threads start: those that have an arena of their own keep it. It does
-    nothing with XLA_SERVICE_MALLOC_TUNING=0, without glibc, and the second time.
+    Call it before threads start: a thread that has an arena of its own keeps it. There is no effect
+    with XLA_SERVICE_MALLOC_TUNING=0, without glibc, and on a second call.
+
+    Returns:
+        True if this process's allocator is tuned.
     """
     global _is_tuned
     if os.environ.get(SWITCH, "") == "0":
@@ -68,10 +72,11 @@ def trim() -> bool:
 
 
 def allocated(byte_size: int, allocate: Callable[[], T]) -> T:
-    """What `allocate` gives, memory of so many bytes that nobody has written to yet.
+    """Return the result of `allocate`, fresh memory of `byte_size` bytes.
 
-    Where it is large and lies behind all other memory, though there may be enough free in pieces,
-    what is free goes back to the system: else both would be resident.
+    If the allocator is tuned and a large block had to extend the heap although there may be enough
+    free memory in fragments, the free memory goes back to the system: otherwise both would be
+    resident.
     """
     library = _glibc() if _is_tuned and byte_size >= LARGE_BYTES else None
     if library is None:
@@ -158,12 +163,12 @@ def _glibc() -> Any:
 
 
 class IdleTrimmer:
-    """Gives memory back from time to time, from the first large transfer or `start` on.
+    """Thread that returns free memory to the system, from the first large transfer or `start` on.
 
-    `release` is called when no large one has ended for `idle_seconds`, after a transfer, and
-    whenever what is resident and not in use, `resident` without `used`, has grown by LARGE_BYTES
-    since: values are let go long after they came. What is in use is not touched, so it does not
-    matter what runs. Any thread may use it.
+    It calls `release` when no large transfer has ended for `idle_seconds`. It also does when the
+    memory that is resident but not in use (`resident` minus `used`) has grown by LARGE_BYTES since
+    the last time, because values are freed long after their transfer. Memory in use is not touched,
+    so running programs do not matter. Thread-safe.
     """
 
     def __init__(
@@ -220,8 +225,8 @@ class IdleTrimmer:
                 is_due, self._is_due = self._is_due, False
             if is_due or unused >= least + LARGE_BYTES:
                 self._release()
-                # What is freed during a release may still be resident: it is counted as used here,
-                # so that it is seen to in the next round.
+                # Memory freed during a release may still be resident: it is counted as used here,
+                # so that the next round releases it.
                 least = self._resident() - max(used, self._used())
 
 

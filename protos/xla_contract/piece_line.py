@@ -1,4 +1,4 @@
-"""What both ends of a line of shared memory wait with: xla_extension.proto has what a line is."""
+"""Waiting on the socket of a shared memory transfer, for both ends (see xla_extension.proto)."""
 
 import ctypes
 import os
@@ -6,16 +6,17 @@ import socket
 import time
 
 SPIN_SECONDS = 3e-4
-"""How long to look for bytes before sleeping: the other end is some copies of a piece away."""
+"""Seconds of polling for bytes before sleeping: the other end is some copies of a piece away."""
 
 LONG_SECONDS = 1e-4
-"""How long a processor is given to others by one that has a processor for itself, at most."""
+"""Longest duration of `sched_yield` on a processor of one's own, in seconds."""
 
 
 def poll_recv(line: socket.socket, most: int) -> bytes | None:
-    """Bytes of a line, at most `most`, empty when it has ended; None if none come in SPIN_SECONDS.
+    """Return at most `most` bytes of a socket, empty at its end; None if none come in SPIN_SECONDS.
 
-    Raises OSError.
+    Raises:
+        OSError: The socket failed.
     """
     until = time.perf_counter() + SPIN_SECONDS
     while (now := time.perf_counter()) < until:
@@ -29,9 +30,10 @@ def poll_recv(line: socket.socket, most: int) -> bytes | None:
 
 
 def recv_spinning(line: socket.socket, most: int) -> bytes:
-    """Bytes of a line, at most `most`, empty when it has ended.
+    """Return at most `most` bytes of a socket, empty at its end, spinning before it sleeps.
 
-    Raises OSError, TimeoutError among them where the socket has a timeout.
+    Raises:
+        OSError: The socket failed; TimeoutError if it has a timeout that passed.
     """
     # To sleep and be woken takes longer than what there is to wait for, on virtual machines most.
     soon = poll_recv(line, most)
@@ -41,8 +43,8 @@ def recv_spinning(line: socket.socket, most: int) -> bytes:
 def migrate_thread() -> None:
     """Go on with the calling thread on another processor, if there is one it may run on.
 
-    The other end may have been given the same processor. As neither of the two sleeps for long,
-    Linux leaves them there, one waiting for the other, while another processor does nothing.
+    The other end may be on the same processor. Linux does not migrate threads that never sleep for
+    long: one would wait for the other while another processor idles.
     """
     allowed = os.sched_getaffinity(0)
     others = allowed - {ctypes.CDLL(None).sched_getcpu()}

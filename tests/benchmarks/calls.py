@@ -1,4 +1,4 @@
-"""Small calls against a bare echo: unary, on a stream, in one round trip, by many clients."""
+"""Small calls against a bare echo: unary, on a stream, in one call, by many clients."""
 
 import contextlib
 import statistics
@@ -22,7 +22,7 @@ _SECONDS = 1.0
 
 
 def calls(client: xla_client.Client, echo: grpc.Channel) -> Iterator[Comparison]:
-    """What small calls cost; the client must have no timeout, as its stream has none."""
+    """Cost of small calls; the client must have no timeout, as its stream has none."""
     echoing = echo.unary_unary("/bench.Echo/Echo")
     builder = Builder("null")
     executable = client.compile(builder.build(builder.constant(np.float32(0))))

@@ -1,4 +1,4 @@
-"""What is measured of transfers in chunks: against bare bytes in one message."""
+"""Benchmarks of transfers in chunks: against bare bytes in one message."""
 
 import functools
 import sys
@@ -19,8 +19,9 @@ GATE = 0.75
 def chunked_transfers(client: xla_client.Client, echo: grpc.Channel) -> Iterator[Comparison]:
     """Uploads and downloads of 64 and of 4 MiB; `client` must not share memory with its server.
 
-    Chunks are placed, checked against a checksum on both ends and can be gone on with; the peer
-    moves bytes. Beside it stands the same client with single messages: where chunks begin to win.
+    Chunks have offsets, are checked against a checksum on both ends and can be resumed; the peer
+    moves bytes. The second row is the same client with single messages: it shows the size from
+    which chunks are faster.
     """
     for mebibytes, calls in ((64, 1), (4, 8), (2, 16), (1, 16)):
         size = mebibytes * MEBIBYTE

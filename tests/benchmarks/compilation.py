@@ -1,4 +1,4 @@
-"""How long compiling takes: with nothing known, with kernels on disk, and of what was compiled."""
+"""Times of compilation: cold, with kernels on disk, and of a compiled module."""
 
 import dataclasses
 import shutil

@@ -1,14 +1,14 @@
 """`make bench-cpu`: compiled programs against jaxlib's CPU backend, in one process, interleaved.
 
-Arguments are on the device on both sides, so what is compared is the run of the program with the
-start of it; "by rpc" is that of a client of a server in another process, with all that a call takes
-(`python -m tests.benchmarks` has what a call takes by itself). Compilation is compared three times:
-with no kernel in memory or on disk, with all of them on disk, and of a module the server has
-compiled before. What depends on no program, which XLA has in its library, is compiled before that,
-as a server does when it is ready; the line "preparation" has what that takes, with XLA's
-compilation of its first product as 1. `ONLY=softmax,matmul` chooses by parts of names or groups.
-The first line is the machine with its vector instructions; `--isa avx2` (`make bench ISA=avx2`)
-does without AVX-512 on both sides.
+Arguments are on the device on both sides, so the rows compare start and run of the program. The
+column "by rpc" has a client of a server in another process, calls included; `python -m
+tests.benchmarks` has the cost of calls alone. Compilation is compared three times: without kernels
+in memory or on disk, with all of them on disk, and of a module that the server has compiled before.
+Routines that all programs share, which XLA has in its library, are compiled before that, as a
+server does when it is ready. The line "preparation" has that time, with XLA's compilation of its
+first product as 1. `ONLY=softmax,matmul` chooses by parts of names or groups. Its first line is the
+machine with its vector instructions; `--isa avx2` (`make bench ISA=avx2`) does without AVX-512 on
+both sides.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class Line:
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """Of run time, here and by rpc, and of compiling cold, from disk, and again; XLA = 1."""
+        """Run time in process and by rpc, compilation cold, from disk, and again; XLA = 1."""
         times = self.compilation
         run = (1 / self.run.speed, 1 / self.by_rpc.speed)
         return (*run, times.cold, times.warm, times.repeated)
@@ -93,7 +93,7 @@ def main(words: list[str]) -> None:
     """
     heads = ("run", "by rpc", "compile", "from disk", "again")
     print(f"{'time, XLA = 1':32}" + "".join(f"{head:>10}" for head in heads))
-    # What a process does once only belongs to no workload.
+    # Costs of the first program in a process belong to no workload.
     begun = first_program()
     for _, workload in chosen(["one number"]):
         Program.of(workload).compiled(Cpu())
@@ -101,11 +101,12 @@ def main(words: list[str]) -> None:
     lines = []
     with tempfile.TemporaryDirectory() as shared, xla_client.Local() as client:
         seconds, _ = prepared(shared)
-        # Of a size that no workload has: XLA compiles a program once for a process.
+        # No workload has this size: XLA compiles a program once for a process.
         product = Workload(jax.numpy.matmul, (np.ones((48, 48), np.float32),) * 2)
         ahead = seconds / Theirs(product).compile_seconds
         show("preparation", (math.nan, math.nan, ahead))
-        # As a server does: else a full collection now and then is as long as a compilation.
+        # The server does so too: otherwise a full collection now and then is as long as a
+        # compilation.
         gc.collect()
         gc.freeze()
         for name, workload in chosen(words):

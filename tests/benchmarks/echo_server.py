@@ -16,10 +16,10 @@ UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 def serve() -> None:
     """Serve `/bench.Echo/Echo` (returns the request), `Sink` (returns nothing) and `Source`.
 
-    `Source` answers with as many bytes as the decimal number in the request says;
-    `StreamSink` and `StreamSource` take and give many messages on one stream. Beside them,
-    a TCP socket reads blocks as `send_block` writes them. Prints both ports when ready and runs
-    until killed. The allocator is tuned as a server of ours tunes it: that is no merit of the wire.
+    `Source` answers with as many bytes as the decimal number in the request says; `StreamSink` and
+    `StreamSource` take and give many messages on one stream. A TCP socket reads blocks as
+    `send_block` writes them. Prints both ports when ready and runs until killed. The allocator is
+    tuned as a server of ours tunes it, as it is not what is measured.
     """
     malloc.tune()
     source: dict[int, bytes] = {}
@@ -50,7 +50,7 @@ def _count(requests: Iterator[bytes], _: grpc.ServicerContext) -> bytes:
 
 
 def _repeat(request: bytes, _: grpc.ServicerContext) -> Iterator[bytes]:
-    """As many messages as the first number says, of as many bytes as the second."""
+    """Yield as many messages as the first number says, with as many bytes as the second."""
     count, size = map(int, request.split())
     return itertools.repeat(written_bytes(size), count)
 
@@ -61,7 +61,7 @@ def written_bytes(size: int) -> bytes:
 
 
 def send_block(connection: socket.socket, block: memoryview) -> None:
-    """Send the size of a block and the block, and wait for the word that it was read."""
+    """Send the size of a block and the block, and wait until it has been read."""
     connection.sendall(len(block).to_bytes(8, "little"))
     connection.sendall(block)
     connection.recv(1)

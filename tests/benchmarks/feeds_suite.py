@@ -16,7 +16,7 @@ ITEMS = 10_000
 BATCH = Shape.parse("f32[1024]")
 NUMBER = Shape.parse("s32[]")
 GATE = 0.6
-"""Of the rate of bare messages."""
+"""Least speed that passes, relative to bare messages."""
 
 
 def feeds(client: xla_client.Client, echo: grpc.Channel) -> Iterator[Comparison]:

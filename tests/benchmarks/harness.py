@@ -19,7 +19,7 @@ class Comparison:
 
     @property
     def speed(self) -> float:
-        """How fast ours is as a multiple of the peer; above 1 ours is faster."""
+        """Our speed as a multiple of the peer's; above 1 ours is faster."""
         return self.peer_seconds / self.ours_seconds
 
 

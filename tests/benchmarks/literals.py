@@ -1,4 +1,4 @@
-"""What is measured of literals: encoding and decoding, without a wire."""
+"""Benchmarks of literals: encoding and decoding, without a connection."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ def literals() -> Iterator[Comparison]:
 
 
 def _both_ways(name: str, literal: Literal) -> Iterator[Comparison]:
-    """Between a literal and the bytes of a message, against protobuf's own way through messages."""
+    """Compare encoding and decoding of a literal with protobuf's own parser and serializer."""
     empty = xla_pb2.TransferToServerRequest()
     data = encode_literal_message(empty, literal)
     yield compare(

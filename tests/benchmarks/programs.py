@@ -19,7 +19,9 @@ from xla_server.execution.feed_protocol import NoFeeds
 
 _TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "bfloat16": 0.04, "float16": 0.01}
 _COMMON_TOLERANCE = 2e-4
-"""Of the largest number of a result: sums in another order differ, and add up in a model."""
+"""Tolerance relative to the largest number of a result: sums in another order differ, and the
+differences add up in a model.
+"""
 
 
 class Ours:
@@ -62,7 +64,7 @@ class Remote:
 
 
 COMPILATIONS = 3
-"""Of a program on either side; the median counts."""
+"""Number of compilations of a program on either side; the median counts."""
 
 
 class Theirs:
@@ -75,7 +77,7 @@ class Theirs:
         )
 
     def _compile(self, workload: Workload) -> float:
-        # Of a function it has compiled before JAX gives what it has.
+        # JAX returns the cached program of a function that it has compiled before.
         lowered = jax.jit(lambda *arguments: workload.function(*arguments)).lower(*self._arguments)
         started = time.perf_counter()
         self._compiled = lowered.compile()
@@ -90,7 +92,7 @@ class Theirs:
         return [np.asarray(leaf) for leaf in jax.tree.leaves(self.run())]
 
     def seconds(self) -> float:
-        """How long one execution takes, roughly."""
+        """Return the rough seconds of one execution."""
         started = time.perf_counter()
         self.run()
         return time.perf_counter() - started
@@ -103,7 +105,7 @@ def _arrays(literal: Literal) -> list[Any]:
 
 
 def difference(ours: Sequence[Any], theirs: Sequence[Any]) -> str:
-    """What is wrong with our results, nothing where they are theirs but for rounding."""
+    """Describe the difference of our results; the text is empty if it is rounding alone."""
     if len(ours) != len(theirs):
         return f"{len(ours)} results for {len(theirs)}"
     for found, expected in zip(ours, theirs, strict=True):

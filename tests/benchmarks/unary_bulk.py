@@ -1,4 +1,4 @@
-"""What is measured of transfers in one message: against bare bytes, and those against TCP."""
+"""Benchmarks of transfers in one message: against bare bytes, and those against TCP."""
 
 import functools
 import socket

@@ -34,7 +34,7 @@ Program: TypeAlias = Callable[[Example], Op]
 
 
 def result_of(program: Program) -> list[Any]:
-    """What the program gives for its arguments, a tuple taken apart."""
+    """Return the program's results for its arguments, as a list for a tuple."""
     example = Example()
     root = program(example)
     return evaluated(example.build(root).proto, example.arguments)

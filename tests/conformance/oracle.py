@@ -95,9 +95,9 @@ def assert_equal_bits(ours: Any, theirs: Any) -> None:
 
 
 def assert_close(ours: Any, theirs: Any, ulps: float) -> None:
-    """Same type, dimensions and special values; the rest within so many units in the last place.
+    """Check type, dimensions and special values, and other numbers within `ulps`.
 
-    A unit of a complex number is one of its magnitude, in both parts.
+    An ULP of a complex number is one of its magnitude, in both parts.
     """
     assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
     numbers: Any = ml_dtypes

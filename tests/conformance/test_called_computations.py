@@ -8,12 +8,12 @@ from tests.unit.codegen.lower.test_called_computations import BODIES, A, program
 
 FORMULAS = ("barrier", "bits", "array")
 RANDOM = ("philox", "threefry")
-"""Of most others XLA's compiler makes an end of the process."""
+"""Opcodes with random results; XLA's compiler aborts the process for most others."""
 
 
 @pytest.mark.parametrize(
     ("caller", "names"),
-    # What is random is not the same for all orders in which a reduction may combine.
+    # Random computations depend on the order in which a reduction combines.
     [("map", FORMULAS + RANDOM), ("reduce", FORMULAS), ("sort", FORMULAS + RANDOM)],
     ids=["map", "reduce", "sort"],
 )

@@ -1,4 +1,4 @@
-"""Operations that contract, fold, move by index or call, against XLA's CPU backend."""
+"""Operations that contract, reduce, move by index or call, against XLA's CPU backend."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What XLA's own tools write is read, judged sound, and written again without a difference."""
+"""Modules of XLA's own tools are read, verified, and written again without a difference."""
 
 from collections.abc import Callable
 

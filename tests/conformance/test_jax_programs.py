@@ -110,7 +110,7 @@ def test_gives_jaxlib_s_numbers(name: str) -> None:
     import jax
 
     function, arguments = PROGRAMS[name]()
-    # What the function does not read is no parameter of the lowered program.
+    # Arguments that the function does not use are no parameters of the lowered program.
     proto = hlo_pb2.HloModuleProto.FromString(lower(function, *arguments))
     flat = [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)]
     wanted = jax.tree.leaves(jax.jit(function)(*arguments))

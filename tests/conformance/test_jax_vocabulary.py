@@ -1,4 +1,4 @@
-"""What programs in JAX are made of, lowered, imported, verified, evaluated: jaxlib's numbers."""
+"""The primitives of JAX, lowered, imported, verified, evaluated: jaxlib's numbers."""
 
 import itertools
 from collections.abc import Callable

@@ -28,7 +28,7 @@ CHECKS: tuple[Callable[[], None], ...] = (
     test_linear_algebra.test_fft,
     test_movement.test_a_chain_of_moves,
     test_ordering.test_sort_carries_operands_of_every_type,
-    test_reductions.test_places_of_extremes,
+    test_reductions.test_indices_of_extremes,
     test_windows.test_reduce_window_by_addition,
 )
 

@@ -142,7 +142,7 @@ CLOSE: dict[str, tuple[Callable[[Any, Any], Any], float]] = {
     # XLA's log1p of f64 is itself some hundred units off.
     "exponential_wide": (lambda random, key: random.exponential(key, (500,), "f8"), 200),
 }
-"""And how many units in the last place the logarithms on the way may make."""
+"""Distributions, and the ULPs that the logarithms in them may add."""
 
 GENERATORS = ("threefry2x32", "rbg", "unsafe_rbg")
 

@@ -1,4 +1,4 @@
-"""Programs in HLO text around one operation each, for operations that contract, fold or index.
+"""Programs in HLO text around one operation each, for operations that contract, reduce or index.
 
 ``PROGRAMS`` maps a name to (text, how to make the arguments from a random generator). Arguments
 are described by (dtype, dimensions) or given as arrays.
@@ -101,7 +101,7 @@ _DTYPES: dict[str, Any] = dict(
 
 
 def program(parameters: Sequence[str], root: str, *before: str) -> str:
-    """A module whose entry takes parameters x0, x1 ... of these shapes and gives ``root``.
+    """Return a module whose entry takes parameters x0 to xn of these shapes and returns ``root``.
 
     z is 0, o is 1 and n is 0 in s32; ``before`` are more instructions.
     """

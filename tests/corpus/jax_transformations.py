@@ -1,4 +1,4 @@
-"""What JAX makes of functions: derivatives, batches, loops, branches, programs in programs."""
+"""Transformations of JAX: derivatives, batches, loops, branches, programs in programs."""
 
 from tests.corpus.jax_values import A, B, Group, K, N, P, S, U, V, W, X, Y
 

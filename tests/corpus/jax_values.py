@@ -1,4 +1,4 @@
-"""What the sweep over JAX gives to its functions: values, and groups of calls made of them.
+"""Arguments of the sweep over JAX: values, and groups of calls made of them.
 
 Everything is 64 bits wide: without x64 JAX takes the 32-bit neighbour.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 Group = dict[str, tuple[Any, ...]]
-"""Name -> function, then its arguments. What stands behind a / tells calls of one name apart."""
+"""Name -> function, then its arguments. The text behind a / distinguishes calls of one name."""
 
 Builder = Callable[[], Group]
 """Makes a group; jax is imported when it is called."""

@@ -1,4 +1,4 @@
-"""HLO modules written out by hand, as any writer of the protobufs would."""
+"""HLO modules built by hand, as by any writer of the protobufs."""
 
 from collections.abc import Sequence
 

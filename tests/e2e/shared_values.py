@@ -1,4 +1,4 @@
-"""What tests of shared memory ask of a session, and the values they send."""
+"""Queries of a session in tests of shared memory, and the values they send."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ def call(client: xc.Client, name: str, request: Message) -> Any:
 
 
 def use(client: xc.Client) -> Any:
-    """What a client's session and the server have and use."""
+    """Return quotas and use of a client's session and the server."""
     return call(client, "DescribeSession", extension_pb2.DescribeSessionRequest())
 
 

@@ -20,7 +20,7 @@ HUGE = 2**40
 
 @pytest.fixture(autouse=True)
 def _serves_on(raw):
-    """What was kept before the bad request is there after it, and programs still run."""
+    """Check that values outlive the bad request, and that programs still run."""
     data = raw.upload(np.float32([1, 2, 3]))
     yield
     handle = raw.compile(modules.axpy())

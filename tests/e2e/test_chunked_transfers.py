@@ -31,7 +31,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class Stubs:
-    """What a client makes of the contract alone: messages, streams, metadata."""
+    """A client made from the contract alone: messages, streams, metadata."""
 
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address)

@@ -154,7 +154,7 @@ def test_layouts_of_arguments_and_result(client):
     np.testing.assert_array_equal(run(row_major).to_numpy(), value)
 
 
-def test_compile_errors_are_typed_and_placed(client):
+def test_compile_errors_have_class_and_position(client):
     proto = _axpy().proto
     root = proto.computations[0].instructions[-1]
     del root.shape.dimensions[:]
@@ -325,7 +325,7 @@ def _runs(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    # An orphan nobody waits for stays in the process table as a zombie.
+    # An orphan that is not reaped stays in the process table as a zombie.
     try:
         with open(f"/proc/{process}/stat") as stat:
             return stat.read().rpartition(")")[2].split()[0] != "Z"

@@ -24,7 +24,7 @@ def test_each_is_refused_with_its_status_and_its_sentence(raw: Raw) -> None:
 
 
 def _wrong_answer(raw: Raw, case: Case) -> str:
-    """What is wrong with the server's answer to a case; "" where it is right."""
+    """Describe the fault of the server's answer to a case; "" if it is right."""
     with pytest.raises(grpc.RpcError) as caught:
         raw.compile(case.module())
     error = caught.value

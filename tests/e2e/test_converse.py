@@ -189,7 +189,7 @@ def test_a_client_falls_back_when_its_stream_breaks(address: str) -> None:
         assert stream is not None
         stream.cancel()
         np.testing.assert_array_equal(add.run(ONES, ONES), 2 * ONES)
-        # In the middle of a call nobody knows whether it was made.
+        # If a stream breaks in the middle of a call, the client cannot tell whether it was made.
         again = conversation._open()
         assert again is not None
         again.send = lambda _: again.cancel()  # type: ignore[method-assign]

@@ -93,4 +93,4 @@ def test_a_directory_that_others_write_into_is_not_executed_from(tmp_path: Path)
     options = ["--platform", "cpu", "--compilation-cache-dir", str(shared)]
     ended = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert "compilation_cache_dir: nobody else may write" in ended.stderr
+    assert "compilation_cache_dir: no other user may write" in ended.stderr

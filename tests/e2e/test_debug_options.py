@@ -1,4 +1,4 @@
-"""What clients see of compilations, over real servers: dumps, passes, profiles, refusals."""
+"""Compilations as clients see them, over real servers: dumps, passes, profiles, refusals."""
 
 import json
 import os

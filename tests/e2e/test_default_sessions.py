@@ -126,7 +126,7 @@ def test_who_comes_from_the_same_port_to_another_local_address_finds_nothing(por
     relay.close()
 
 
-def test_sessions_that_nobody_used_go_with_the_connection_that_opened_them(port: int) -> None:
+def test_unused_sessions_go_with_the_connection_that_opened_them(port: int) -> None:
     with contextlib.closing(Extension(f"127.0.0.1:{port}")) as watcher:
         watcher.open()
 

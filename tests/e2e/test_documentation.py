@@ -109,7 +109,7 @@ def test_the_ready_line_on_the_server_page_has_what_a_server_prints(server: Serv
 def test_no_page_names_an_option_of_the_server_that_is_not_there(page: Path) -> None:
     options = {name.replace("_", "-") for name in Settings.model_fields}
     options |= {"config", "no-prepare"}
-    # Of the other commands, and of other programs.
+    # Options of the other commands, and of other programs.
     options |= {"dump-to", "run", "profile", "target", "timeout", "help", "build", "list"}
     options |= {"ca-file", "role", "version", "json", "cert-file", "key-file", "fingerprint", "tls"}
     options |= {"input", "output", "random", "compare", "time", "editable"}

@@ -70,7 +70,7 @@ def _give_up(call: Any) -> None:
     getattr(call, "call", call).cancel()
 
 
-def test_endless_programs_of_several_sessions_keep_nobody_from_running(
+def test_endless_programs_of_several_sessions_keep_no_other_from_running(
     server: ServerProcess,
 ) -> None:
     _is_served(server.address)
@@ -108,7 +108,7 @@ def test_endless_programs_of_several_sessions_keep_nobody_from_running(
     for client in clients:
         client.end_session()
     until(lambda: observer.counters() == before)
-    # Those that were lent a place leave.
+    # Threads with a lent slot end.
     until(lambda: process.num_threads() <= crowded - 2 * FLAGS["execute-threads"])
     observer.end_session()
 
@@ -149,7 +149,7 @@ def test_idle_streams_of_one_client_leave_some_to_others(server: ServerProcess) 
         streams += mine
         assert stream.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert "may have 6 streams at the same time, all sessions 12" in str(stream.details())
-    # Of 12: half, half of what was left, and so on.
+    # With a limit of 12: half, half of the rest, and so on.
     assert len(streams) <= 6 + 3 + 2
     _is_served(server.address)
     for stream in streams:

@@ -1,4 +1,4 @@
-"""Runs in one round trip, launched executions, and stopping them, over a real server."""
+"""Runs in one call, launched executions, and stopping them, over a real server."""
 
 import asyncio
 import concurrent.futures
@@ -158,7 +158,7 @@ def test_a_client_that_is_gone_leaves_nothing_running(address: str, raw: Extensi
     until(lambda: server_bytes() <= before)
 
 
-def test_endless_programs_take_the_server_from_nobody(address: str, raw: Extension) -> None:
+def test_endless_programs_take_the_server_from_no_client(address: str, raw: Extension) -> None:
     greedy = Extension(address)
     loop = xla_data_pb2.ExecutionHandle(handle=greedy.loaded(endless()))
     request = xla_pb2.ExecuteRequest(handle=loop, arguments=[greedy.upload(ONES)])
@@ -166,7 +166,7 @@ def test_endless_programs_take_the_server_from_nobody(address: str, raw: Extensi
     until(lambda: greedy.executions() == QUOTA)
     message = refused(grpc.StatusCode.RESOURCE_EXHAUSTED, greedy.Execute, request)
     assert f"{QUOTA} executions at the same time" in message
-    # What is launched beyond the quota stands in line.
+    # Executions launched beyond the quota wait in a queue.
     run = run_request(step(loop.handle, value(ONES)))
     greedy.Launch(extension_pb2.LaunchRequest(run=run))
     double = raw.loaded(program(DOUBLE))

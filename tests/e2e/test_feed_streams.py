@@ -116,7 +116,7 @@ def test_a_refusal_does_not_drop_what_comes_behind_it(client):
     feed = client.device().infeed(VECTOR)
     values = [np.zeros(4, np.float32)] * QUEUE
     feed.send(values)
-    # As a client that does not check would send it; there is no credit for it yet.
+    # A client that does not check would send it; there is no credit for it yet.
     feed._shape = None
     feed.put(np.int32(1))
     feed.send(values * 2)
@@ -128,7 +128,7 @@ def test_a_refusal_does_not_drop_what_comes_behind_it(client):
 
 def test_what_the_server_refuses_of_another_writer_names_the_declared_shape(client):
     feed = client.device().infeed(VECTOR)
-    # As a client that does not check would send it.
+    # A client that does not check would send it.
     feed._shape = None
     feed.put(np.int32(1))
     with pytest.raises(xc.InvalidArgumentError, match=r"Infeed: .* got s32\[\] for f32\[4\]"):
@@ -136,7 +136,7 @@ def test_what_the_server_refuses_of_another_writer_names_the_declared_shape(clie
 
 
 def test_a_deadlock_is_explained(client):
-    """Two programs, one that wants more than it is fed, one that fills a queue nobody reads."""
+    """One program waits for more than it is fed, another fills a queue that has no reader."""
     wanting = client.compile(sink(3)).submit()
     filling = client.compile(source(QUEUE + 2)).submit()
     device = client.device()
@@ -204,7 +204,7 @@ def test_a_slow_reader_is_sent_no_more_than_its_credit(client):
     until(lambda: len(client.device().feeds().outfeed.front) <= QUEUE - 4)
     time.sleep(0.1)
     state = client.device().feeds().outfeed
-    # What was sent still takes room: the rest of the queue has not been sent.
+    # Sent values still use capacity: the rest of the queue has not been sent.
     assert len(state.front) == QUEUE - 4
     assert not run.done()
     assert [int(value) for value in itertools.islice(values, 49)] == list(range(1, 50))
@@ -295,7 +295,7 @@ def test_another_feed_of_the_session_takes_over(client):
     assert [int(value) for value in client.device().outfeed(COUNT, 2)] == [1, 2]
 
 
-def test_a_feed_that_nobody_closed_sends_what_it_has_and_ends(client):
+def test_an_open_feed_sends_what_it_has_and_ends(client):
     feed = client.device().infeed(COUNT)
     feed.send(range(3 * QUEUE))
     threads = [weakref.ref(thread) for thread in feed._sender._threads]
@@ -329,7 +329,7 @@ def test_calls_serve_where_the_server_has_no_streams(client):
         asyncio.run(rest())
         assert [int(value) for value in values] == list(range(5, 20))
     run.result()
-    with pytest.raises(xc.InvalidArgumentError, match="must be told the shape"):
+    with pytest.raises(xc.InvalidArgumentError, match="must have the shape"):
         client.device().outfeed()
 
 

@@ -157,7 +157,7 @@ def test_who_may_only_look_changes_nothing(team: ServerProcess) -> None:
                 call()
 
 
-def test_a_token_that_another_signed_lets_nobody_in(channel: grpc.Channel) -> None:
+def test_a_token_that_another_signed_is_refused(channel: grpc.Channel) -> None:
     claims = {"sub": "alice", "exp": time.time() + 600}
     for token, words in (
         (jwt.encode(claims, SECRET[::-1], "HS256"), "a signature of a configured key"),
@@ -436,7 +436,7 @@ def test_insecure_asks_for_the_credentials_that_are_configured(tmp_path: Path) -
             assert client.to_device(np.float32(3)).to_numpy() == 3
 
 
-def test_a_server_of_ones_own_is_nobody_elses() -> None:
+def test_a_server_of_ones_own_is_for_no_other_user() -> None:
     with xc.Local("interpreter") as client:
         with grpc.insecure_channel(client.target) as channel:
             code, _ = code_of(lambda: called(channel, RPCS[0]))

@@ -134,7 +134,7 @@ def test_neighbours(run, dtype):
     with np.errstate(all="ignore"):
         expected = np.nextafter(start, towards)
     np.testing.assert_array_equal(found.astype(np.float64), expected.astype(np.float64))
-    # Of two zeros the result is the second one; numpy's f16 gives the first.
+    # The second of two zeros is the result; numpy's f16 gives the first.
     expected[start == towards] = towards[start == towards]
     numbers = ~np.isnan(found)
     np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])

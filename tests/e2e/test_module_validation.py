@@ -84,7 +84,7 @@ def test_a_permutation_to_or_from_an_absent_replica_is_refused(
     assert f"number 0, got pair {{{source},{target}}}" in message
 
 
-def test_a_custom_call_in_a_computation_nobody_calls_must_be_known(raw: Raw) -> None:
+def test_a_custom_call_in_a_computation_without_callers_must_be_known(raw: Raw) -> None:
     unused = modules.Computation("unused", 1)
     x = unused.parameter(0, "f32[3]")
     unused.add("custom-call", "f32[3]", [x], custom_call_target="Shardin")
@@ -94,7 +94,7 @@ def test_a_custom_call_in_a_computation_nobody_calls_must_be_known(raw: Raw) -> 
     assert '"Shardin" is not known to this server; near it are Sharding' in message
 
 
-def test_a_custom_call_whose_value_nobody_reads_must_be_known(raw: Raw) -> None:
+def test_a_custom_call_with_an_unused_value_must_be_known(raw: Raw) -> None:
     main = modules.Computation("main", 1)
     x = main.parameter(0, "f32[3]")
     main.add("custom-call", "f32[3]", [x], custom_call_target="Shardin")

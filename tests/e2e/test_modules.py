@@ -96,7 +96,7 @@ def test_a_program_is_compiled_from_text_and_from_bytes(plain: Extension) -> Non
         ({}, "must hold a module, got none"),
     ],
 )
-def test_what_is_no_module_is_refused_with_its_place(
+def test_what_is_no_module_is_refused_with_its_position(
     plain: Extension, source: dict[str, Any], message: str
 ) -> None:
     request = extension_pb2.CompileModuleRequest(module=Source(**source))

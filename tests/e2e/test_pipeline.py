@@ -1,4 +1,4 @@
-"""Several executions in one round trip, recorded by the client, over a real server."""
+"""Several executions in one call, recorded by the client, over a real server."""
 
 import asyncio
 import threading
@@ -262,7 +262,7 @@ def test_what_was_submitted_goes_on_by_itself(able: xc.Client) -> None:
     # The client's timeout is the run's, so it begins to wait.
     assert made == ["Launch", "WaitForExecution"]
     assert given.is_deleted
-    # What it will give may be named before it is there.
+    # A future result may be an argument.
     following = able.pipeline()
     following.keep(following.call(double, run.buffers[0]))
     last = following.submit()

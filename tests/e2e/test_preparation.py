@@ -1,4 +1,4 @@
-"""A server that compiles what programs share while nobody asks for anything."""
+"""A server that compiles shared routines while it is idle."""
 
 import signal
 import time
@@ -47,5 +47,5 @@ def test_it_can_be_turned_off(tmp_path: Path) -> None:
         time.sleep(0.5)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(60) == 0
-        # What every program runs on is there when the server is.
+        # A ready server has the routines of all programs only.
         assert len(list(kernels.iterdir())) < 5

@@ -1,4 +1,4 @@
-"""What a session may have, over a real server: each limit is told with the use made of it."""
+"""Quotas of a session, over a real server: each refusal has the limit and the use."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

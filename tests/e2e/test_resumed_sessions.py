@@ -76,7 +76,7 @@ def test_another_process_takes_up_all_that_one_has_left(address: str, how: str) 
         assert process.returncode == (-signal.SIGKILL if how == "kill" else 0)
     with client:
         assert client.session_token == left["token"]
-        # What was launched first ends by itself.
+        # The execution that was launched first ends by itself.
         until(lambda: client.describe().use.launched_executions == 1)
         described = client.describe()
         assert left["kept"] in [each.handle for each in described.values]
@@ -130,7 +130,7 @@ def test_what_was_dropped_before_is_not_left(address: str) -> None:
         assert [each.handle for each in client.describe().values] == [kept.handle]
 
 
-def test_a_session_ends_when_nobody_comes_back(forgetful: str) -> None:
+def test_a_session_ends_when_its_client_does_not_come_back(forgetful: str) -> None:
     with contextlib.closing(Extension(forgetful)) as watcher:
         until(lambda: watcher.live_bytes() == 0)
         client = xc.connect(forgetful, timeout=30)

@@ -1,4 +1,4 @@
-"""What each of the 18 rpcs answers when asked well, and the refusals the contract promises."""
+"""Answers of each of the 18 rpcs to good requests, and the refusals that the contract states."""
 
 import threading
 

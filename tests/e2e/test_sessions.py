@@ -119,7 +119,7 @@ def test_plain_clients_have_a_session_for_each_connection(address: str) -> None:
 
 def test_values_of_a_plain_client_go_some_time_after_its_connection(forgetful: str) -> None:
     with contextlib.closing(Extension(forgetful)) as watcher:
-        # What tests before left behind goes some time later.
+        # Values of earlier tests are freed some time later.
         assert eventually(lambda: watcher.live_bytes() == 0)
         raw = Raw(forgetful)
         raw.upload(np.zeros(100, np.float32))
@@ -130,7 +130,7 @@ def test_values_of_a_plain_client_go_some_time_after_its_connection(forgetful: s
         assert eventually(lambda: watcher.live_bytes() == 0)
 
 
-def test_a_client_that_comes_back_finds_all_in_place(address: str) -> None:
+def test_a_client_that_comes_back_finds_all_values(address: str) -> None:
     first = Extension(address)
     token = first.open().token
     raw = Raw(address)
@@ -196,7 +196,7 @@ def test_a_killed_client_leaves_nothing_behind(forgetful: str) -> None:
         "sys.stdin.read()\n"
     )
     with contextlib.closing(Extension(forgetful)) as watcher:
-        # What tests before left behind goes some time later.
+        # Values of earlier tests are freed some time later.
         assert eventually(lambda: watcher.live_bytes() == 0)
         command = [sys.executable, "-c", program, forgetful]
         with subprocess.Popen(

@@ -181,7 +181,7 @@ def test_a_server_without_shared_memory_is_used_without(tmp_path):
 def test_a_connection_that_ends_is_no_end_of_transfers(client):
     array = np.arange(LARGE, dtype=np.float32)
     client.to_device(array)
-    with arena(client):  # Takes the place of the client's own.
+    with arena(client):  # It replaces the client's own.
         buffer = client.to_device(array)
         assert not shared(client).is_connected
     assert np.array_equal(buffer.to_numpy(), array)
@@ -243,7 +243,7 @@ def test_two_sessions_never_see_each_other_s_bytes(server, client):
     os.close(kept)
 
 
-def test_a_client_that_spoils_its_memory_harms_nobody(plain):
+def test_a_client_that_spoils_its_memory_harms_no_other(plain):
     shape = Shape.array(ElementType.PRED, (LARGE,), (0,))
     with arena(plain) as descriptor:
         for size in (0, 1 << 40):

@@ -174,14 +174,14 @@ def test_a_plain_client_may_begin_before_its_call(plain):
     assert plain.line.recv(1)
     plain.send(0, b"c")
     value = plain.client.adopt(pending.result(100).data.handle)
-    # What is written later is not the value's.
+    # Later writes to the memory do not change the value.
     plain.memory[plain.ring : plain.ring + 2 * PAGE] = bytes(2 * PAGE)
     assert value.to_numpy().tobytes() == b"a" * PAGE + b"b" * PAGE + b"c"
 
 
-def test_a_place_must_be_there(plain):
+def test_a_slot_must_exist(plain):
     plain.send(2, b"a")
-    with pytest.raises(InvalidArgumentError, match="one of 2 places, got 2"):
+    with pytest.raises(InvalidArgumentError, match="one of 2 slots, got 2"):
         plain.start("u8[3]{0}").result(100)
     assert plain.line.recv(1) == b""
 
@@ -190,7 +190,7 @@ def test_pieces_that_are_no_values_are_refused(plain):
     plain.send(0, b"\0\1\2")
     with pytest.raises(InvalidArgumentError, match="0 or 1, got 2"):
         plain.start("pred[3]{0}").result(100)
-    assert plain.line.recv(2) == b"\0"  # The place was copied before it was looked at.
+    assert plain.line.recv(2) == b"\0"  # The slot was copied before it was checked.
     assert plain.line.recv(1) == b""
 
 

@@ -86,7 +86,7 @@ def test_the_certificate_must_be_of_a_trusted_authority(
     refused(target, xc.Tls(), "CERTIFICATE_VERIFY_FAILED|verify failed", token=token)
 
 
-def test_tls_alone_lets_nobody_in(server: ServerProcess, ours: xc.Tls) -> None:
+def test_tls_alone_authenticates_no_caller(server: ServerProcess, ours: xc.Tls) -> None:
     with pytest.raises(xc.UnauthenticatedError, match="must carry credentials"):
         xc.connect(server.address, credentials=ours)
 

@@ -1,4 +1,4 @@
-"""What memory a transfer takes, and that it is given back. docs/TRANSFERS.md has the multiples."""
+"""Peak memory of a transfer, and that it is released. docs/TRANSFERS.md has the multiples."""
 
 import os
 import subprocess
@@ -23,17 +23,21 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 SIZE = 64 << 20
 RECEIVER, SENDER = 4, 3
-"""How many times the literal a process takes for a moment, the value that stays with it included.
+"""Peak memory of either process, as a multiple of the literal, the value that stays with it
+included.
 
-What grpc reads, the parts it makes of it and the message they are joined to are three times the
-literal; the value comes when two of them are free, in their place or after they were given back."""
+grpc's buffer, the parts it makes of it and the joined message are three times the literal; the
+value is allocated when two of them are free, in their memory or after that was released.
+"""
 HOSTILE_SIZE = 32 << 20
 REFUSED, WIDENED = 4, 12
-"""How many times a message of integers of one byte each: of one that is refused for what it claims,
-and of one whose elements take eight times that."""
+"""Multiples of a message of one-byte integers: one that is refused for the size it claims, and one
+whose elements take eight bytes.
+"""
 KEPT = 0.5
-"""What may be left over, of the literal, in either process when nothing was transferred for a
-while."""
+"""Most memory that either process may keep, relative to the literal, once transfers have been idle
+for a while.
+"""
 
 
 def test_transfers_take_a_few_times_the_literal_and_give_it_back(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def address(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _waiters(client: xc.Client) -> tuple[int, int]:
-    """How many instructions wait for infeed and for outfeed."""
+    """Return the numbers of instructions that wait for infeed and for outfeed."""
     states = client.device().feeds()
     return len(states.infeed.waiters), len(states.outfeed.waiters)
 

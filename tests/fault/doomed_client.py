@@ -19,7 +19,9 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 LARGE = np.zeros(24 << 20, np.uint8)
 EXECUTIONS = 6
-"""Of the session over the wire: a call, a batch of two, two launched loops, a source of values."""
+"""Executions of the session over the wire: a call, a batch of two, two launched loops, a source of
+values.
+"""
 
 
 def work(address: str) -> None:
@@ -62,12 +64,12 @@ def work(address: str) -> None:
 
 
 def begin(call: Callable[[], object]) -> None:
-    """Make a call in a thread that nobody waits for."""
+    """Make a call in a thread that is not joined."""
     threading.Thread(target=call, daemon=True).start()
 
 
 def is_in_the_middle(client: xc.Client) -> bool:
-    """Whether the programs run, and the queues of feeds are full."""
+    """Return whether the programs run, and the queues of feeds are full."""
     session, feeds = client._session, client.device().feeds()
     use = session.call("DescribeSession", extension_pb2.DescribeSessionRequest(), 10).use
     is_full = [feed.items >= feed.max_items for feed in (feeds.infeed, feeds.outfeed)]

@@ -36,7 +36,7 @@ class Stream:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         source = iter(self._requests.get, None)
         if not rpc.request_streaming:
-            self._requests.put(None)  # Nobody waits in this iterator.
+            self._requests.put(None)  # No thread waits in this iterator.
             self.call: Any = channel.unary_stream(rpc.path, serialize, parse)(
                 request, metadata=metadata, timeout=120
             )

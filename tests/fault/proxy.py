@@ -30,7 +30,7 @@ class Proxy:
         self.to_server = 0
         self.to_client = 0
         self.connections = 0
-        """How many connections were made."""
+        """The number of connections so far."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -174,7 +174,7 @@ class Proxy:
             sink.shutdown(socket.SHUT_WR)
 
     def _until_cut(self, piece: bytes, towards: str) -> tuple[bytes, bool]:
-        """What of a piece may pass, and whether all is to be cut behind it."""
+        """Return the part of a piece that may pass, and whether the connection is cut behind it."""
         left = self._left.pop(towards, None)
         if left is None:
             return piece, False

@@ -78,7 +78,9 @@ class RawPeer:
         self.received: Counter[int] = Counter()
         """Bytes of data by stream."""
         self.header_blocks: dict[int, bytes] = {}
-        """By stream. grpc writes texts as they are: the peer has no table of earlier ones."""
+        """Header blocks by stream. grpc writes texts literally: the peer has no table of earlier
+        ones.
+        """
         self._over: set[int] = set()
         """Streams on which the server has sent all it will."""
         self._server_window = _FIRST_WINDOW

@@ -1,4 +1,4 @@
-"""How often a fault test does what it does: once, or as often as there is time for in a soak.
+"""Rounds of a fault test: one, or as many as there is time for in a soak.
 
 `make soak` gives the time, in minutes, by SOAK_MINUTES. It is shared among the tests: each has an
 equal part of what is left when it begins, and ends with the round in which that is over.
@@ -16,12 +16,12 @@ MINUTES = float(os.environ.get("SOAK_MINUTES", "0"))
 IS_SOAK = MINUTES > 0
 
 _LEAKING_ROUNDS = 10
-"""From so many rounds on, a descriptor more in each of them is a leak."""
+"""Number of rounds from which one more descriptor in each of them is a leak."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resources:
-    """What the server processes of this one use."""
+    """Resources of the server processes of this one."""
 
     resident_bytes: int
     threads: int
@@ -30,7 +30,7 @@ class Resources:
 
 @dataclasses.dataclass(slots=True)
 class Soaked:
-    """What became of a test: its rounds, and what servers used behind the first and the last."""
+    """Record of a test: its rounds, and the servers' resources after the first and the last."""
 
     rounds: int = 0
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """How long the soak has been going on."""
+        """Return the seconds since the soak began."""
         return time.monotonic() - self._began
 
     def begin(self, test: str, tests_left: int) -> None:

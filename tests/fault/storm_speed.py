@@ -7,10 +7,10 @@ Two ratios are printed for each storm, and half is what the client must keep of 
   the storm's own processor time takes from them.
 - fair: the client's speed in the storm, that in a control = 1. In the control a process that never
   talks to the server takes as much processor time as the storm's process did, in slices of a few
-  milliseconds and at the same priority. All that the server itself spends on the storm is in the
-  figure: its processor time, its event loop, its locks and its threads.
+  milliseconds and at the same priority. The figure has all that the server itself spends on the
+  storm: its processor time, its event loop, its locks and its threads.
 
-Beside them are the processor seconds each second of client, server and storm. Server, client and
+It also prints the processor seconds per second of client, server and storm. Server, client and
 connection are the same in the three measurements of a storm.
 """
 

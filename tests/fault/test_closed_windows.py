@@ -1,4 +1,6 @@
-"""Peers that keep their windows closed, or a request to themselves: nobody else waits for them."""
+"""Peers that keep their windows closed, or a request to themselves: no other client waits for
+them.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -21,7 +23,7 @@ from xla_server.rpc.health_check import health_fault
 
 PEERS = 8
 THREADS = 2
-"""Of the server, for each kind of calls: any two peers would take them all."""
+"""Threads of the server for each kind of calls: any two peers would take them all."""
 _FLAGS = ("short", "compile", "execute")
 
 
@@ -80,7 +82,7 @@ def is_answered(peer: RawPeer, streams: list[int]) -> None:
 
 
 def reads_whole(peer: RawPeer, stream: int) -> None:
-    """Who opens the window gets what has waited."""
+    """Open the window and check that the waiting data comes."""
     peer.open_window(0, 1 << 24)
     peer.open_window(stream, 1 << 24)
     until(lambda: peer.received[stream] > ONES.nbytes)
@@ -147,7 +149,7 @@ def is_unary(rpc: Rpc) -> bool:
 
 @pytest.mark.parametrize("part", [0, 3, 12])
 def test_requests_that_do_not_come_hold_no_thread(peers, client, other, part):
-    """Of a message of 100 bytes so many come, the 5 of its head included."""
+    """Send the first bytes of a message of 100 bytes, whose header of 5 bytes is included."""
     names = [rpc.name for rpc in RPCS_BY_NAME.values() if is_unary(rpc)]
     begun = (b"\0" + (100).to_bytes(4, "big") + bytes(100))[:part]
     for _ in rounds():
@@ -183,7 +185,7 @@ def test_health_is_told_whoever_does_not_read_it(tmp_path):
                 for _ in range(PEERS):
                     peer.call(check)
                 peer.wait_for(HEADERS, peer.call(watch, request))
-            # One that leaves, whose end grpc tells in the thread that serves everybody.
+            # A client that leaves: grpc reports its end in the thread that serves all clients.
             made[0].close()
             assert not health_fault(server.address, 20)
             is_served(client)

@@ -22,7 +22,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 
 HALF_OPEN = 8 * 200 if IS_SOAK else 200
-"""Of each of eight forms as many."""
+"""Number of half-open connections of each of eight forms."""
 CHUNK = 1 << 20
 SIZE = 4 * CHUNK
 BEGINNING = PREFACE + frame(SETTINGS)
@@ -65,7 +65,7 @@ def wait_for_log(server, words):
     until(lambda: words in server.log.read_text())
 
 
-def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
+def test_connections_that_stop_half_way_keep_no_other_from_being_served(tmp_path):
     with (
         start_server(tmp_path, "--platform", "interpreter") as server,
         contextlib.ExitStack() as stack,
@@ -88,7 +88,9 @@ def test_connections_that_stop_half_way_keep_nobody_from_being_served(tmp_path):
 
 
 def test_a_call_whose_headers_were_cut_off_opens_no_session(tmp_path):
-    """Behind the path, and before the token that comes last: it is a call of nobody's."""
+    """The connection is cut behind the path and before the token, which comes last: the call has no
+    identity.
+    """
     with start_server(tmp_path, "--platform", "interpreter") as server:
         client = Plain(server.address)
         process = psutil.Process(server.process.pid)
@@ -175,7 +177,7 @@ def begin_upload(channel, data):
 
 
 def begin_infeed(channel):
-    """A stream of items nobody takes."""
+    """Open a stream of items without a consumer."""
     infeed = Streaming(channel, "Infeed")
     infeed.send(extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart()))
     assert next(infeed.call).WhichOneof("part") == "started"
@@ -259,7 +261,7 @@ def test_shared_memory_is_used_until_the_server_has_drained(tmp_path):
         assert client._session.shared_memory.is_connected
         server.process.send_signal(signal.SIGTERM)
         has_drained(server)
-        # What was given out is the client's, server or not.
+        # Values in the client's memory stay, server or not.
         assert np.array_equal(kept, array)
         with pytest.raises(xc.UnavailableError):
             client.to_device(array, timeout=5)

@@ -20,11 +20,11 @@ from xla_server.app import run
 from xla_server.rpc import server as rpc_server
 
 THREADS = 5
-"""Of the server, for calls that run programs, and as many for what no call waits for."""
+"""Threads of the server for calls that run programs, and as many for launched executions."""
 
 
 def test_what_was_launched_may_end_while_the_server_drains(tmp_path: Path) -> None:
-    """Nobody waits for it: what it has done outside of the server shows that it has run."""
+    """No call waits for it: its effects outside of the server show that it has run."""
     with operator_s_server(tmp_path) as server:
         client = Plain(server.address)
         slept, noted = client.compile(calling("slept")), client.compile(calling("noted"))
@@ -75,13 +75,13 @@ def test_what_does_not_end_is_cancelled(tmp_path: Path, how: str) -> None:
         calls.append(CALLS["Converse"](client, gate, data))
         calls.append(CALLS["RunBatch"](client, gate, data))
         until(lambda: client.executions() == (6, 5))
-        # No place is left: these stand in line.
+        # All slots are taken: these wait in a queue.
         batch = xla_extension_pb2.RunBatchRequest(
             runs=[kept_run(gate, argument_of(data.handle))] * 9
         )
         calls.append(client.begin("RunBatch", batch))
         launch(client, loop, argument_of(data.handle))
-        # As many as a session may have, more than there are threads for calls.
+        # A session's limit of executions is above the number of threads for calls.
         gate, data = other.compile(gated()), upload(other)
         calls += [CALLS["Execute"](other, gate, data) for _ in range(THREADS + 1)]
         until(lambda: other.executions()[0] >= THREADS)

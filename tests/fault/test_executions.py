@@ -39,7 +39,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.proto import literal_to_proto
 
 THREADS = 3
-"""Of the server, for calls that run programs, and as many for what no call waits for."""
+"""Threads of the server for calls that run programs, and as many for launched executions."""
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_a_request_that_did_not_arrive_whole_was_not_made(proxy, client, beside,
     data = upload(client)
     sent = value(ONES), value(ONES)
     add = client.compile(_sum_of_three())
-    # What is donated is gone once a run begins.
+    # Donated values are gone once a run begins.
     run = kept_run(add, *sent, argument_of(data.handle, donate=True))
     literal = literal_to_proto(Literal.from_numpy(ONES))
     requests = {
@@ -152,7 +152,7 @@ def test_a_call_cut_off_in_line_is_not_made(server, proxy, client, beside):
         for call in busy:
             others("Unregister", xla_pb2.UnregisterRequest(data=[call.result().output]))
         may_end.unlink()
-        # What comes later gets its turn later: those before have had theirs.
+        # Later calls run later: the earlier ones have run before these end.
         for _ in range(THREADS):
             output = begin_execute(beside, executable, data).result().output
             beside("Unregister", xla_pb2.UnregisterRequest(data=[output]))
@@ -190,7 +190,7 @@ def test_a_call_cut_off_while_its_argument_is_to_come_is_not_made(proxy, client,
         for call in waiting:
             ends_unavailable(call)
         feed(beside)
-        # What was launched belongs to the session, and goes on.
+        # A launched execution belongs to the session, and goes on.
         wait = xla_pb2.WaitForExecutionRequest(execution=launched.execution)
         assert beside("WaitForExecution", wait).output == coming
         until(lambda: beside.executions() == (0, 0))
@@ -212,7 +212,7 @@ def test_a_call_cut_off_while_it_runs_stops(proxy, client, beside, name, program
         until(lambda: beside.executions() == (0, 0))
         after = beside.describe().use
         assert (after.device_bytes, after.handles) == (before.device_bytes, before.handles)
-    # What waited has taken nothing of what comes later.
+    # Calls that waited have used nothing that later ones need.
     gate = client.compile(gated())
     feed(beside)
     until(lambda: begin_execute(client, gate, data).result(timeout=100).output.handle != 0)
@@ -261,7 +261,7 @@ def test_an_answer_that_was_cut_off_leaves_nothing_behind(proxy, client, beside,
             call = begin(client, gate, data)
             runs = 3 if begin is begin_batch else 1
             until(lambda runs=runs: beside.executions()[0] == runs)
-            # Nothing passes before the answer does, once frames of the connection itself have.
+            # Once frames of the connection itself have passed, the answer is the next data.
             assert proxy.is_quiet(0.3)
             proxy.cut_at(after, towards="client")
             feed(beside, runs)
@@ -273,7 +273,7 @@ def test_an_answer_that_was_cut_off_leaves_nothing_behind(proxy, client, beside,
 
 
 def test_a_value_whose_handle_was_cut_off_goes_with_its_session(proxy, client, beside):
-    """Nobody can know whether the client has read the answer; `observer` sees the end."""
+    """The server cannot tell whether the client has read the answer; `observer` sees the end."""
     gate, data = client.compile(gated()), upload(client)
     run = kept_run(gate, argument_of(data.handle))
     execute = xla_pb2.ExecuteRequest(handle=gate, arguments=[data])
@@ -316,7 +316,7 @@ def test_a_client_whose_connection_is_cut_says_so_and_goes_on(server, proxy, obs
             with pytest.raises(xc.UnavailableError):
                 ended.result(100)
             until(lambda: beside.executions()[0] == 1)
-        # The session is the same: what it has is in place.
+        # The session is the same and still has its values.
         np.testing.assert_array_equal(add.run(held), ONES * 2)
         waiting = run.future()
         proxy.cut()

@@ -120,7 +120,7 @@ def test_what_was_received_and_not_told_is_not_sent_twice(address, proxy, client
     feed = client.device().infeed(COUNT)
     feed.put(0)
     feed.flush()
-    # What the server says of the next values does not come back.
+    # The server's answer about the next values does not come back.
     proxy.pause()
     feed.put(1)
     time.sleep(0.1)

@@ -52,7 +52,7 @@ def _freeze(server: ServerProcess) -> None:
 
 
 def _is_answered(client: xc.Client) -> bool:
-    """Whether calls go over a connection that is none of those given up."""
+    """Return whether calls go over a new connection."""
     try:
         client.device().feeds()
     except xc.UnavailableError:
@@ -74,13 +74,13 @@ def test_channels_ask_by_default_whether_the_server_is_there(monkeypatch: Any) -
     assert asked["grpc.keepalive_time_ms"] == 30_000
     assert asked["grpc.keepalive_timeout_ms"] == 10_000
     assert asked["grpc.http2.ping_timeout_ms"] == 40_000
-    # Without this a channel asks twice and never again while nobody speaks.
+    # Without this a channel sends two pings and no more while streams are silent.
     assert asked["grpc.http2.max_pings_without_data"] == 0
     # The server sends clients away that ask more often than each 5 s.
     assert dict(keepalive_options(*_transport.KEEPALIVE_SECONDS)).items() <= asked.items()
 
 
-def test_a_server_that_freezes_while_nobody_speaks_is_noticed(server: ServerProcess) -> None:
+def test_a_server_that_freezes_while_streams_are_silent_is_noticed(server: ServerProcess) -> None:
     with _client(server.address) as client:
         running = client.compile(sink(1)).submit().future()
         time.sleep(0.5)

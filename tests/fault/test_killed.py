@@ -159,7 +159,7 @@ def test_a_server_killed_in_the_middle_of_everything_is_unavailable(
         may_go_on.set()
         for name, ended in calls.items():
             assert isinstance(ended(), xc.UnavailableError), name
-        # What was given out is the client's; nothing new is to be had.
+        # Values in the client's memory stay; calls fail.
         np.testing.assert_array_equal(kept, LARGE)
         for each in (client, shared):
             with pytest.raises(xc.UnavailableError):

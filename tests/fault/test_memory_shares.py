@@ -48,7 +48,7 @@ def uploading(address: str) -> Iterator[list[tuple[Plain, Stream]]]:
 
 
 def received(client: Plain) -> int | None:
-    """How many bytes of a client's upload have arrived; None where there is no upload."""
+    """Return the received bytes of a client's upload; None if there is no upload."""
     with contextlib.suppress(Exception):
         return client("GetUpload", extension_pb2.GetUploadRequest(upload_id=ID)).offset
     return None

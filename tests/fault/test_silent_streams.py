@@ -28,11 +28,11 @@ from xla_contract.wire.shape_proto import shape_to_proto
 
 MEBIBYTE = 1 << 20
 LIMIT = 256 * MEBIBYTE
-"""Of the server, which takes half of it."""
+"""Memory limit of the server; its resident memory alone is half of it."""
 PART = 64 * MEBIBYTE
-"""Of each message: there is room for one, and not for three."""
+"""Size of the part of each message: one fits, three do not."""
 SMALL_PART = 24 * MEBIBYTE
-"""Of each of four messages for which there is room."""
+"""Size of the part of each of four messages, which fit together."""
 MESSAGE = b"\0" + (PART + MEBIBYTE).to_bytes(4, "big") + bytes(PART)
 UNAVAILABLE = b"grpc-status\x0214"
 UPLOAD_IDS = (b"first", b"second")
@@ -118,7 +118,7 @@ def test_large_messages_that_do_not_end_are_let_go_of_when_memory_is_short(serve
         for peer in peers:
             peer.close()
         until(lambda: resident_bytes(server) < before + PART // 2)
-        # What came of an upload before is kept, as where a connection breaks off.
+        # The received part of an upload is kept, as after a broken connection.
         for upload_id in UPLOAD_IDS:
             client("AbandonUpload", extension_pb2.AbandonUploadRequest(upload_id=upload_id))
     # A client of which nothing is held was only silent.
@@ -127,7 +127,7 @@ def test_large_messages_that_do_not_end_are_let_go_of_when_memory_is_short(serve
     bystander.end_session()
 
 
-def test_calls_in_progress_and_answers_nobody_reads_keep_no_part(server, client):
+def test_calls_in_progress_and_unread_answers_keep_no_part(server, client):
     """The status of such a stream cannot be told, so it is cut off."""
     ones = literal_to_proto(Literal.from_numpy(np.ones(MEBIBYTE // 4, np.float32)))
     data = client("TransferToServer", xla_pb2.TransferToServerRequest(literal=ones)).data
@@ -199,7 +199,7 @@ class Begun:
         return len(self._streams[name])
 
     def is_ended(self, name: str) -> bool:
-        """Whether the last one of a name has ended."""
+        """Return whether the last stream of an rpc has ended."""
         return not self._streams[name][-1].is_active
 
 

@@ -158,7 +158,7 @@ def test_an_outfeed_that_is_not_read_holds_up_its_program_alone(server, proxy, c
         assert resident_bytes(server) - taken < 64 * MEBIBYTE
         assert beside.executions() == (1, 1)
         proxy.resume()
-        # Nothing was lost meanwhile, and what was not acknowledged comes once more after a cut.
+        # All values arrive, and those without acknowledgement come once more after a cut.
         found = received(stream, 2)
         proxy.cut()
         client.connect()

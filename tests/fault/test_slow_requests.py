@@ -20,12 +20,12 @@ from xla_contract.wire.literals.proto import literal_to_proto
 
 MEBIBYTE = 1 << 20
 LIMIT = 256 * MEBIBYTE
-"""Of the server, which takes half of it."""
+"""Memory limit of the server; its resident memory alone is half of it."""
 NAMES = (
     ("TransferToServer", "Compile", "Download"),
     ("TransferToServer", "Run", "/grpc.health.v1.Health/Watch"),
 )
-"""Of two connections: rpcs of all kinds that have one request."""
+"""Calls of two connections: rpcs of all kinds that have one request."""
 
 
 @pytest.fixture(scope="module")

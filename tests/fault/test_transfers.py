@@ -57,7 +57,7 @@ def test_an_upload_that_is_cut_goes_on_where_it_was(proxy, client, live_bytes, a
         proxy.cut_at(chosen(number, after, 1, CUTS[-1]))
         buffer = client.to_device(ARRAY)
         assert proxy.connections > connections
-        # What had arrived was not sent once more; what was on its way was.
+        # Only the chunks on their way were sent once more.
         assert proxy.to_server - sent < ARRAY.nbytes * 1.6
         assert live_bytes() - before == ARRAY.nbytes
         assert np.array_equal(buffer.to_numpy(), ARRAY)
@@ -103,7 +103,7 @@ def test_a_download_that_is_cut_goes_on_where_it_was(proxy, client, after):
         assert proxy.to_client - before < ARRAY.nbytes * 1.6
 
 
-def test_a_slow_reader_gets_everything_and_holds_nobody_up(proxy, client, live_bytes):
+def test_a_slow_reader_gets_everything_and_delays_no_other(proxy, client, live_bytes):
     buffer = client.to_device(ARRAY)
     is_paused = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Answers that nobody reads: their memory is bounded, told, and of one session alone."""
+"""Responses that are not read: their memory is bounded, reported, and of one session alone."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,7 +25,7 @@ from xla_contract.wire.shape_proto import shape_to_proto
 
 MEBIBYTE = 1 << 20
 LIMIT = 4 * MEBIBYTE + 4096
-"""Of a session. What describes a value takes some bytes more."""
+"""Limit of a session in bytes. The description of a value takes some bytes more."""
 LARGE = np.arange(MEBIBYTE // 4, dtype=np.float32)
 CALLS = 60
 FULL = LIMIT // MEBIBYTE
@@ -267,7 +267,7 @@ def test_a_large_item_on_a_stream_has_room_until_it_is_sent(server, client):
         until(lambda: held(client) == 2 * MEBIBYTE)
         unread(peer, FULL, "TransferToClient", request)
         assert held(client) <= LIMIT
-        # Another stream takes the place of this one, whose message is still on its way.
+        # Another stream replaces this one, whose message is still on its way.
         beside = client.stream("Outfeed")
         beside.send(start)
         assert beside.receive().WhichOneof("part") == "started"
@@ -283,7 +283,7 @@ def test_a_large_item_on_a_stream_has_room_until_it_is_sent(server, client):
     client("Unregister", xla_pb2.UnregisterRequest(data=[request.data]))
 
 
-def test_an_infeed_whose_reports_are_not_read_keeps_its_place(server, client):
+def test_an_infeed_whose_reports_are_not_read_keeps_its_slot(server, client):
     """There are no more threads for reports than there are streams."""
     start = extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart())
     flush = extension_pb2.InfeedRequest(flush=extension_pb2.InfeedFlush())

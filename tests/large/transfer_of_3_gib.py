@@ -18,7 +18,9 @@ from tests.e2e.process import start_server
 SIZE = 3 << 30
 MEBIBYTE = 1 << 20
 EXTRA = 256 * MEBIBYTE
-"""What a transfer may take on either side beside the array itself: buffers, not copies."""
+"""Memory that a transfer may take on either side beside the array, in bytes: buffers, not
+copies.
+"""
 
 
 class Peak:

@@ -40,7 +40,7 @@ GROUPS: Mapping[str, tuple[ElementType, ...]] = {
 """The columns; together every kind once."""
 
 _ROOMS = {
-    "Elements, places, values and effects": contract.ELEMENTARY,
+    "Elements, movement, values and effects": contract.ELEMENTARY,
     "Arrays, computations and control": contract.COMPOUND,
     "Communication and halves": contract.COMMUNICATION,
 }

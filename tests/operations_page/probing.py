@@ -27,7 +27,7 @@ KINDS = (
     ElementType.TUPLE,
     ElementType.TOKEN,
 )
-"""What an operand can be: an array of each element type, a tuple or a token."""
+"""Kinds of operands: an array of each element type, a tuple or a token."""
 
 
 class ProbeError(Exception):
@@ -142,9 +142,9 @@ class Accepted:
 
 
 def accepted(opcode: Opcode, program: Program, before: Opcode | None = None) -> Accepted:
-    """The programs about each kind that the operation's shape rule lets pass.
+    """Return the programs for each kind that the operation's shape rule accepts.
 
-    Of an operation that only takes what another one gives, `before`, that one's rule decides too.
+    For an operation that takes the results of another one, `before`, that one's rule decides too.
     Raises ProbeError for a program that fails elsewhere, or does not hold the operation.
     """
     programs = []

@@ -12,7 +12,7 @@ from xla_server.app.platform_names import Platform
 from xla_server.app.platforms import PLATFORMS
 
 SAMPLE = (Opcode.ADD, Opcode.DOT, Opcode.REDUCE, Opcode.SORT, Opcode.SET_DIMENSION_SIZE)
-"""What is compiled for every element type here; `make operations` compiles everything."""
+"""Opcodes that are compiled for every element type here; `make operations` compiles all."""
 
 
 def test_the_page_says_what_the_programs_do():

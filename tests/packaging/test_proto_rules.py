@@ -38,7 +38,7 @@ def edit(directory: pathlib.Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_the_protos_keep_the_rules_and_break_nobody():
+def test_the_protos_keep_the_rules_and_break_no_client():
     for command in ("lint", "breaking"):
         result = buf(command, PROTOS)
         assert result.returncode == 0, result.stdout + result.stderr
@@ -72,7 +72,7 @@ def test_a_change_that_breaks_others_is_found(copy, name, old, new, finding):
     assert finding in result.stdout
 
 
-def test_an_addition_breaks_nobody(copy):
+def test_an_addition_breaks_no_client(copy):
     edit(
         copy,
         "xla_extension.proto",

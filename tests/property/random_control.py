@@ -18,7 +18,9 @@ _STATE_SIZES = 256
 
 
 def while_(graph: Graph) -> Node | None:
-    """A loop of up to four trips over a counter and two arrays, the second of which may stay."""
+    """Add a loop of up to four iterations over a counter and two arrays; the second may be
+    invariant.
+    """
     if graph.depth >= DEEPEST:
         return None
     state = [_small(graph), _small(graph)]

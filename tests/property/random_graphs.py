@@ -31,7 +31,7 @@ FLOATS = (E.F32, E.F64, E.BF16, E.F16)
 KINDS = (E.F32, E.S32, E.PRED, E.C64, *INTEGERS, *FLOATS)
 SIZES = (0, 1, 1, 2, 3, 4, 5, 8)
 SMALLEST = 2.0**-20
-"""Of the floats that are not 0 where a program starts."""
+"""Least magnitude of a program's arguments, except for 0."""
 LARGEST = 1 << 12
 """Elements of a value, so that thousands of programs take minutes."""
 
@@ -133,7 +133,9 @@ class Graph:
         return self.fitted(self.any(), kind, sizes)
 
     def fitted(self, node: Node, kind: E, sizes: Sequence[int]) -> Node:
-        """An exact value converted, flattened, cut or padded, and folded into this shape."""
+        """Return an exact value converted, flattened, sliced or padded, and reduced to this
+        shape.
+        """
         op = node.op
         if node.kind is not kind:
             op = converted(op, kind)
@@ -152,9 +154,9 @@ class Graph:
 
 
 def ranged(array: Any) -> Any:
-    """Floats with those left out that are near the ends of their range.
+    """Replace floats near the ends of their range.
 
-    Whether subnormal numbers are zeros is each platform's own.
+    Platforms differ in whether subnormal numbers are zeros.
     """
     if array.dtype.kind == "c":
         parts = np.stack([ranged(array.real), ranged(array.imag)], axis=-1)
@@ -189,7 +191,7 @@ class Program:
     errors: list[float]
 
     def __repr__(self) -> str:
-        """What a failure is reported by: HLO text, arguments and bounds."""
+        """Describe a failure: HLO text, arguments and bounds."""
         return f"{print_hlo(self.proto)}\narguments {self.arguments}\nerrors {self.errors}"
 
 

@@ -1,4 +1,4 @@
-"""What random programs are made of: one function for each kind of instruction."""
+"""Steps of random programs: one function for each kind of instruction."""
 
 import math
 from collections.abc import Callable
@@ -258,7 +258,7 @@ def reduce_window_exactly(graph: Graph) -> Node | None:
 
 
 def places_of_extremes(graph: Graph) -> Node | None:
-    """The place of the largest element along a dimension, the first of several."""
+    """Add the index of the largest element along a dimension, the first of several."""
     node = graph.any(INTEGERS)
     if not node.sizes:
         return None
@@ -317,7 +317,7 @@ _LARGEST_FACTOR = 512
 
 
 def dot_dimensions(graph: Graph, node: Node) -> tuple[DotDimensionNumbers, list[int]]:
-    """How a value is multiplied with another of which sizes; dimensions in any order."""
+    """Draw the dimension numbers of a dot and the other operand's sizes, in any order."""
     rank = len(node.sizes)
     dims = list(range(rank))
     graph.chance.shuffle(dims)

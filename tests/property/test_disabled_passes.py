@@ -40,7 +40,7 @@ VARIANTS = {
     **{name: PassOptions(disabled=frozenset({name})) for name in dict.fromkeys(names(STEPS))},
 }
 PROGRAMS = 1 if not FULL else None
-"""Of each group of real programs."""
+"""Number of programs of each group of real programs."""
 
 
 @drawn(40, 3000)

@@ -35,7 +35,7 @@ LENGTHS = st.integers(1, 40).map(lambda number: {38: 3, 39: 5, 40: 6}.get(number
 
 
 def seldom(draw: st.DrawFn) -> bool:
-    """Whether something odd is to be done; several at once leave little to compare."""
+    """Draw whether to do something rare; several at once leave little to compare."""
     return draw(st.integers(0, 9)) == 9
 
 
@@ -176,13 +176,13 @@ def messages(draw: st.DrawFn) -> tuple[type[Any], bytes]:
 
 
 def outcome(read: Callable[[], tuple[Any, Literal | None]]) -> tuple[object, ...]:
-    """What reading gives: fields and literal, or the error with its words."""
+    """Return the result of reading: fields and literal, or the error and its message."""
     try:
         message, literal = read()
     except (XlaError, DecodeError) as error:
         return type(error), str(error)
     message.ClearField("literal")
-    # Protobuf may keep what it does not know; nobody here asks for it.
+    # Protobuf may keep unknown fields; they do not matter here.
     message.DiscardUnknownFields()
     return message.SerializeToString(deterministic=True), literal
 

@@ -1,8 +1,8 @@
-"""What anybody may send to any rpc is answered by a status that says what is wrong with it.
+"""Any bytes sent to any rpc are answered by a status that says what is wrong with them.
 
 Messages with random fields, changed bytes of good ones and bytes that are no message go to a server
-in this process. None of them is a fault of the server, none keeps it from answering the next, and
-what the session had is given back when it ends.
+in this process. They cause no fault of the server, and the next call is answered. The session's
+resources are released when it ends.
 """
 
 import logging
@@ -154,7 +154,7 @@ def target(faults: Faults) -> Iterator[Target]:
         found = Target(sessions, server.address)
         yield found
         found.close()
-        # What was called ends by itself, once it sees that its session has ended.
+        # Running calls end once they notice that their session has ended.
         deadline = time.monotonic() + 20
         while engine.memory.used_bytes or engine.launched.value or engine.arenas.lent_bytes:
             assert time.monotonic() < deadline
@@ -319,7 +319,7 @@ def test_whatever_is_sent_is_no_fault_of_the_server(
     code, _ = target.send(rpc, sentences.messages(rpc))
     assert faults.found == []
     assert code is not grpc.StatusCode.UNKNOWN
-    # Of XlaService some mistakes of clients are INTERNAL, as in the reference.
+    # XlaService answers some mistakes of clients with INTERNAL, as the reference does.
     assert code is not grpc.StatusCode.INTERNAL or rpc in RPCS
     assert _describes(target)
 

@@ -16,15 +16,15 @@ _MIN_COMMENT_WORDS = 7
 """Words of a comment, from which on it is a sentence; shorter ones may be labels."""
 
 _OPENINGS = re.compile(
-    r"(?:as|among|at|behind|beside|between|by|from|nobody|none|nothing|of|that|what|whether|which|"
+    r"(?:as|among|at|behind|beside|between|by|from|how|nobody|none|nothing|of|that|what|whether|which|"
     r"who|whose)",
     re.IGNORECASE,
 )
 
 _DIALECT = {
-    r"trips?": "work item, iteration",
+    r"(?<!round )trips?(?! counts?)": "work item, iteration",
     r"(?<!constant )fold(?:s|ed|ing)?": "reduction, accumulator",
-    r"(?<!in )(?<!in-)places?": "slot, position, address, buffer",
+    r"(?<!in )(?<!in-)(?<!last )places?": "slot, position, address, buffer",
     r"kept rows?": "row buffer",
     r"patches": "im2col",
     r"features[ -]last": "channels last",
@@ -35,6 +35,7 @@ _DIALECT = {
     r"written out": "unrolled, inlined, materialised",
     r"rests": "remains",
     r"nobody": "no caller, no client",
+    r"(?:any|every|some)body": "a caller, all clients, another thread",
 }
 """Words of a dialect, and the terms that the field has for them."""
 
@@ -42,7 +43,11 @@ _DIALECT_PATTERN = re.compile(
     "|".join(rf"(?P<w{n}>\b(?:{words})\b)" for n, words in enumerate(_DIALECT)), re.IGNORECASE
 )
 _TERMS = tuple(_DIALECT.values())
-_SENTENCE_END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`])|\n\s*\n|\n\s*- ")
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?])\s+(?=[A-Z`])|(?<=:)\s+(?!Whether\b)(?=[A-Z`])|\n\s+(?=\w+: Whether\b)"
+    r"|\n\s*\n|\n\s*- "
+)
+"""The space behind a sentence. An argument is the subject of `lower: Whether to read ...`."""
 _WORD = re.compile(r"[A-Za-z_][\w'-]*")
 _COMMENT = re.compile(r"^\s*(#.*)|  (#[^'\"]*)$")
 """A comment; one behind code has no quotes, as it might be a part of a text."""

@@ -1,8 +1,8 @@
 """`make ulps`: measure the errors of elementary functions, and write docs/FUNCTIONS.md.
 
 FUNCTIONS=exp,tanh and TYPES=f32 choose, WHOLE=1 takes every f32 rather than one of each 256, which
-is an hour of one processor for all functions. What was measured is written down chunk by chunk, so
-that an interrupted sweep goes on where it was.
+is an hour of one processor for all functions. Measurements are written chunk by chunk, so that an
+interrupted sweep goes on where it was.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How far functions of complex numbers are from exact ones: normwise, in units of the result.
+"""Errors of functions of complex numbers: normwise, in units of the result.
 
 The unit of a result is one ULP of its magnitude. References are the C library's functions
 of 80 bits, by numpy; of powers and logarithms their formulas on sums of two such numbers.

@@ -1,4 +1,4 @@
-"""How far results are from exact ones, in units in the last place."""
+"""Errors of results relative to exact ones, in ULPs."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from numba import njit
 
 Array = Any
 PLACES = {"f16": (10, -14), "bf16": (7, -126), "f32": (23, -126), "f64": (52, -1022)}
-"""Of each type the digits behind the point, and the exponent of the smallest normal number."""
+"""Digits behind the point, and exponent of the smallest normal number, by type."""
 
 
 def ulps(name: str, result: Array, exact: Array) -> Array:
-    """For each result its distance from the exact one, in units in the last place of that.
+    """Return the distance of each result from the exact one, in ULPs of that.
 
-    What rounds to infinity must be infinite; NaN must meet NaN.
+    A number that rounds to infinity must be infinite; NaN must meet NaN.
     """
     fraction, smallest = PLACES[name]
     largest = np.ldexp(exact.dtype.type(2) - exact.dtype.type(2) ** (-fraction - 1), -smallest + 1)
@@ -46,11 +46,11 @@ def worst(name: str, result: Array, exact: Array) -> tuple[float, int]:
 
 @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
 def _worst(
-    result: Array, exact: Array, bits: Array, fraction: int, smallest: int, places: Array
+    result: Array, exact: Array, bits: Array, fraction: int, smallest: int, units: Array
 ) -> Any:
     """`worst` for exact values in f64, whose bits are given too.
 
-    `places` are how many last places make 1, by the exponent as it is stored.
+    `units` are the ULPs in 1, by the stored exponent.
     """
     overflow = 2.0 ** (1 - smallest) * (2.0 - 2.0 ** (-fraction - 1))
     found, place = 0.0, 0
@@ -64,7 +64,7 @@ def _worst(
         elif abs(right) >= overflow:
             error = 0.0 if value == np.copysign(np.inf, right) else np.inf
         else:
-            error = abs(value - right) * places[(bits[k] >> 52) & 0x7FF]
+            error = abs(value - right) * units[(bits[k] >> 52) & 0x7FF]
         if error > found:
             found, place = error, k
     return found, place

@@ -36,7 +36,7 @@ WIDER: dict[str, Any] = {
 }
 BINARY = ("atan2", "pow", "rem")
 OPERATIONS = ("rem", "sqrt")
-"""What the processor or the C library does; their kernel functions take every type."""
+"""Operations of the processor or the C library; their kernel functions take every type."""
 
 
 def erf(x: Array) -> Array:

@@ -25,7 +25,7 @@ The exact logistic is XLA's definition, 1 / (1 + e^-x): zero where e^-x is infin
 """
 
 OPERATION_BOUND = {"rem": 0.0, "sqrt": 0.5}
-"""What the processor or the C library does, which rounds once."""
+"""Error bounds of operations of the processor or the C library, which round once."""
 
 NARROW_BOUND = 0.51
 """Results in f32 are rounded again."""
@@ -62,7 +62,9 @@ def bound_of(function: str, name: str) -> float:
 
 
 def wanted(function: str, name: str, count: int) -> int:
-    """How many results are measured where `count` f32 of functions of one operand are."""
+    """Return the number of results to measure, if it is `count` for f32 functions of one
+    operand.
+    """
     if name in NARROW:
         return 1 << 16
     if name in COMPLEX:
@@ -108,7 +110,7 @@ class Notes:
         self._errors: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, function: str, name: str, count: int) -> Error | None:
-        """What is known of a measurement, which may be unfinished."""
+        """Return a measurement, which may be unfinished; None if there is none."""
         found = self._errors.get(f"{function} {name} {count}")
         if not found:
             return None

@@ -24,7 +24,7 @@ def test_the_page_is_what_its_measurements_make_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["f32", "f64"])
-def test_errors_are_counted_in_last_places_of_the_exact_result(name: str) -> None:
+def test_errors_are_counted_in_ulps_of_the_exact_result(name: str) -> None:
     dtype = np.dtype(name.replace("f", "float"))
     one, limits = dtype.type(1), np.finfo(dtype)
     wide = np.float64 if name == "f32" else np.longdouble

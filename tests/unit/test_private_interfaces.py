@@ -143,7 +143,7 @@ OWNERS = (
 
 
 def difference(owner: Owner, name: str) -> str | None:
-    """How an interface differs from the one that is used; None if it does not."""
+    """Describe the difference of an interface to the one that is used; None if there is none."""
     version = importlib.metadata.version(owner.distribution)
     changed = f"private interface {owner.text}.{name} of {owner.distribution} {version}"
     try:

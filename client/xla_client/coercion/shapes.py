@@ -30,7 +30,7 @@ def as_shape(value: ShapeLike, parameter: str = "shape", depth: int = 0) -> Shap
         value: A Shape, HLO text ("f32[2,3]", "(f32[2], s32[])"), a sequence of these for a tuple,
             or anything with numpy's `shape` and `dtype`: an array, a jax.ShapeDtypeStruct.
         parameter: The name of the caller's parameter, for errors.
-        depth: How many tuples are around this one; at most 64 nest.
+        depth: Number of tuples around this one; at most 64 nest.
 
     Raises:
         ArgumentTypeError: `value` is nothing of these.

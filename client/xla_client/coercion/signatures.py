@@ -17,7 +17,7 @@ def require_bound(
     """Check that each argument has a parameter, and each parameter what it needs.
 
     Args:
-        function: What is called.
+        function: The function that is called.
         arguments: The arguments by position, without `self` if it `is_method`.
         named: The arguments by name.
         is_method: True if the first parameter is `self` or the class.

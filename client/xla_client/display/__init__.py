@@ -1,1 +1,1 @@
-"""How objects look in notebooks: tables and graphs as HTML."""
+"""Representation of objects in notebooks: tables and graphs as HTML."""

@@ -31,7 +31,7 @@ class NotifyingLock:
         self._condition.notify_all()
         coroutines, self._coroutines = self._coroutines, []
         for loop, future in coroutines:
-            # The loop of a coroutine that nobody awaits any more may be closed.
+            # The loop of an abandoned coroutine may be closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_set, future)
 
@@ -49,7 +49,7 @@ class NotifyingLock:
         self._condition.wait(None if timeout is None else max(0.0, timeout))
 
     async def until(self, is_ready: Callable[[], bool], timeout: float | None = None) -> bool:
-        """As `wait_for`, without a thread. To be called outside."""
+        """Wait like `wait_for`, without a thread; the caller must not hold the condition."""
         deadline = None if timeout is None else time.monotonic() + timeout
         loop = asyncio.get_running_loop()
         while True:

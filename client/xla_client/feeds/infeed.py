@@ -29,11 +29,12 @@ _DIRECTION = extension_pb2.FEED_DIRECTION_INFEED
 
 WAITING_ITEMS = 256
 WAITING_BYTES = 8 << 20
-"""What waits on this side at most, one item aside, before `put` waits."""
+"""Bound of the bytes that wait in the client, except for a single larger item; then `put` blocks.
+"""
 MESSAGE_BYTES = 1 << 20
-"""When a message takes no more items."""
+"""Size of a message, in bytes, from which it takes no more items."""
 MAX_VALUE_BYTES = 2**31 - 4096
-"""What fits into one message."""
+"""Largest value, in bytes: one that fits into a protobuf message."""
 
 
 class Infeed(FeedBlock):
@@ -60,7 +61,7 @@ class Infeed(FeedBlock):
         self._sender: _Sender = make(session, device, self._shape)
         self._is_closed = False
         finalizer = weakref.finalize(self, self._sender.let_go)
-        # At the end of a process the session ends, and nothing is sent any more.
+        # The session ends with the process, so the finalizer has nothing to send at exit.
         finalizer.atexit = False
 
     @brief
@@ -132,7 +133,7 @@ class Infeed(FeedBlock):
                 self._sender.close()
 
     async def aput(self, value: Argument, *, timeout: float | None = None) -> None:
-        """As `put`, without holding up the event loop."""
+        """Coroutine of `put`."""
         await self._sender.aput(as_literal(value, self._shape), self._or_own(timeout))
 
     async def asend(
@@ -141,7 +142,7 @@ class Infeed(FeedBlock):
         *,
         timeout: float | None = None,
     ) -> int:
-        """As `send`, for iterables of both kinds."""
+        """Coroutine of `send`, for iterables of both kinds."""
         count = 0
         if isinstance(values, AsyncIterable):
             async for value in values:
@@ -154,11 +155,11 @@ class Infeed(FeedBlock):
         return count
 
     async def aflush(self, *, timeout: float | None = None) -> None:
-        """As `flush`, without holding up the event loop."""
+        """Coroutine of `flush`."""
         await self._sender.aflush(self._or_own(timeout))
 
     async def adrain(self, *, timeout: float | None = None) -> None:
-        """As `drain`, without holding up the event loop."""
+        """Coroutine of `drain`."""
         timeout = self._or_own(timeout)
         await self._sender.aflush(timeout)
         if self._sender.has_streams:
@@ -166,7 +167,7 @@ class Infeed(FeedBlock):
             await self._acall("DrainFeed", request, timeout)
 
     async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
-        """As `close_queue`, without holding up the event loop."""
+        """Coroutine of `close_queue`."""
         self._is_closed = True
         await self._sender.aflush(self._or_own(timeout))
         await asyncio.to_thread(self._sender.close)
@@ -175,7 +176,7 @@ class Infeed(FeedBlock):
         return discarded
 
     async def aclose(self) -> None:
-        """As `close`, without holding up the event loop."""
+        """Coroutine of `close`."""
         if not self._is_closed:
             self._is_closed = True
             try:
@@ -286,7 +287,10 @@ class _StreamedInfeed(ResumableStream):
             self._after_flush(is_done, timeout)
 
     def let_go(self) -> None:
-        """Send what there is and end, for who was collected and can wait for nothing."""
+        """Send the remaining items and end, without waiting.
+
+        It is for an Infeed that was garbage collected.
+        """
         with self.changes:
             self._is_let_go = self.is_closing = True
             self.changes.notify()
@@ -366,7 +370,7 @@ class _StreamedInfeed(ResumableStream):
         self.check()
 
     def _ask(self) -> None:
-        # What was refused is raised when all that came after it is there, too.
+        # A refusal is raised once the items after it have been received, too.
         if not self._refusals:
             self.check()
         self._wants_flush = True
@@ -388,7 +392,7 @@ class _StreamedInfeed(ResumableStream):
 
     def _take_refusal(self, refused: extension_pb2.ItemRefused) -> None:
         number = refused.sequence
-        # Refusals are told once more on every new connection, and of feeds before this one.
+        # Refusals are repeated on every new connection, those of feeds before this one included.
         is_ours = self._sent and self._sent[0][0] <= number <= self._sent[-1][0]
         if is_ours and number > self._last_refused:
             self._last_refused = number
@@ -437,10 +441,10 @@ class _CalledInfeed:
         """Return at once."""
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no stream."""
 
     def abandon(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no stream."""
 
     def let_go(self) -> None:
         """There is nothing to send."""

@@ -28,7 +28,7 @@ DEFAULT_PREFETCH = 128
 PREFETCH_BYTES = 64 << 20
 """Bytes of them, one item aside."""
 ACKNOWLEDGE_SECONDS = 0.002
-"""How long a consumer waits before what it has is acknowledged by itself."""
+"""Seconds that a consumer waits before its values are acknowledged in a message of their own."""
 _LOOK_SECONDS = 0.2
 """The longest pause between two looks at whether all values of a run have come."""
 
@@ -37,12 +37,12 @@ class Outfeed(FeedBlock):
     """The values of a device's outfeed as they come, in order: `for value in device.outfeed()`.
 
     Without a shape, values come as the program puts them, tuples whole. The iteration ends after
-    `count` values, when the queue is closed and empty, or with the loop that drives it. At most
-    `prefetch` arrays are fetched ahead of the consumer; a value is acknowledged when the next is
-    asked for, or at the end. One that is bound to a run ends when the run has ended and all values
-    have come, with the error of the run if it failed. Where the connection is lost the feed
-    connects again and goes on, every value coming once. An iterator of both kinds, for one
-    consumer. Methods that begin with an a are for coroutines, as `async for` and `async with` are.
+    `count` values, when the queue is closed and empty, or with the loop that drives it. The feed
+    fetches at most `prefetch` arrays ahead of the consumer. A value is acknowledged on the request
+    for the next one, or at the end. A feed that is bound to a run ends when the run has ended and
+    all values have come, with the error of the run if it failed. A feed that loses its connection
+    connects again and goes on; every value comes once. The object is an iterator and an
+    asynchronous iterator, for one consumer. Coroutines have names with a leading a.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class Outfeed(FeedBlock):
             )
         elif declared is None:
             raise InvalidArgumentError(
-                "outfeed must be told the shape of its values where the server has no streams of "
+                "outfeed must have the shape of its values if the server has no streams of "
                 "feeds, got none"
             )
         else:
             self._receiver = _CalledOutfeed(session, device, declared)
         self._finalizer = weakref.finalize(self, self._receiver.close)
-        # At the end of a process the session ends, and what it did not acknowledge with it.
+        # The session ends with the process, and drops the values that were not acknowledged.
         self._finalizer.atexit = False
 
     @brief
@@ -108,7 +108,7 @@ class Outfeed(FeedBlock):
         return cast(Array, value)
 
     def drain(self, *, timeout: float | None = None) -> None:
-        """Wait until the device's outfeed is empty, which takes somebody who reads it."""
+        """Wait until the device's outfeed is empty, which needs a reader."""
         self._call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
@@ -135,7 +135,7 @@ class Outfeed(FeedBlock):
         self._finalizer()
 
     async def aget(self, *, timeout: float | None = None) -> Array:
-        """As `get`, without holding up the event loop; raises StopAsyncIteration at the end."""
+        """Coroutine of `get`; raises StopAsyncIteration at the end."""
         if self._left == 0:
             await self.aclose()
             raise StopAsyncIteration
@@ -147,17 +147,17 @@ class Outfeed(FeedBlock):
         return cast(Array, value)
 
     async def adrain(self, *, timeout: float | None = None) -> None:
-        """As `drain`, without holding up the event loop."""
+        """Coroutine of `drain`."""
         await self._acall("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
 
     async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
-        """As `close_queue`, without holding up the event loop."""
+        """Coroutine of `close_queue`."""
         request = close_request(self._device, _DIRECTION, discard=discard)
         discarded: int = (await self._acall("CloseFeed", request, timeout)).discarded
         return discarded
 
     async def aclose(self) -> None:
-        """As `close`, without holding up the event loop."""
+        """Coroutine of `close`."""
         await asyncio.to_thread(self._finalizer)
 
     def __repr__(self) -> str:
@@ -299,7 +299,8 @@ class _StreamedOutfeed(ResumableStream):
             start=extension_pb2.OutfeedStart(
                 device_handle=device_handle(self._device),
                 shape_with_layout=self._declared,
-                # What was received is not asked for again; at first it is for the server to say.
+                # Received values are not requested again; on the first stream the server decides
+                # where to start.
                 next_sequence=self._received + 1 if self._received else 0,
                 credit=extension_pb2.Credit(items=self._credit_items, bytes=self._credit_bytes),
             )
@@ -341,7 +342,7 @@ class _StreamedOutfeed(ResumableStream):
         )
 
     def _has_waited(self) -> bool:
-        """Whether the consumer waits for long enough that no more is worth being waited for."""
+        """Return whether the consumer has waited so long that the acknowledgement is due."""
         if self._waiting_since is None:
             return False
         due = self._waiting_since + ACKNOWLEDGE_SECONDS
@@ -373,7 +374,7 @@ class _StreamedOutfeed(ResumableStream):
             self.changes.notify()
 
     def _is_due(self) -> bool:
-        """Whether enough room has gathered to be told."""
+        """Return whether enough credit has gathered to send it to the server."""
         items, byte_size = self._grantable()
         return 4 * items >= self._prefetch or 4 * byte_size >= PREFETCH_BYTES
 
@@ -382,7 +383,7 @@ class _StreamedOutfeed(ResumableStream):
 
     def _take(self) -> "Nested | _End":
         self._waiting_since = None
-        # What a closed feed has not given out comes to the next one.
+        # Values that a closed feed has not returned are for the next feed.
         if self._ready and not self.is_closing:
             self._given = self._ready.popleft()
             return self._given.value
@@ -414,4 +415,4 @@ class _CalledOutfeed:
         return await asyncio.to_thread(self.get, timeout)
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no stream."""

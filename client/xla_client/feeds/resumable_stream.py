@@ -19,11 +19,11 @@ from xla_contract.errors import (
 )
 
 RECONNECT_SECONDS = 30.0
-"""How long a lost connection is sought before UnavailableError."""
+"""Seconds of reconnecting before UnavailableError."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
 """Seconds between attempts to connect; each pause is twice the one before."""
 END_SECONDS = 5.0
-"""How long `close` waits for the server's word that a stream has ended."""
+"""Seconds that `close` waits for the end of a stream."""
 
 
 class FeedBlock(abc.ABC):
@@ -69,31 +69,31 @@ class FeedBlock(abc.ABC):
 
     @abc.abstractmethod
     async def _aleave(self, *, has_failed: bool) -> None:
-        """As `_leave`, without holding up the event loop."""
+        """Coroutine of `_leave`."""
 
 
 class ResumableStream(abc.ABC):
     """A stream of a session that outlives its connections: a thread receives, another sends.
 
-    What is here is guarded by `changes`.
+    `changes` guards its attributes.
     """
 
     def __init__(self, session: Session, rpc: str) -> None:
         self.session = session
         self.changes = NotifyingLock()
         self.error: XlaError | None = None
-        """Why the link has ended before its time."""
+        """The error that ended the link."""
         self.is_closing = False
-        """Whether all that is still to come is the end."""
+        """True if nothing but the end is still to be received."""
         self.is_over = False
         self.wake_at: float | None = None
-        """When `next_message` is to be asked again though nothing has changed."""
+        """Time at which `next_message` is called again without a change."""
         self._rpc = rpc
         self._generation = session.generation
         self._has_begun = False
         """True once the server has answered a stream of this link."""
         self._stream: ClientStream | None = None
-        """What to send on, once the server has answered."""
+        """The stream for sending, once the server has answered."""
         self._serving: ClientStream | None = None
         """The call of this connection, or of the last."""
         self._half_closed: ClientStream | None = None
@@ -140,7 +140,7 @@ class ResumableStream(abc.ABC):
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a stream to send on."""
+        """True if there is a stream for sending."""
         return self._stream is not None
 
     def check(self) -> None:
@@ -171,9 +171,9 @@ class ResumableStream(abc.ABC):
             serving.cancel()
 
     def leave_to_parent(self) -> None:
-        """End here what goes on elsewhere, in a child that was forked: it has none of the threads.
+        """End the object in a forked child, which has none of the threads.
 
-        Waits for no lock: who has one may not be in this process.
+        It takes no lock: a thread of the parent may hold it.
         """
         self.changes = NotifyingLock()
         self.error = UnavailableError(
@@ -185,7 +185,7 @@ class ResumableStream(abc.ABC):
         self.is_closing = self.is_over = True
 
     def late(self, what: str, timeout: float | None) -> DeadlineExceededError:
-        """The error of who has waited too long."""
+        """Return the error of a wait that took too long."""
         return DeadlineExceededError(
             f"{self._rpc}: {what} within the time given, got none in {timeout} s", op=self._rpc
         )
@@ -236,7 +236,7 @@ class ResumableStream(abc.ABC):
         stream = self.session.transport.stream(self._rpc, session=generation)
         try:
             with self.changes:
-                # From now on who ends the link ends the call, whatever the server says.
+                # Ending the feed cancels the call from here on, whatever the server answers.
                 self._serving = stream
                 if self.is_over:
                     return
@@ -245,14 +245,16 @@ class ResumableStream(abc.ABC):
                 with self.changes:
                     if not self.is_over:
                         self.take_response(response)
-                    # By what was taken in, too: garbage is collected in any thread.
+                    # The response may have ended the feed: the garbage collector runs in any
+                    # thread.
                     if self.is_over:
                         return
                     self._has_served = self._has_begun = True
                     self._stream = stream
                     self.changes.notify()
         finally:
-            # Of an answer that cannot be taken in the server knows nothing.
+            # If handling a response failed, the server does not know: cancel, so that it stops
+            # sending.
             stream.cancel()
 
     def _end(self, error: XlaError | None) -> None:
@@ -291,7 +293,7 @@ class ResumableStream(abc.ABC):
             try:
                 stream.send(message)
             except XlaError:
-                # The thread that receives is told the same and connects again.
+                # The receiving thread gets the same error and connects again.
                 with self.changes:
                     if self._stream is stream:
                         self._stream = None

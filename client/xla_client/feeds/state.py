@@ -1,4 +1,4 @@
-"""What the queues of a device hold, and who waits for what."""
+"""State of a device's feed queues: their contents, and the calls and programs that wait."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from xla_contract.wire.shape_proto import shape_from_proto
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedWaiter:
-    """Somebody who waits for a queue.
+    """A client or program that waits for a queue.
 
     `instruction` of the module `name`, in the launched execution with the handle `execution` if
     any; or, without instruction, the rpc `name`. `reason` says all of it in a sentence.
@@ -30,7 +30,7 @@ class FeedWaiter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedState:
-    """One queue: arrays in it and their bytes, what fits in, the first shapes, who waits.
+    """One queue: arrays in it and their bytes, capacity, the first shapes, waiting clients.
 
     All items up to the number `sequence` were received (infeed) or acknowledged (outfeed).
     """
@@ -46,7 +46,7 @@ class FeedState:
     sequence: int
 
     def __str__(self) -> str:
-        """Say in a line what is in the queue, what is first, and who waits for what."""
+        """Describe the queue in a line: contents, first shapes, waiting clients."""
         parts = [
             f"{self.items} of {self.max_items} arrays",
             f"{human_bytes(self.bytes)} of {human_bytes(self.max_bytes)}",
@@ -75,14 +75,14 @@ class FeedStates:
 def drain_request(
     device: int, direction: extension_pb2.FeedDirection
 ) -> extension_pb2.DrainFeedRequest:
-    """What asks a server to answer when a queue of a device is empty."""
+    """Return the request that the server answers once a device's queue is empty."""
     return extension_pb2.DrainFeedRequest(device_handle=device_handle(device), direction=direction)
 
 
 def close_request(
     device: int, direction: extension_pb2.FeedDirection, *, discard: bool
 ) -> extension_pb2.CloseFeedRequest:
-    """What asks a server to close a queue of a device, and to drop what is in it."""
+    """Return the request that closes a device's queue and, with `discard`, drops its contents."""
     return extension_pb2.CloseFeedRequest(
         device_handle=device_handle(device), direction=direction, discard=discard
     )

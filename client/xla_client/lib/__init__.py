@@ -1,9 +1,8 @@
 """Programs' common parts, written with `xla_client.ops` and nothing else.
 
 Use the module, not its names, some of which shadow builtins: `xla_client.lib.arithmetic.sum(x)`, or
-`from xla_client.lib import arithmetic, matrix`. A module is loaded when it is first asked for.
-Nothing here broadcasts operands of different rank or size, with the exception of
-`numpy_broadcasting`, which says so in its name.
+`from xla_client.lib import arithmetic, matrix`. A module is loaded on first use. No function
+broadcasts operands of different rank or size, except `numpy_broadcasting`.
 """
 
 import importlib

@@ -53,8 +53,8 @@ class Lu(NamedTuple):
 
     Attributes:
         lu: U on and above the diagonal and L below it; the ones on the diagonal of L are left out.
-        pivots: s32: row i was exchanged with row pivots[i], from the first on.
-        permutation: s32: row i of L U is row permutation[i] of the operand.
+        pivots: Exchanges, s32. Row i was exchanged with row pivots[i], from the first on.
+        permutation: Order of the rows, s32. Row i of L U is row permutation[i] of the operand.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[4,3]")

@@ -13,7 +13,9 @@ from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 
 _SHIFT = 10
-"""From here on the asymptotic series have all digits; smaller numbers are moved up by this."""
+"""Smallest argument for which the asymptotic series are accurate to the last digit; smaller
+arguments are shifted up by this.
+"""
 
 _BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,

@@ -192,8 +192,8 @@ def avg_pool_grad(
         raise ShapeError(
             f"the gradient must have the shape of the pool, {counts.shape}, got {gradient.shape}"
         ).at("avg_pool_grad")
-    # Between the windows' gradients stand as many zeros as windows are apart; then every element
-    # is in reach of exactly the windows it belonged to.
+    # The gradients are dilated with stride - 1 zeros; then every element is in reach of exactly the
+    # windows it belonged to.
     amounts = []
     for size, extent, stride, (low, _), count in zip(
         sizes, window, strides, pairs, gradient.shape.dimensions, strict=True
@@ -227,7 +227,7 @@ def _counts(
     pairs: Sequence[tuple[int, int]],
     include_padding: bool,
 ) -> Op:
-    """How many elements each window has, of an operand of `shape`."""
+    """The number of elements in each window, for an operand of `shape`."""
     ones = constants.ones(like.builder, shape)
     if include_padding:
         one = constants.one(like.builder, shape.element_type)

@@ -1,8 +1,8 @@
 """Random numbers from keys: the same key always gives the same numbers.
 
-The generator is Threefry-2x32 with 20 rounds (J. Salmon et al., "Parallel Random Numbers: As Easy
-as 1, 2, 3", 2011) over a counter that numbers the elements of the result. A key is u32[2]. Keys,
-splits and bits are those of `jax.random` with its default, partitionable threefry2x32.
+The generator is Threefry-2x32 with 20 rounds ("Parallel random numbers: as easy as 1, 2, 3", Salmon
+et al. 2011) over a counter that numbers the elements of the result. A key is u32[2]. Keys, splits
+and bits are those of `jax.random` with its default, partitionable threefry2x32.
 """
 
 import functools

@@ -1,12 +1,12 @@
 """One function per operation, under XlaBuilder's names in Python style.
 
 A name that is a Python keyword has an underscore behind it; others shadow builtins, so import the
-module, not its names: `from xla_client import ops`. A few are not XlaBuilder's, but what people
-look for: `matmul`, `roll`, `floor_div`, `infeed`.
+module with `from xla_client import ops`, not its names. XlaBuilder does not have `matmul`, `roll`,
+`floor_div` and `infeed`.
 
-Functions take what people write. A shape is a `Shape` or text ("f32[2,3]"), an element type an
-`ElementType`, a name or a numpy type; numbers beside Ops become constants of the Op's element type;
-one Op, int or computation stands for a sequence of one; a computation may be a Python function.
+Functions convert their arguments. A shape is a `Shape` or text ("f32[2,3]"), an element type an
+`ElementType`, a name or a numpy type. Numbers beside Ops become constants of the Op's element type.
+One Op, int or computation stands for a sequence of one; a computation may be a Python function.
 Everything else is an ArgumentTypeError that names the function and the parameter.
 """
 

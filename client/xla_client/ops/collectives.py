@@ -264,7 +264,7 @@ def all_to_all(
 ) -> Op:
     """The operand split along one dimension, the n-th part sent to the n-th of the group.
 
-    What is received is joined along `concat_dimension`.
+    The received parts are joined along `concat_dimension`.
 
     Args:
         operand: An array.

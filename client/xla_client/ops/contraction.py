@@ -163,7 +163,7 @@ def batch_dot(
 
     Args:
         lhs: Matrices in the last two dimensions.
-        rhs: As many matrices.
+        rhs: The right matrices, as many.
         transpose_lhs: Whether the matrices of `lhs` are read transposed.
         transpose_rhs: Whether those of `rhs` are.
         precision: "default", "high" or "highest", for both operands or one for each.

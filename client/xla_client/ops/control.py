@@ -131,8 +131,8 @@ def composite_call(
     """A call that platforms may replace by an operation of their own, known by this name.
 
     The computation says what the operation means, in simpler ones. `attributes` is a dictionary in
-    MLIR's text form for whoever knows the operation. Raises InvalidArgumentError for an empty name
-    or attributes and for a negative version.
+    MLIR's text form for platforms that know the operation. Raises InvalidArgumentError for an empty
+    name or attributes and for a negative version.
 
     Args:
         computation: A Computation or a function of Ops.
@@ -330,7 +330,7 @@ def custom_call(
         call_target_name: The function's name.
         shape: The shape of its result.
         opaque: Bytes or text for the function.
-        has_side_effect: Whether a call is kept where nobody reads its result.
+        has_side_effect: Whether a call is kept although its result is unused.
         api_version: The convention of the call, XLA's CustomCallApiVersion.
         builder: The builder of the program, where no operand says it.
         computation: A Computation that is handed to the function.

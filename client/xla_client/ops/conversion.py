@@ -42,8 +42,8 @@ def convert_element_type(operand: Op, element_type: ElementTypeLike) -> Op:
 def bitcast_convert_type(operand: Op, element_type: ElementTypeLike) -> Op:
     """The same bits read as another type.
 
-    From a wider type a minor dimension is added, to a wider one the minor dimension goes away;
-    ShapeError when its size is not the ratio of the widths.
+    A narrower type adds a minor dimension, a wider one removes it; ShapeError if its size is not
+    the ratio of the widths.
 
     Args:
         operand: An array.

@@ -243,8 +243,8 @@ def recv_with_token(token: Op, shape: ShapeLike, channel_id: int) -> Op:
 def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
     """Send a value to the host after `token`; gives a new token.
 
-    For platforms that have host channels: the interpreter answers UnimplementedError when the
-    program is compiled, as XLA's CPU does, and has `outfeed_with_token` in its place.
+    It is for platforms that have host channels. The others answer UnimplementedError when the
+    program is compiled, as XLA's CPU does; `outfeed_with_token` works there.
 
     Args:
         operand: An array or a tuple of arrays.

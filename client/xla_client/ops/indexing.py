@@ -1,4 +1,4 @@
-"""Reading and writing slices at computed places. Semantics: XLA's Gather and Scatter."""
+"""Reading and writing slices at computed indices. Semantics: XLA's Gather and Scatter."""
 
 from xla_client.programs.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
 from xla_client.programs.checked import checked

@@ -16,7 +16,7 @@ def batch_norm_training(
         operand: An array.
         scale: A vector with a factor for each feature.
         offset: A vector with a summand for each feature.
-        epsilon: What is added to the variance, a Python number.
+        epsilon: A summand that is added to the variance, a Python number.
         feature_index: The dimension of the features.
 
     Returns:
@@ -57,7 +57,7 @@ def batch_norm_inference(
         offset: A vector with a summand for each feature.
         mean: The mean of each feature.
         variance: The variance of each feature.
-        epsilon: What is added to the variance, a Python number.
+        epsilon: A summand that is added to the variance, a Python number.
         feature_index: The dimension of the features.
 
     Returns:
@@ -98,7 +98,7 @@ def batch_norm_grad(
         batch_mean: The mean of each feature.
         batch_var: The variance of each feature.
         grad_output: The gradient of the normalised operand.
-        epsilon: What is added to the variance, a Python number.
+        epsilon: A summand that is added to the variance, a Python number.
         feature_index: The dimension of the features.
 
     Returns:

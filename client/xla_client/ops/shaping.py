@@ -335,9 +335,9 @@ def set_dimension_size(operand: Op, val: Op | Scalar, dimension: int) -> Op:
 
 @checked
 def remove_dynamic_dimension(operand: Op, dimension: int) -> Op:
-    """The operand with a static dimension in place of a dynamic one: as large as its bound.
+    """The operand with a dynamic dimension made static, with its bound as the size.
 
-    Elements that set_dimension_size hid are there again; behind other results there are zeros.
+    Elements that set_dimension_size hid are visible again; other results are padded with zeros.
 
     Args:
         operand: An array.

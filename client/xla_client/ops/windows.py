@@ -127,7 +127,7 @@ def select_and_scatter(
     init_value: Op | Scalar,
     scatter: ComputationLike,
 ) -> Op:
-    """Every element of `source` combined into the place its window selects in `operand`.
+    """Scatter every element of `source` to the element of `operand` that its window selects.
 
     The gradient of a maximum pool: `select` is ge, `scatter` adds. `padding` is "same",
     "valid" or amounts.

@@ -1,4 +1,4 @@
-"""Runs of several calls, one after the other, that somebody makes in the background."""
+"""Background threads for runs that take several calls, one after the other."""
 
 import threading
 from collections.abc import Callable
@@ -67,14 +67,14 @@ class BackgroundExecution(Execution[Any]):
         return True
 
     def _watch(self) -> None:
-        """The thread sets the future whether anybody asks or not."""
+        """The thread sets the future even if it is not awaited."""
 
     def _run(self, work: Callable[[CallSequence], Any]) -> None:
         try:
             result = work(self._calling)
         except XlaError as error:
             self._future.set_exception(error)
-        except BaseException as error:  # Who waits must be told of a fault of ours, too.
+        except BaseException as error:  # An internal error must reach the waiting thread, too.
             self._future.set_exception(error)
             raise
         else:

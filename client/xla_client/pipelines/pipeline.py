@@ -1,7 +1,7 @@
-"""Several executions in one round trip, the later ones with results of the earlier.
+"""Several executions in one call, the later ones with results of the earlier.
 
-What is recorded becomes one message of Run, or of Launch. A server that cannot do that is called
-step by step.
+The recorded steps become one message of Run, or of Launch. A server without these is called step by
+step.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, X
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
 MAX_STEPS = 1024
-"""Of one pipeline, as the contract says."""
+"""Largest number of steps of a pipeline, as the contract states."""
 
 _NEEDED = {extension_pb2.CAPABILITY_RUN, extension_pb2.CAPABILITY_RUN_PARTS}
 
 
 class Pipeline:
-    """Executions to be run one after the other in one round trip, from `Client.pipeline`.
+    """A sequence of executions that one call runs in order, from `Client.pipeline`.
 
         p = client.pipeline()
         hidden = p.call(encode, images)
@@ -59,17 +59,17 @@ class Pipeline:
     ) -> StepResult:
         """Add a step: a program with arguments, which may be results of steps before.
 
-        All arguments are taken as they are now: small ones are copied and go along; large ones are
-        uploaded, through shared memory or in chunks where the server has these. What the upload
-        raises is raised.
+        Arguments are captured at this call: small ones are copied into the message, large ones are
+        uploaded, through shared memory or in chunks if the server supports them. Errors of the
+        upload are raised.
 
         Args:
             executable: The program.
             arguments: Its arguments as in a call of the Executable, results of steps, or
                 Executions.
-            donate: The numbers of arguments that are given up, as in a call of the Executable. By
-                default these are, of those that the module gives up by itself, Buffers and results
-                of steps that no later step reads and nobody keeps or fetches.
+            donate: The numbers of arguments that are given up, as in a call of the Executable. The
+                default is those that the module donates itself, if they are Buffers, or results of
+                steps that no later step reads and that are neither kept nor fetched.
             timeout: Seconds for an upload; None for the client's own.
 
         Returns:
@@ -82,7 +82,7 @@ class Pipeline:
         self._require_open("take another step")
         given = [each.buffers if isinstance(each, Execution) else each for each in arguments]
         number = len(self._executables)
-        place = f"step {number} ({executable.name})"
+        label = f"step {number} ({executable.name})"
         try:
             if number >= MAX_STEPS:
                 raise InvalidArgumentError(
@@ -92,9 +92,9 @@ class Pipeline:
                 raise InvalidArgumentError(
                     "a pipeline must call executables of its own client, got one of another"
                 )
-            self._way.add(StepRecord(self._id, place, executable, given, donate, timeout))
+            self._way.add(StepRecord(self._id, label, executable, given, donate, timeout))
         except XlaError as error:
-            raise error.at(place) from error.__cause__
+            raise error.at(label) from error.__cause__
         # It must live until the run.
         self._executables.append(executable)
         return StepResult(self._id, number, executable.program_shape.result)
@@ -108,7 +108,7 @@ class Pipeline:
     def fetch(self, result: StepResult) -> None:
         """Send a result back: `run` gives its arrays.
 
-        One of more than a MiB takes a round trip of its own.
+        A result of more than a MiB takes another call.
         """
         self._add_output(result, is_fetched=True)
 
@@ -122,7 +122,7 @@ class Pipeline:
 
     @brief
     async def arun(self, *, timeout: float | None = None) -> tuple[Any, ...]:
-        """As `run`, without holding up the event loop; cancelling it stops the run."""
+        """Coroutine of `run`; cancelling it stops the run."""
         self._begin()
         if not self._executables:
             return ()

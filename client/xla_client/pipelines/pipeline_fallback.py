@@ -39,7 +39,7 @@ class PipelineFallback(PipelineTransport):
                     timeout = recording.timeout
                     recorded.append(as_buffer(self._session, argument, shape, DEVICE, timeout))
             except InvalidArgumentError as error:
-                raise error.at(f"{recording.place}: argument {number}") from error.__cause__
+                raise error.at(f"{recording.label}: argument {number}") from error.__cause__
         self._steps.append((recording, recorded))
 
     def run(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:

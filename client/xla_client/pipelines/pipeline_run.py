@@ -25,7 +25,9 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.shape import Shape
 
 INLINE_BYTES = 1 << 20
-"""Of arguments that are sent along with a pipeline; what is more is uploaded first."""
+"""Bound of the arguments that are sent in a pipeline's message, in bytes; the rest is uploaded
+first.
+"""
 
 DEVICE = 0
 
@@ -44,16 +46,16 @@ class Output:
 
     @property
     def is_spread(self) -> bool:
-        """Whether it is kept as its elements."""
+        """True if the elements of the tuple are kept one by one."""
         return not self.is_fetched and run_request.is_flat_tuple(self.shape)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What a step is recorded with; `place` says which one it is."""
+    """Record of a step; `label` names it in messages."""
 
     pipeline_id: object
-    place: str
+    label: str
     executable: Executable[Any]
     arguments: Sequence[Argument]
     donate: Sequence[int] | None
@@ -74,7 +76,7 @@ class StepRecord:
 
 
 class PipelineTransport(abc.ABC):
-    """How a pipeline gets to the server."""
+    """Transport of a pipeline to the server."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -89,7 +91,7 @@ class PipelineTransport(abc.ABC):
 
     @abc.abstractmethod
     async def arun(self, outputs: Sequence[Output], timeout: float | None) -> tuple[Any, ...]:
-        """Run all, without holding up the event loop; who is cancelled gives the run up."""
+        """Coroutine that runs all steps; cancelling it stops the run."""
 
     @abc.abstractmethod
     def submit(self, outputs: Sequence[Output], timeout: float | None) -> Execution[Any]:
@@ -118,7 +120,7 @@ class OneRun(PipelineTransport):
             timeout=recording.timeout,
             room=min(self._room, run_request.INLINE_BYTES),
             pipeline_id=recording.pipeline_id,
-            place=recording.place,
+            label=recording.label,
         )
         self._room -= step.inline_bytes
         self._steps.append(step)
@@ -165,8 +167,8 @@ class OneRun(PipelineTransport):
         return LaunchedExecution(session, response.execution.handle, buffers, limit)
 
     def _called(self, outputs: Sequence[Output], pending: Pending[Any]) -> Execution[Any]:
-        """A call of Run that somebody else waits for."""
-        # Until it is answered nobody knows whether the server has what they name.
+        """Return the execution of a call of Run that another thread awaits."""
+        # Until the call is answered, it is open whether the server has the donated handles.
         steps, recordings = list(self._steps), list(self._recordings)
         self._end_donations(is_freed=False)
 
@@ -192,7 +194,7 @@ class OneRun(PipelineTransport):
         return extension_pb2.RunRequest(steps=[step.message for step in self._steps])
 
     def _donate_by_modules(self, outputs: Sequence[Output]) -> None:
-        """Give up what the modules say, as it is known now who reads what."""
+        """Donate the arguments that the modules donate, as all their readers are known now."""
         donations = [each.donation for each in self._recordings]
         donated = donated_in_steps(donations, [each.result for each in outputs])
         for step, (_, arguments), numbers in zip(self._steps, donations, donated, strict=True):
@@ -244,7 +246,7 @@ class OneRun(PipelineTransport):
     def _received(
         self, outputs: Sequence[Output], response: extension_pb2.RunResponse
     ) -> list[Any]:
-        """What came of the outputs, with a _Late for what was too large to come along."""
+        """Return the values of the outputs, with a _Late for each that did not fit the response."""
         following = [iter(result.parts) for result in response.results]
         received: list[Any] = []
         for output in outputs:

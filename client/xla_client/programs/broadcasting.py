@@ -1,9 +1,9 @@
-"""Which broadcasts an elementwise operation needs: the explicit rules of XLA's "Broadcasting".
+"""The broadcasts that an elementwise operation needs: the explicit rules of XLA's "Broadcasting".
 
-Nothing is guessed. Operands of equal rank match dimension by dimension, where size 1 stretches
-(a degenerate dimension). For operands of different rank the caller says by broadcast_dimensions
-which dimension of the larger one each dimension of the smaller one is; only scalars need no such
-word.
+There is no implicit rule. Operands of equal rank match dimension by dimension, where size 1
+stretches (a degenerate dimension). For operands of different rank the caller states by
+broadcast_dimensions which dimension of the larger one each dimension of the smaller one is; only
+scalars need no broadcast_dimensions.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from xla_contract.types.shape import Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BroadcastSpec:
-    """How one operand becomes a result: its dimension i is dimension `mapping[i]` there.
+    """Mapping of one operand to a result: its dimension i is dimension `mapping[i]` there.
 
     A dimension whose size differs from the result's has size 1.
     """
@@ -27,7 +27,7 @@ class BroadcastSpec:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether the operand has the result's dimensions already."""
+        """True if the operand has the result's dimensions already."""
         return self.operand.dimensions == self.result
 
     @property

@@ -86,7 +86,8 @@ class Builder:
 
         Args:
             number: The position, from 0.
-            shape: What `as_shape` takes, as "f32[2,3]"; a layout in it is that of the argument.
+            shape: Shape of the argument and its layout, if any, in a form that `as_shape` takes
+                ("f32[2,3]").
             name: The name of the instruction.
 
         Returns:

@@ -70,7 +70,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _place_of(function: Callable[..., Any]) -> str:
-    """How callers name the function: `ops.reduce`, `lib.arithmetic.sum`, `Builder.iota`."""
+    """Return the caller's name of the function, such as `ops.reduce` or `Builder.iota`."""
     if "." in function.__qualname__:
         return function.__qualname__.removesuffix(".__init__")
     package, _, module = function.__module__.removeprefix("xla_client.").partition(".")

@@ -1,4 +1,4 @@
-"""How a computation is to be compiled, as messages."""
+"""Compile options of a computation, as messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias

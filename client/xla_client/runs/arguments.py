@@ -1,4 +1,4 @@
-"""What programs are called with."""
+"""Arguments of programs."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

@@ -180,7 +180,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
     ) -> Any:
         """Return the fetched result of a run: an array, or (nested) tuples of arrays.
 
-        The arguments are those of a call. Small arguments and a small result take one round trip.
+        The arguments are those of a call. With small arguments and a small result it is one call.
         """
         result = self._program_shape.result
         donate = self.donated(arguments, donate)
@@ -343,7 +343,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         return self._donated
 
     def is_of(self, session: Session) -> bool:
-        """Whether it was compiled in this session, by this client."""
+        """Return whether this client compiled it in this session."""
         return self._session is session
 
     def step(
@@ -364,7 +364,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         return capability in self._session.transport.capabilities
 
     def _is_plain(self, arguments: Sequence[Argument]) -> bool:
-        """Whether Execute does it in one round trip."""
+        """Return whether one call of Execute runs it and returns its result's handle."""
         return not runs.is_flat_tuple(self._program_shape.result) and all(
             isinstance(argument, Buffer) for argument in arguments
         )

@@ -39,7 +39,7 @@ else:
     R = TypeVar("R")
 
 _ANSWER_SECONDS = 0.1
-"""How long `done` waits for a server to say that a run has ended which cannot be asked."""
+"""Seconds that `done` waits for the end of a run, on a server without a query for it."""
 
 Buffers: TypeAlias = "Buffer | tuple[Buffer | tuple[Buffer, ...], ...]"
 """Results on the server: a tuple of arrays as the buffers of its elements, and of a pipeline one
@@ -48,7 +48,7 @@ after the other."""
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExecutionProfile:
-    """What a run cost, as the server measured it."""
+    """Cost of a run, as the server measured it."""
 
     compilation_cache_hit: bool = False
     compile_time_ms: int = 0
@@ -135,7 +135,7 @@ class Execution(abc.ABC, Generic[R]):
 
     @property
     def profile(self) -> ExecutionProfile:
-        """What the run cost; waits for it."""
+        """The cost of the run; waits for its end."""
         self.future().result()
         return self._profile
 
@@ -183,7 +183,7 @@ class _ExecutionFuture(concurrent.futures.Future[Any]):
         self.set_running_or_notify_cancel()
 
     def cancel(self) -> bool:
-        """Stop the run; True when it was told to."""
+        """Stop the run; return True if the server was asked to."""
         cancel = self._cancel_run()
         return bool(cancel is not None and cancel())
 
@@ -224,7 +224,7 @@ class LaunchedExecution(Execution[R]):
         request = xla_extension_pb2.CancelExecutionRequest()
         request.execution.handle = self._handle
         stopping = self._session.start("CancelExecution", request)
-        # A call that nobody holds is given up.
+        # grpc cancels a call whose object is garbage collected.
         stopping.add_done_callback(functools.partial(_hold, stopping))
         return True
 
@@ -330,8 +330,7 @@ class CalledExecution(Execution[R]):
         self._pending = pending
         self._shape = shape
         self._arguments = arguments
-        # The callback, which holds this object, makes sure that a result nobody asks for is
-        # freed too.
+        # The callback, which holds this object, makes sure that an unused result is freed, too.
         pending.add_done_callback(self._settle)
 
     @property

@@ -65,7 +65,7 @@ class GatheredRuns:
             return
 
         def tell() -> None:
-            # The loop of somebody who does not wait any more may be closed.
+            # The loop of an abandoned coroutine may be closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_settle, futures, pending)
 

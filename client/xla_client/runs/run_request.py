@@ -1,4 +1,4 @@
-"""Messages of Run, RunBatch and Launch: several executions in one round trip."""
+"""Messages of Run, RunBatch and Launch: several executions in one call."""
 
 import dataclasses
 import functools
@@ -18,7 +18,9 @@ from xla_contract.wire.literals.value_proto import fill_value, value_from_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 
 INLINE_BYTES = 1 << 17
-"""Of the arguments that are sent along with a run; what is larger is uploaded first."""
+"""Bound of the arguments that are sent in a run's message, in bytes; larger ones are uploaded
+first.
+"""
 
 FETCH_BYTES = 1 << 20
 """The largest result that is sent back with the answer; what is larger is downloaded."""
@@ -36,7 +38,7 @@ class Step:
     alive: list[Buffer]
     donated: list[Buffer]
     inline_bytes: int = 0
-    """Of the arguments that are sent along."""
+    """Size of the arguments in the message, in bytes."""
 
     def calling(self, call: Callable[[], Any]) -> Any:
         """The answer of a call that makes the step; what it donates cannot be used afterwards."""
@@ -65,13 +67,14 @@ def make_step(
     timeout: float | None,
     room: int = INLINE_BYTES,
     pipeline_id: object = None,
-    place: str = "",
+    label: str = "",
 ) -> Step:
-    """Return the step that runs an executable; small arguments go along, large ones are uploaded.
+    """Return the step that runs an executable; small arguments are sent in it, large ones uploaded.
 
-    `donate` are numbers of arguments to be given up: Buffers among them cannot be used after
-    the call. `room` is for what goes along; results of the pipeline `pipeline_id` may be arguments.
-    Raises InvalidArgumentError, which names the argument that does not fit and the step (`place`).
+    `donate` are numbers of donated arguments: Buffers among them cannot be used after the call.
+    `room` bounds the arguments in the message, in bytes. Results of the pipeline `pipeline_id` may
+    be arguments. Raises InvalidArgumentError, which names the argument that does not fit and the
+    step (`label`).
     """
     require_count(arguments, parameters)
     require_numbers(donate, len(arguments))
@@ -106,7 +109,7 @@ def make_step(
                 step.donated.append(buffer)
         except (InvalidArgumentError, LostError) as error:
             where = f"argument {number}"
-            raise error.at(f"{place}: {where}" if place else where) from error.__cause__
+            raise error.at(f"{label}: {where}" if label else where) from error.__cause__
         step.alive.append(buffer)
     return step
 
@@ -147,7 +150,7 @@ def _asked_for(result: Shape) -> xla_data_pb2.ShapeProto | None:
 
 
 def is_flat_tuple(shape: Shape) -> bool:
-    """Whether this is a tuple without tuples inside."""
+    """Return whether this is a tuple of no tuples."""
     return shape.is_tuple and not any(part.is_tuple for part in shape.tuple_shapes)
 
 

@@ -34,7 +34,7 @@ class RunTemplate:
         byte_size = sum(shape.byte_size for shape in parameters)
         self._is_fit = len(self._wanted) == len(parameters) and byte_size <= max_bytes
         self._parts: list[bytes] | None = None
-        """What stands before the elements of each argument, and behind the last."""
+        """Serialized bytes in front of the elements of each argument, and behind the last."""
 
     def request(self, arguments: Sequence[Any]) -> bytes | None:
         """The request; None where it is to be made by other means."""

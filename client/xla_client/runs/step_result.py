@@ -9,9 +9,9 @@ from xla_contract.types.shape import Shape
 
 @parameter_class
 class StepResult:
-    """What a step of a pipeline will give, or an element of it: `loss, weights = p.call(...)`.
+    """Future result of a step of a pipeline, or an element of it: `loss, weights = p.call(...)`.
 
-    An argument of later steps, and what `Pipeline.keep` and `Pipeline.fetch` take. A tuple has a
+    It may be an argument of later steps, of `Pipeline.keep` and of `Pipeline.fetch`. A tuple has a
     length, elements by number, and can be unpacked.
     """
 

@@ -29,9 +29,8 @@ class Buffer:
     """A value on a device of the server.
 
     It is freed by `delete`, some time after it is garbage collected, or when its client closes.
-    What asks for its elements fetches the whole value, each time: `float(buffer)`, `buffer[0]`,
-    `for row in buffer`, `np.asarray(buffer)`. Its shape, `dtype`, `ndim`, `size` and `nbytes` are
-    known here.
+    Each access to its elements fetches the whole value: `float(buffer)`, `buffer[0]`, `for row in
+    buffer`, `np.asarray(buffer)`. Its shape, `dtype`, `ndim`, `size` and `nbytes` are known here.
     """
 
     __slots__ = ("__weakref__", "_finalizer", "_generation", "_handle", "_session", "_shape")
@@ -65,7 +64,7 @@ class Buffer:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether `delete` was called."""
+        """True if `delete` was called."""
         return not self._finalizer.alive
 
     @property
@@ -106,7 +105,7 @@ class Buffer:
         Args:
             layout: The layout of the Literal; row-major by default.
             timeout: Seconds until DeadlineExceededError; None for the client's own.
-            progress: As in `to_numpy`.
+            progress: A function that is called with the progress; see `to_numpy`.
 
         Returns:
             The Literal.
@@ -180,7 +179,7 @@ class Buffer:
         value: Any = self.to_numpy()
         if isinstance(value, tuple) or value is None:
             raise TypeError(f"only an array can become a numpy array, got {self._shape}")
-        # Who asks for a copy gets an array of its own, which can be written.
+        # A copy must be writable.
         array: Array = value.astype(value.dtype if dtype is None else dtype, copy=bool(copy))
         return array
 

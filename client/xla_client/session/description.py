@@ -1,4 +1,4 @@
-"""What a session has on the server."""
+"""State of a session on the server: its quotas and their use."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_p
 class Quotas:
     """Limits of a session, or its use of them.
 
-    Bytes of values on the devices, handles of values and of executables, items and bytes in the
-    fullest queue of a feed, executions at the same time and launched ones, seconds of compiling
-    within an hour, bytes of answers that were not read yet.
+    They are bytes of values on the devices, handles of values and of executables, items and bytes
+    in the fullest queue of a feed, executions at the same time and launched ones. Also seconds of
+    compiling within an hour, and bytes of answers that were not read yet.
     """
 
     device_bytes: int

@@ -40,7 +40,7 @@ class Reclaimer:
             self._release(handle)
 
     def due(self) -> list[int]:
-        """The dropped handles if they are many or large; who asks is to free them."""
+        """The dropped handles if they are many or large; the caller must free them."""
         with self._lock:
             self._collect()
             is_due = len(self._waiting) >= MAX_WAITING_HANDLES

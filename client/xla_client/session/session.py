@@ -1,4 +1,4 @@
-"""What a client's objects share: the transport and the handles they hold."""
+"""State that a client's objects share: the transport and the handles on the server."""
 
 import asyncio
 import atexit
@@ -68,7 +68,7 @@ def _close_open_sessions() -> None:
 
 
 def _leave_to_parent() -> None:
-    """In a child that was forked: the sessions stay those of the process that opened them."""
+    """Leave the sessions to the process that opened them, in a forked child."""
     for session in list(_OPEN):
         session.leave_to_parent()
     _OPEN.clear()
@@ -79,7 +79,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Heir(Protocol):
-    """What a forked child has of its parent, and cannot use."""
+    """Object with resources of a parent process, which a forked child cannot use."""
 
     def leave_to_parent(self) -> None:
         """Take no more part in it, without waiting for a lock."""
@@ -111,7 +111,7 @@ class Session:
         capabilities = frozenset[int]() if opened is None else frozenset(opened.capabilities)
         self.reclaimer = Reclaimer(self._free)
         self.shared_memory: SharedMemory | None = None
-        """Where large values pass, if the server is on this host."""
+        """Shared memory for large values, if the server is on this host."""
         if opened is not None and opened.shared_memory_socket and self._wants_shared_memory:
             in_pieces = None
             if CAPABILITY_SHARED_PIECES in capabilities:
@@ -120,7 +120,7 @@ class Session:
                 opened.shared_memory_socket, opened.token, self.call, in_pieces
             )
         self.chunks: ChunkedTransfers | None = None
-        """How large values travel otherwise, if the server takes them so."""
+        """The transfer of large values without shared memory, if the server supports it."""
         if opened is not None and CAPABILITY_CHUNKED_TRANSFERS in capabilities:
             self.chunks = ChunkedTransfers(transport, opened.max_message_bytes)
 
@@ -212,16 +212,16 @@ class Session:
         return self.transport.start(name, request, timeout)
 
     async def acall(self, name: str, request: Message | bytes, timeout: float | None = None) -> Any:
-        """As `call`, without holding up the event loop; who is cancelled gives the call up.
+        """Coroutine of `call`; cancelling it cancels the call.
 
-        What has gathered to be freed waits for a call that may take its time.
+        Handles that wait to be freed are sent with a call that is not urgent.
         """
         pending = self.transport.start(name, request, timeout)
         loop = asyncio.get_running_loop()
         done = asyncio.Event()
 
         def tell() -> None:
-            # The loop of somebody who does not wait any more may be closed.
+            # The loop of an abandoned coroutine may be closed.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done.set)
 
@@ -354,9 +354,9 @@ class Session:
             self._disconnect()
 
     def leave_to_parent(self) -> None:
-        """Take no more part in the session, in a child that was forked.
+        """Leave the session to the parent, in a forked child.
 
-        Waits for no lock: who has one may not be in this process.
+        It takes no lock: a thread of the parent may hold it.
         """
         self.transport.leave_to_parent()
         if self.shared_memory is not None:

@@ -50,11 +50,11 @@ _LONGEST_PAUSE = 2.0
 _ABANDON_SECONDS = 5.0
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Told, now and then, how many bytes have been transferred, and of how many."""
+"""Called now and then with the number of bytes transferred, and of all."""
 
 
 class Stream(Protocol):
-    """What of a streaming call is used here."""
+    """The methods of a streaming call that transfers use."""
 
     def send(self, message: Any) -> None:
         """Send a message or bytes, waiting for room; raises XlaError."""
@@ -70,7 +70,7 @@ class Stream(Protocol):
 
 
 class Transport(Protocol):
-    """What of a transport is used here."""
+    """The methods of a transport that transfers use."""
 
     def call(self, name: str, request: Any, timeout: float | None = None) -> Any:
         """Make a unary call; raises XlaError."""
@@ -82,7 +82,7 @@ class Transport(Protocol):
 
 
 class ChunkedTransfers:
-    """Uploads and downloads in chunks. Any thread may call any method.
+    """Uploads and downloads in chunks. Thread-safe.
 
     `max_message_bytes` is what the server takes in one message.
     """
@@ -94,12 +94,12 @@ class ChunkedTransfers:
         self._chunk_bytes = min(CHUNK_BYTES, room) if room > 0 else CHUNK_BYTES
 
     def can_download(self, shape: Shape) -> bool:
-        """Whether a value of this shape should come in chunks."""
+        """Return whether a value of this shape is large enough for a download in chunks."""
         least = min(THRESHOLD, self._max_message_bytes // 2)
         return shape.is_array and shape.byte_size >= least
 
     def can_upload(self, shape: Shape) -> bool:
-        """Whether a value of this shape should go in chunks, which tell no dynamic sizes."""
+        """Return whether a value is static, as chunks have no dynamic sizes, and large enough."""
         return shape.is_static and self.can_download(shape)
 
     def upload(
@@ -143,13 +143,13 @@ class ChunkedTransfers:
                 except UnavailableError as error:
                     tries.failed(error)
                 except (FailedPreconditionError, NotFoundError) as error:
-                    # What arrived moved on, or expired, after the server told how far it was.
+                    # The upload moved on, or expired, after the server had told its state.
                     if not has_broken_off:
                         raise
                     tries.failed(error)
                 has_broken_off = True
         except BaseException:
-            # An interrupt too: what has arrived takes memory until the server is told.
+            # An interrupt too: the received part takes memory until the server drops it.
             with contextlib.suppress(XlaError):
                 request = extension_pb2.AbandonUploadRequest(upload_id=upload.id)
                 self._transport.call("AbandonUpload", request, _ABANDON_SECONDS)
@@ -189,7 +189,7 @@ class ChunkedTransfers:
                 tries.failed(error)
 
     def _state(self, upload_id: bytes, tries: "_Tries") -> tuple[int, int | None]:
-        """What has arrived of an upload, and its handle once it is there."""
+        """Return how many bytes of an upload have arrived, and its handle if it is complete."""
         request = extension_pb2.GetUploadRequest(upload_id=upload_id)
         try:
             state = self._transport.call("GetUpload", request, tries.time_left())
@@ -204,7 +204,7 @@ class ChunkedTransfers:
             upload.send_chunks(stream, offset, self._chunk_bytes)
             stream.half_close()
             response = stream.receive()
-        except BaseException:  # An interrupt too: a stream that nobody holds goes on otherwise.
+        except BaseException:  # An interrupt too: a stream would go on without its consumer.
             stream.cancel()
             raise
         if response is None or not response.HasField("data"):
@@ -221,7 +221,7 @@ class ChunkedTransfers:
             while (message := stream.receive()) is not None:
                 download.take(message, is_first)
                 is_first = False
-        except BaseException:  # An interrupt too: a stream that nobody holds goes on otherwise.
+        except BaseException:  # An interrupt too: a stream would go on without its consumer.
             stream.cancel()
             raise
         download.check_complete()
@@ -297,7 +297,7 @@ class _Download:
         )
 
     def take(self, message: bytes, is_first: bool) -> None:
-        """Put the next chunk in its place."""
+        """Write the next chunk at its offset."""
         chunk = None if is_first else scan_chunk(message)
         if chunk is None:
             chunk = self._parsed(message, is_first)
@@ -343,7 +343,7 @@ class _Download:
 
 
 class _Tries:
-    """How often, and until when, streams that break off are gone on with."""
+    """Number of retries of broken streams, and their deadline."""
 
     def __init__(self, timeout: float | None) -> None:
         self._timeout = timeout

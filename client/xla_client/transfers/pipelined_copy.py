@@ -1,8 +1,8 @@
-"""Large arrays that pass through shared memory in pieces, while the server copies them out.
+"""Large arrays through shared memory in pieces, while the server copies them out.
 
-A ring is an allocation of some places with a line, a socket over which both sides tell of pieces;
-xla_extension.proto has the rules. Pieces of a few places stay in the processor's cache, so an
-upload takes little longer than one copy; the others are for when the server stands still.
+A ring is an allocation of some slots with a channel, a socket over which both sides name pieces;
+xla_extension.proto has the rules. The first few slots stay in the processor's cache, so an upload
+takes little longer than one copy; the others are for pauses of the server.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ from xla_contract.wire.shape_proto import shape_to_proto
 PIECE_BYTES = 1 << 20
 """Smaller ones are copied slower: the C library goes around the cache from about this size on."""
 
-PLACES = 16
+SLOTS = 16
 
-WARM_PLACES = 4
-"""Places that are written again and again, as long as the server keeps up."""
+WARM_SLOTS = 4
+"""Number of slots that are reused all the time, as long as the server keeps up."""
 
 THRESHOLD = 4 << 20
 """Bytes from which an array goes in pieces."""
@@ -48,7 +48,7 @@ KEPT_RINGS = 4
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Calls:
-    """What uploads do beside writing pieces."""
+    """The calls and callbacks of an upload, beside the writing of pieces."""
 
     call: Callable[[str, Message, float | None], Any]
     """Makes a call of an rpc by name, with a timeout; raises XlaError."""
@@ -63,58 +63,58 @@ _OTHERWISE = AbortedError, FailedPreconditionError, NotFoundError
 
 
 class SharedRing:
-    """An allocation of a session with its line, used for one array at a time.
+    """An allocation of a session with its channel, used for one array at a time.
 
-    `offset` is that of its allocation, `memory` uint8[PLACES * PIECE_BYTES].
+    `offset` is that of its allocation, `memory` uint8[SLOTS * PIECE_BYTES].
     """
 
     def __init__(self, offset: int, memory: Array, line: socket.socket) -> None:
         self.offset = offset
-        self._places = np.split(memory, PLACES)
+        self._slots = np.split(memory, SLOTS)
         self._line = line
-        self._free = list(range(PLACES))
+        self._free = list(range(SLOTS))
 
     def write(self, data: Array, progress: Progress | None = None) -> None:
-        """Write all of `data`, uint8[size], piece by piece, as places become free.
+        """Write all of `data`, uint8[size], piece by piece, as slots become free.
 
-        `progress` is told of each but the last. Raises OSError when the line ends.
+        `progress` is called for each piece but the last. Raises OSError if the channel is closed.
         """
         for start in range(0, data.size, PIECE_BYTES):
-            if len(self._free) <= PLACES - WARM_PLACES:
-                self._add(poll_recv(self._line, PLACES))
+            if len(self._free) <= SLOTS - WARM_SLOTS:
+                self._add(poll_recv(self._line, SLOTS))
             if not self._free:
-                self._add(recv_spinning(self._line, PLACES))
-            piece, place = data[start : start + PIECE_BYTES], self._free.pop()
-            np.copyto(self._places[place][: piece.size], piece)
-            self._line.send(bytes((place,)))
+                self._add(recv_spinning(self._line, SLOTS))
+            piece, slot = data[start : start + PIECE_BYTES], self._free.pop()
+            np.copyto(self._slots[slot][: piece.size], piece)
+            self._line.send(bytes((slot,)))
             if progress is not None and start + PIECE_BYTES < data.size:
                 progress(start + PIECE_BYTES, data.size)
 
     def settle(self) -> None:
-        """After an upload: see all places free for the next; raises OSError."""
+        """Wait until all slots are free for the next upload; raises OSError."""
         self._line.settimeout(GREETING_SECONDS)
-        while len(self._free) < PLACES:
-            self._add(recv_spinning(self._line, PLACES))
+        while len(self._free) < SLOTS:
+            self._add(recv_spinning(self._line, SLOTS))
         self._line.settimeout(None)
 
     def shut(self) -> None:
-        """End the line, from any thread; who waits in `write` goes on."""
+        """End the channel, from any thread; a thread that waits in `write` goes on."""
         with contextlib.suppress(OSError):  # It has ended.
             self._line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the line; for who has the ring alone."""
+        """Close the channel; the caller must be the only user of the ring."""
         self._line.close()
 
-    def _add(self, places: bytes | None) -> None:
-        """Take places that are free again: those written last are on top."""
-        if places is not None and not places:
+    def _add(self, slots: bytes | None) -> None:
+        """Add free slots: those written last are used first, while the cache has them."""
+        if slots is not None and not slots:
             raise ConnectionResetError("the line has ended")
-        self._free += places or b""
+        self._free += slots or b""
 
 
 class Pieces:
-    """The rings of a session. Any thread may call any method.
+    """The rings of a session. Thread-safe.
 
     `path` and `token` are those of its shared memory. `take` allocates: it gives an offset with the
     memory there, or None; `free` gives allocations back by their offsets.
@@ -173,7 +173,7 @@ class Pieces:
             self._turns.release()
 
     def free_kept(self) -> None:
-        """Free the rings that nobody uses."""
+        """Free the rings that are not in use."""
         offsets = []
         while self._rings:
             with contextlib.suppress(IndexError):  # Another thread took the last one.
@@ -183,7 +183,7 @@ class Pieces:
         self._free(offsets)
 
     def close(self) -> None:
-        """Close the lines of rings that nobody uses; there will be none any more."""
+        """Close the channels of rings that are not in use; no ring is made from here on."""
         self._is_closed = True
         for ring in self._rings:
             ring.close()
@@ -216,7 +216,8 @@ class Pieces:
             writer.start()
             try:
                 handle = int(self._calls.call("UploadSharedPieces", request, timeout).data.handle)
-            except BaseException:  # An interrupt too: whoever waits for places gets none.
+            # An interrupt too: the thread that waits for free slots must get none.
+            except BaseException:
                 ring.shut()
                 raise
             finally:
@@ -234,10 +235,10 @@ class Pieces:
         return handle
 
     def _ring(self, timeout: float | None) -> SharedRing | None:
-        """A ring that nobody else uses; None where there is none."""
+        """Return a ring for exclusive use, None if there is none."""
         with contextlib.suppress(IndexError):
             return self._rings.pop()
-        taken = self._take(PLACES * PIECE_BYTES, timeout)
+        taken = self._take(SLOTS * PIECE_BYTES, timeout)
         if taken is None:
             return None
         offset, memory = taken
@@ -254,7 +255,7 @@ class Pieces:
         if keep and not self._is_closed and len(self._rings) < KEPT_RINGS:
             self._rings.append(ring)
             return
-        ring.shut()  # Who was interrupted may have left a thread at it.
+        ring.shut()  # An interrupted upload may have left a thread that uses it.
         ring.close()
         if not self._is_closed:
             self._free([ring.offset])

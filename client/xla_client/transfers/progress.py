@@ -1,4 +1,4 @@
-"""How far values have come through shared memory, for `progress` of a transfer.
+"""Progress of values in shared memory, for `progress` of a transfer.
 
 `progress` is called in a thread beside the one that transfers. An exception of `progress` ends the
 transfer.
@@ -16,7 +16,7 @@ from xla_contract.types.literal import Array, Literal
 from xla_contract.wire.literals.linear_stream import LinearReader
 
 Progress: TypeAlias = Callable[[int, int], object]
-"""Told, now and then, how many bytes have been transferred, and of how many."""
+"""Called now and then with the number of bytes transferred, and of all."""
 
 STEP_BYTES = 1 << 20
 """Bytes between two reports."""
@@ -37,7 +37,7 @@ def write_in_steps(literal: Literal, memory: Array, progress: Progress) -> None:
 
 @contextlib.contextmanager
 def watching(memory: Array, progress: Progress | None) -> Iterator[None]:
-    """Report how far somebody else has written `memory`, uint8[byte size], until the block ends.
+    """Report how far another thread has written `memory`, uint8[byte size], until the block ends.
 
     The end of each step is marked with random bytes; the step was written when they are gone. A
     value that happens to hold the same bytes is only reported later.

@@ -1,11 +1,11 @@
 """Large values through memory that a server on the same host shares with this process.
 
-The server names a unix socket when the session is opened. Where that is here, belongs to the same
-user and gives a file descriptor for the session's token, values of THRESHOLD bytes and more are
-copied into the memory behind it and named to the server by their place; larger ones go through a
-small part of it, piece by piece, while the server copies them out. Those that come back stay
-where the server wrote them: their part of the memory is used again when nobody holds an array of it
-any more. Where anything of it is missing, values go over the wire.
+The server names a unix socket when the session is opened. If the socket is on this host, belongs to
+the same user and sends a file descriptor for the session's token, the descriptor's memory is
+mapped. Values of THRESHOLD bytes and more are then copied into it, and messages have their offset.
+Larger ones go through a small part of it, piece by piece, while the server copies them out.
+Downloaded values stay where the server wrote them: their memory is reused once no array refers to
+it. If any of this is missing, values are sent over the connection.
 """
 
 import collections
@@ -65,7 +65,7 @@ _POPULATE_WRITE = 23
 
 
 def is_enabled(choice: bool | None) -> bool:
-    """Whether shared memory may be used: as `choice` says, or else the environment."""
+    """Return `choice`, or the environment's switch if it is None; False except on Linux."""
     wanted = os.environ.get(SWITCH, "1") != "0" if choice is None else choice
     return wanted and sys.platform == "linux"
 
@@ -81,7 +81,7 @@ class _Lease:
         self._returned = returned
 
     def __del__(self) -> None:
-        # Objects are dropped anywhere, so this may wait for nobody.
+        # Objects are finalized in any thread, so this must not block.
         self._returned.append(self._part)
 
     @property
@@ -124,7 +124,7 @@ class SharedMemory:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is an arena."""
+        """True if the shared memory is mapped."""
         return self._memory is not None
 
     @property
@@ -147,7 +147,7 @@ class SharedMemory:
             literal: The array.
             device: The device.
             timeout: Seconds until DeadlineExceededError.
-            progress: A function that is told of all bytes but the last.
+            progress: A function that is called for all bytes but the last.
 
         Returns:
             The data handle; None if the array has to go another way.
@@ -189,7 +189,7 @@ class SharedMemory:
             handle: The data handle.
             shape: The shape of the array, with its layout.
             timeout: Seconds until DeadlineExceededError.
-            progress: A function that is told of all bytes but the last.
+            progress: A function that is called for all bytes but the last.
 
         Returns:
             The array; None if it has to come another way.
@@ -213,7 +213,7 @@ class SharedMemory:
             except NotFoundError:  # The other way tells whether it is the value.
                 return None
             data, sizes = allocated.memory[: shape.byte_size], tuple(response.dynamic_sizes)
-            # Of these types not every byte is a value, so they are looked at.
+            # Types in which some byte is no value are checked.
             is_checked = shape.element_type is ElementType.PRED or shape.element_type.bit_width < 8
             if is_checked or not self._lease(allocated):
                 return read_linear_memory(shape, data, dynamic_sizes=sizes)

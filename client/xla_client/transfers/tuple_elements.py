@@ -16,7 +16,7 @@ LEAST_BYTES = 64 << 20
 
 
 class Session(Protocol):
-    """What of a session is used here."""
+    """The methods of a session that transfers use."""
 
     def call(self, name: str, request: Any, timeout: float | None = None) -> Any:
         """Make a unary call; raises XlaError."""
@@ -41,13 +41,13 @@ class Session(Protocol):
 
 
 def is_assembled(shape: Shape) -> bool:
-    """Whether a value of this shape is uploaded by its elements."""
+    """Return whether a value of this shape is uploaded element by element."""
     leaves_fit = all(leaf.is_array and leaf.is_static for leaf in shape.leaves())
     return shape.is_tuple and leaves_fit and shape.byte_size >= LEAST_BYTES
 
 
 def is_split(shape: Shape) -> bool:
-    """Whether a value of this shape is downloaded by its elements."""
+    """Return whether a value of this shape is downloaded element by element."""
     is_flat = shape.is_tuple and all(part.is_array for part in shape.tuple_shapes)
     return is_flat and shape.byte_size >= LEAST_BYTES
 
@@ -133,6 +133,6 @@ def _free(session: Session, handles: Sequence[int]) -> None:
     request = xla_pb2.UnregisterRequest(
         data=[xla_data_pb2.GlobalDataHandle(handle=handle) for handle in handles]
     )
-    # Of a call that fails its own error is told, not that of what follows.
+    # The error of the failed call is raised, not one of its clean-up.
     with contextlib.suppress(XlaError):
         session.call("Unregister", request)

@@ -17,7 +17,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import is_local
 
 _READ_SECONDS = 1.0
-"""How long the token of a file is not read again."""
+"""Seconds for which the token of a file is cached."""
 
 TokenSource: TypeAlias = str | os.PathLike[str] | Callable[[], str]
 """A bearer token, a file with one that may be renewed, or what gives the one to use now."""
@@ -25,7 +25,7 @@ TokenSource: TypeAlias = str | os.PathLike[str] | Callable[[], str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Access:
-    """How to speak to a server; `tls` stands in for credentials that are made when connecting."""
+    """Credentials for a server; `tls` stands in for credentials that are made when connecting."""
 
     tls: Tls | None = None
     token: Callable[[], str] | None = None
@@ -55,10 +55,10 @@ def resolve(
     insecure: bool,
     environment: Mapping[str, str] = os.environ,
 ) -> Access:
-    """Complete what `connect` was given by what is configured for the target.
+    """Complete the arguments of `connect` with the configuration for the target.
 
     Args:
-        target: As `connect` has it.
+        target: The argument of `connect`.
         has_credentials: True if the connection has credentials of grpc's.
         tls: The argument, if it is one of ours.
         token: The argument.
@@ -89,7 +89,7 @@ def resolve(
 
 
 class _FileToken:
-    """The token of a file, read again from time to time: whoever issued it may renew it."""
+    """The token of a file, read again from time to time: its issuer may renew it."""
 
     def __init__(self, path: os.PathLike[str]) -> None:
         self._path = path

@@ -72,11 +72,11 @@ class DirectStream:
 
     @property
     def is_active(self) -> bool:
-        """Whether the call has not ended, as far as is known here."""
+        """True unless the call is known to have ended."""
         if self._is_given_up:
             return False
         if self._status is None and time.monotonic() - self._asked_at >= _PAUSE:
-            # What has happened comes before the end of a batch that has nothing to do.
+            # Earlier events come before the end of a batch without operations.
             with DeferredInterrupt(self.cancel):
                 if self._operate((), self):
                     while self._next().tag is not self:
@@ -140,7 +140,7 @@ class DirectStream:
             if not self._call.operate(operations, tag):
                 return False
             self._due += 1
-        except BaseException:  # What a handler of signals raises: see `_interrupt`.
+        except BaseException:  # An exception of a signal handler: see `_interrupt`.
             self._interrupt()
             raise
         return True
@@ -148,9 +148,9 @@ class DirectStream:
     def _interrupt(self) -> None:
         """Give the call up without waiting for its end.
 
-        After an exception from outside nobody knows what is due: grpc has freed the call if it was
-        waiting, and an event may be lost on the way from it to here. Who waited for another might
-        wait for ever.
+        After an exception of a signal handler the number of outstanding events is unknown: grpc has
+        freed the call if it was waiting, and an event may be lost on the way from it to here. A
+        thread that waited for another event might wait for ever.
         """
         self.cancel()
         self._due = 0
@@ -161,7 +161,7 @@ class DirectStream:
         try:
             event = self._call.next_event()
             self._due -= 1
-        except BaseException:  # What a handler of signals raises: see `_interrupt`.
+        except BaseException:  # An exception of a signal handler: see `_interrupt`.
             self._interrupt()
             raise
         for operation in event.batch_operations:
@@ -173,7 +173,7 @@ class DirectStream:
 
 
 class _Ended:
-    """How a call ended, as grpc tells it of its own calls."""
+    """The end of a call, in the form of grpc's own calls."""
 
     def __init__(self, operation: Any) -> None:
         self._operation = operation
@@ -198,7 +198,7 @@ _OPEN: set[DirectStream] = set()
 
 @atexit.register
 def _close_open_streams() -> None:
-    """Let channels go that nobody closed."""
+    """Release channels that were not closed."""
     for stream in list(_OPEN):
         stream.close()
 
@@ -206,9 +206,9 @@ def _close_open_streams() -> None:
 def open_direct_stream(
     name: str, channel: grpc.Channel, path: str, metadata: Any, exception: AsException
 ) -> DirectStream | None:
-    """Begin a call whose both sides stream, without waiting for the server.
+    """Begin a bidirectional stream, without waiting for the server.
 
-    None where grpc is not the one that this was written for.
+    Returns None if grpc's private interface is not the one that DirectStream uses.
     """
     method: Any = channel.stream_stream(path)
     try:

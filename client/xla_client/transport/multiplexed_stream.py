@@ -23,7 +23,7 @@ class MessageStream(Protocol):
 
     @property
     def is_active(self) -> bool:
-        """Whether it has not ended, as far as is known here."""
+        """True unless the stream is known to have ended."""
 
     def send(self, message: bytes) -> None:
         """Send a message; raises the error the stream has ended with."""
@@ -39,7 +39,7 @@ class MessageStream(Protocol):
 
 
 class MultiplexedStream:
-    """One call at a time; who comes while there is one makes an ordinary call."""
+    """One call at a time; a thread that comes during a call makes an ordinary call."""
 
     def __init__(self, begin: Callable[[], MessageStream]) -> None:
         self._begin = begin
@@ -71,7 +71,7 @@ class MultiplexedStream:
         """End the stream; a call in progress breaks off."""
         self._is_closed = True
         while not self._using.acquire(timeout=_PATIENCE):
-            # Who is in a call sees its end, and leaves.
+            # A thread inside a call sees its end, and leaves.
             stream = self._stream
             if stream is not None:
                 stream.cancel()
@@ -113,8 +113,8 @@ class MultiplexedStream:
                 answer = xla_extension_pb2.ConverseResponse.FromString(data)
         finally:
             if answer is None:
-                # Whatever ended the call, Ctrl-C maybe: the server then stops it, and nobody
-                # takes its answer for that of the next.
+                # Cancelling makes the server stop the call, also after Ctrl-C, so that its answer
+                # is not taken for that of the next.
                 self._end()
         if answer is None:
             raise StreamBrokenError from UnavailableError("Converse: the server ended the stream")

@@ -14,7 +14,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _SIGNAL: Any = importlib.import_module("_signal")
-"""What `signal` wraps: that makes enums of all it is given, which takes longer than a message."""
+"""The module below `signal`, which converts all its arguments to enums and takes longer than a
+message.
+"""
 
 
 class DeferredInterrupt:

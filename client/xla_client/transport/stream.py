@@ -37,7 +37,7 @@ class ClientStream:
                 self._call = begin(self._outgoing)
                 if not self._call.add_callback(self._outgoing.end):
                     self._outgoing.end()
-        except BaseException:  # Ctrl-C above all: there may be a call, and nobody to end it.
+        except BaseException:  # Ctrl-C above all: there may be a call that must be ended.
             self.cancel()
             raise
 
@@ -53,7 +53,7 @@ class ClientStream:
 
     @property
     def is_active(self) -> bool:
-        """Whether the call has not ended, as far as is known here."""
+        """True unless the call is known to have ended."""
         return bool(self._call.is_active())
 
     def half_close(self) -> None:
@@ -72,7 +72,7 @@ class ClientStream:
                 raise self._as_exception(self._name, error) from None
 
     def error(self) -> XlaError:
-        """Why the call has ended; waits for its end."""
+        """Return the error that ended the call; waits for its end."""
         try:
             code = self._call.code()
         except grpc.RpcError:
@@ -87,7 +87,7 @@ class ClientStream:
             self._give_up()
 
     def close(self) -> None:
-        """As `cancel`: there is nothing more to let go of."""
+        """Cancel the call; there is nothing else to release."""
         self.cancel()
 
     def _held_back(self) -> DeferredInterrupt:
@@ -101,7 +101,7 @@ class ClientStream:
 
 
 class _Outgoing:
-    """What waits to be sent: an iterator for grpc's thread."""
+    """Queue of the requests to send: an iterator for grpc's thread."""
 
     def __init__(self) -> None:
         # None is the end. A condition variable would cost more than all the rest of a small call.
@@ -111,7 +111,7 @@ class _Outgoing:
         self._adding = threading.Lock()
         self._has_room = threading.Condition()
         self._is_awaited = False
-        """Whether somebody may wait for room."""
+        """True if a thread may wait for the queue to shrink."""
 
     def put(self, data: bytes) -> bool:
         """Add a message, waiting for room; False when the call has ended or was closed."""

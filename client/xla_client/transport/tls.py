@@ -33,7 +33,7 @@ class TlsMaterial:
 @parameter_class
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tls:
-    """How to speak TLS; without arguments, with servers that the system's authorities vouch for.
+    """Options of TLS; without arguments, for servers with certificates of the system's authorities.
 
     Attributes:
         ca_file: PEM certificates of the authorities to trust instead of the system's.

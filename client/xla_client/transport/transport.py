@@ -47,8 +47,9 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 KEEPALIVE_SECONDS = 30.0, 10.0
-"""How long a connection with calls under way may be silent before the server is asked whether it is
-there, and how long it may take to answer."""
+"""Seconds of silence on a connection with calls in progress before a keepalive ping, and the
+timeout of the ping in seconds.
+"""
 
 _SESSION_KEY = "xla-session"
 _AUTHORIZATION_KEY = "authorization"
@@ -58,7 +59,7 @@ _NO_LIMIT = 1e9
 """Seconds that are no limit: much more of them is a time in the past to grpc."""
 
 _REPEATABLE = frozenset({"GetShape"})
-"""Calls that may be made again when nobody knows whether they were made."""
+"""Calls without effects, which are repeated if it is unknown whether the server has run them."""
 
 _CONVERSED = _REPEATABLE | {
     "CancelExecution",
@@ -79,10 +80,10 @@ _REFUSALS = (UnauthenticatedError, PermissionDeniedError)
 """Errors of a stream that an ordinary call meets, too."""
 
 CONNECT_SECONDS = 10.0
-"""How long a server that listens may take to answer where `connect` is not told."""
+"""Default timeout of the first answer of a listening server, in seconds."""
 
 _OBSTACLE_SECONDS = 1.0
-"""How long a connection that does not come about is tried once more, to say why."""
+"""Timeout of the second attempt to connect, which finds the reason of the failure, in seconds."""
 
 _CONVERSED_BYTES = 1 << 18
 """The largest request that is sent on the stream."""
@@ -116,7 +117,7 @@ class Pending(Generic[M]):
         return response
 
     def done(self) -> bool:
-        """Whether the call has finished, well or not."""
+        """Return whether the call has finished, successfully or not."""
         return bool(self._call.done())
 
     def cancel(self) -> bool:
@@ -175,9 +176,9 @@ class Transport:
         """True if the session is one that another client opened."""
         self._instead = "a closed one"
         self.session: xla_extension_pb2.OpenSessionResponse | None = None
-        """What the server said of the session; None where it has none to offer."""
+        """The server's description of the session; None if it has no sessions."""
         self.capabilities: frozenset[int] = frozenset()
-        """What the server has beside the rpcs of XlaService."""
+        """The rpcs and features of the server beyond XlaService."""
 
     def open(self, timeout: float | None, resume_token: str = "") -> None:
         """Connect and open a session, or go on with one, in one call.
@@ -334,7 +335,7 @@ class Transport:
         """Make a call without waiting."""
         self._check_open(name)
         deadline = self._deadline(name, timeout)
-        # It waits for nobody, and what nobody holds is given up.
+        # The call does not block, and grpc cancels it when its object is garbage collected.
         with DeferredInterrupt(lambda: None):
             call = self._calls[name].future(request, timeout=deadline, metadata=self._headers())
         return Pending(name, call)
@@ -353,7 +354,7 @@ class Transport:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called, or this is another process than that which connected."""
+        """True after `close`, and in a process other than the one that connected."""
         return self._closed
 
     def _headers(self) -> tuple[tuple[str, str | bytes], ...]:
@@ -465,14 +466,14 @@ def client_name() -> str:
 
 
 def keepalive_options(quiet: float, patience: float) -> tuple[tuple[str, int], ...]:
-    """What lets a channel notice that the server has died without a word; in seconds."""
+    """Return the channel options that detect a dead server, from times in seconds."""
     return (
         ("grpc.keepalive_time_ms", round(1000 * quiet)),
         ("grpc.keepalive_timeout_ms", round(1000 * patience)),
         # Pings that measure the way, too: while one of them is not answered no other is sent. They
         # may be behind megabytes on a slow line, and get the time that silence has.
         ("grpc.http2.ping_timeout_ms", round(1000 * (quiet + patience))),
-        # An open stream on which nobody speaks is how it usually is.
+        # A stream without messages is the usual state.
         ("grpc.http2.max_pings_without_data", 0),
     )
 
@@ -482,7 +483,7 @@ def _serialized(request: Message | bytes) -> bytes:
 
 
 def _deserializer(rpc: Rpc) -> Callable[[bytes], Any]:
-    """What makes a response of its bytes: a LiteralMessage where it carries a literal."""
+    """Return the function that parses a response: to a LiteralMessage if it has a literal."""
     if "literal" in rpc.response.DESCRIPTOR.fields_by_name:
         return functools.partial(decode_literal_message, rpc.response)
     return rpc.response.FromString

@@ -31,7 +31,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AllGatherAttributes:
-    """The joined dimension, its size in each result, and who takes part."""
+    """The joined dimension, its size in each result, and the participants."""
 
     dimension: int
     gathered: tuple[int, ...]

@@ -29,7 +29,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AllReduceAttributes:
-    """Who takes part."""
+    """Participants of an all-reduce."""
 
     participants: Participants = dataclasses.field(default_factory=Participants)
 

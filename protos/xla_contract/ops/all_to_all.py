@@ -25,7 +25,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AllToAllAttributes:
-    """The split dimension, None in the form with one operand for each; who takes part."""
+    """The split dimension, None in the form with one operand for each; the participants."""
 
     split_dimension: int | None = None
     participants: Participants = dataclasses.field(default_factory=Participants)

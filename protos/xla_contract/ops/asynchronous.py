@@ -1,7 +1,7 @@
 """async-start, async-update and async-done: a computation called in two or more steps.
 
-Semantics: XLA's kAsyncStart, kAsyncUpdate, kAsyncDone. Between the steps stands a tuple: the tuple
-of the operands, the result, and whatever the writer keeps behind them.
+Semantics: XLA's kAsyncStart, kAsyncUpdate, kAsyncDone. The value between the steps is a tuple: the
+tuple of the operands, the result, and whatever the producer appends to them.
 """
 
 import dataclasses

@@ -16,7 +16,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchNormAttributes:
-    """What is added to the variance, and the dimension that is not normalised over."""
+    """Epsilon, which is added to the variance, and the feature dimension."""
 
     epsilon: float
     feature_index: int

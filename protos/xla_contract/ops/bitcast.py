@@ -1,7 +1,7 @@
 """bitcast: the same memory read as another shape.
 
-Semantics: XLA's kBitcast, which compiled programs hold. What it means depends on the layouts of
-operand and result; it never moves data.
+Semantics: XLA's kBitcast, which compiled programs hold. The layouts of operand and result define
+the result's elements; no data moves.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> BitcastAttribute
 
 
 def encode(attributes: BitcastAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Nothing: all is in the instruction's shape."""
+    """Write no field: the instruction's shape has everything."""
 
 
 DEFINITION = OpDefinition(Opcode.BITCAST, BitcastAttributes, infer_bitcast, decode, encode)

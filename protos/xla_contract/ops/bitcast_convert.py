@@ -65,7 +65,7 @@ def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> BitcastConvertAt
 
 
 def encode(attributes: BitcastConvertAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Nothing: the element type is in the instruction's shape."""
+    """Write no field: the element type is in the instruction's shape."""
 
 
 DEFINITION = OpDefinition(

@@ -12,7 +12,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CholeskyAttributes:
-    """Which triangle is read, and whether L L^H or U^H U is found."""
+    """Triangle that is read and written: lower for L L^H, else upper for U^H U."""
 
     lower: bool
 

@@ -1,4 +1,4 @@
-"""What the collectives share: who takes part, and the rules about it.
+"""Participants of collectives, and the rules about them.
 
 Semantics: XLA's collectives and the checks of its HLO verifier. The rules hold for any number of
 replicas; how many there are is known when a program runs.
@@ -17,7 +17,7 @@ from xla_contract.wire.replica_groups_proto import read_groups, write_groups
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Participants:
-    """Who exchanges data: groups, channel (0 for none), what the numbers count.
+    """Devices that exchange data: groups, channel (0 for none), meaning of the ids in the groups.
 
     `constrain_layout` makes the layouts in the shapes binding.
     """
@@ -28,10 +28,14 @@ class Participants:
     constrain_layout: bool = False
 
     def mode(self, *, has_global_ids: bool = True) -> GroupMode:
-        """What the groups count; ShapeError for global ids without a channel.
+        """Return the meaning of the ids in the groups.
 
-        `has_global_ids` is False for the operations on which XLA does not look at
-        use_global_device_ids.
+        Args:
+            has_global_ids: False for operations on which XLA does not look at
+                use_global_device_ids.
+
+        Raises:
+            ShapeError: Global device ids come without a channel.
         """
         return group_mode(self.channel_id, self.use_global_device_ids if has_global_ids else None)
 
@@ -79,6 +83,9 @@ def check_combiner(called: Sequence[ProgramShape], operands: Sequence[Shape]) ->
     """Raise ShapeError unless one computation combines two scalars of each operand's type.
 
     Floating types of any precision count as one.
+
+    Raises:
+        ShapeError: The computation has other parameters, another result or other types.
     """
     (reducer,) = exactly(called, ("the reducer",))
     scalars = (*reducer.parameters, reducer.result)
@@ -104,9 +111,9 @@ def check_dimension(what: str, dimension: int, operands: Sequence[Shape]) -> Non
 
 
 def declared_sizes(shape: Shape, dimension: int) -> tuple[int, ...]:
-    """The size of a dimension in each declared result; -1 where there is no such dimension.
+    """Return the size of a dimension in each declared result; -1 if a result lacks the dimension.
 
-    How many ways a dimension is gathered or scattered is said by nothing but the result.
+    Only the result says into how many parts a dimension is gathered or scattered.
     """
     results = shape.tuple_shapes if shape.is_tuple else (shape,)
     return tuple(

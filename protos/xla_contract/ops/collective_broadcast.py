@@ -1,7 +1,7 @@
 """collective-broadcast: the value of the first of each group, given to the whole group.
 
-Semantics: XLA's CollectiveBroadcast; who is in no group gets zeros. With several operands the
-result is a tuple.
+Semantics: XLA's CollectiveBroadcast; a participant of no group gets zeros. With several operands
+the result is a tuple.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CollectiveBroadcastAttributes:
-    """Who takes part; the groups need not name everybody."""
+    """Participants of a collective-broadcast; the groups need not name all devices."""
 
     participants: Participants = dataclasses.field(default_factory=Participants)
 

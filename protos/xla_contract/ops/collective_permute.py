@@ -1,7 +1,7 @@
 """collective-permute and its two halves: values sent along pairs (source, target).
 
-Semantics: XLA's CollectivePermute; who is the target of no pair gets zeros. With several operands
-the result is a tuple. The form that updates slices in place is what a compiler makes of it.
+Semantics: XLA's CollectivePermute; a device that is the target of no pair gets zeros. With several
+operands the result is a tuple. Slice updates, which compilers make of it, are not supported.
 """
 
 import dataclasses

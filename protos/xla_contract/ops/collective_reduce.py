@@ -27,7 +27,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CollectiveReduceAttributes:
-    """Who takes part."""
+    """Participants of a reduce-scatter, and the dimension that is scattered."""
 
     participants: Participants = dataclasses.field(default_factory=Participants)
 

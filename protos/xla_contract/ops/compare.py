@@ -18,7 +18,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 
 class ComparisonDirection(enum.StrEnum):
-    """Which relation is asked for, by its string on the wire."""
+    """Relation of a comparison; the value is its string on the wire."""
 
     EQ = "EQ"
     NE = "NE"

@@ -1,4 +1,4 @@
-"""The operations that contract, fold, move by index or call computations."""
+"""Table of operations that contract, reduce, gather and scatter, or call computations."""
 
 from xla_contract.ops import (
     batch_norm,

@@ -42,7 +42,7 @@ def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ConvertAttribute
 
 
 def encode(attributes: ConvertAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Nothing: the element type is in the instruction's shape."""
+    """Write no field: the element type is in the instruction's shape."""
 
 
 DEFINITION = OpDefinition(Opcode.CONVERT, ConvertAttributes, infer_convert, decode, encode)

@@ -1,6 +1,6 @@
 """copy-start and copy-done: a copy in two steps.
 
-Semantics: XLA's kCopyStart and kCopyDone. Between them stands (copy, operand, u32[]).
+Semantics: XLA's kCopyStart and kCopyDone. The value between them is (copy, operand, u32[]).
 """
 
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CustomCallAttributes:
-    """The function's name, the result's shape without layout, and what the function is told.
+    """The function's name, the result's shape without layout, and the function's options.
 
     `api_version` is a number of CustomCallApiVersion.
     """
@@ -37,7 +37,7 @@ def infer_custom_call(
 
 
 def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> CustomCallAttributes:
-    """Read target, arguments, side effect and api version; the shape is the declared one.
+    """Return target, arguments, side effect and API version; the shape is the declared one.
 
     Older writers have the arguments in custom_call_opaque rather than in backend_config.
     """

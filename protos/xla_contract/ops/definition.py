@@ -1,4 +1,4 @@
-"""What the contract knows of one operation: attributes, their wire form, its shape rule."""
+"""Definition of one operation in the contract: attributes, their wire form, its shape rule."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -21,15 +21,16 @@ NO_ATTRIBUTES = NoAttributes()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpDefinition(Generic[A]):
-    """One operation.
+    """Definition of one operation.
 
-    `infer(operands, attributes, called)` gives the result shape, without layout, and raises
-    ShapeError with the bare rule and evidence; `called` are the signatures of the called
-    computations in the order of called_computation_ids. `decode(proto, shape)` reads the
-    attributes of an instruction whose declared shape is `shape` (types and sizes that HLO keeps
-    in the result shape are taken from it) and raises InvalidArgumentError; `encode(attributes,
-    proto)` writes them, leaving name, opcode, shape, ids and operands alone.
-    `decode(encode(a)) == a`.
+    - `infer(operands, attributes, called)` returns the result shape, without layout, and raises
+      ShapeError with the bare rule and evidence. `called` are the signatures of the called
+      computations in the order of called_computation_ids.
+    - `decode(proto, shape)` reads the attributes of an instruction with the declared shape `shape`,
+      which has the types and sizes that HLO keeps in the result shape. It raises
+      InvalidArgumentError.
+    - `encode(attributes, proto)` writes the attributes and leaves name, opcode, shape, ids and
+      operands alone. `decode(encode(a)) == a`.
     """
 
     opcode: Opcode

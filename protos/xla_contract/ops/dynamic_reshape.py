@@ -53,7 +53,7 @@ def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> DynamicReshapeAt
 
 
 def encode(attributes: DynamicReshapeAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Nothing: the bounds are in the instruction's shape."""
+    """Write no field: the bounds are in the instruction's shape."""
 
 
 DEFINITION = OpDefinition(

@@ -50,9 +50,13 @@ def infer_dynamic_slice(
 def infer_dynamic_update_slice(
     operands: Sequence[Shape], attributes: NoAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
-    """The operand's shape; the update has its element type and rank and fits into it.
+    """Return the operand's shape.
 
-    A dynamic dimension of an update that replaces the operand's whole dimension is the result's.
+    The update has the operand's element type and rank and fits into it. A dynamic dimension of an
+    update that replaces the operand's whole dimension is the result's.
+
+    Raises:
+        ShapeError: The number, types, ranks or sizes of the operands break the rule.
     """
     if len(operands) < 2:
         raise ShapeError(

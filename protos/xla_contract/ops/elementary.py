@@ -1,4 +1,4 @@
-"""The operations on elements and their places, on values, tuples and effects."""
+"""Table of elementwise operations, data movement, and operations on values, tuples and effects."""
 
 from xla_contract.ops import (
     bitcast,
@@ -62,4 +62,4 @@ ELEMENTARY: tuple[AnyDefinition, ...] = (
     transpose.DEFINITION,
     *tuple_.DEFINITIONS,
 )
-"""Every definition of this room; ops.registry joins the rooms."""
+"""Every definition of this table; ops.registry joins the tables."""

@@ -100,9 +100,10 @@ def infer_gather(
 
 
 def batch_sizes(indices: Shape, index_vector_dim: int) -> tuple[int, ...]:
-    """The sizes of an index array without its index vector dimension.
+    """Return the sizes of an index array without its index vector dimension.
 
-    Raises ShapeError when the indices are no integers or have no such dimension.
+    Raises:
+        ShapeError: The indices are not integers, or have no such dimension.
     """
     if not indices.is_array or not indices.element_type.is_integer:
         raise ShapeError(f"indices must be integers, got {indices}")

@@ -1,4 +1,4 @@
-"""What the operations written as two halves share: the pair (operands, result) between them.
+"""Shape rules of operations in two halves, which pass a pair (operands, result) between them.
 
 Semantics: XLA's AllGatherStart and Done, CollectivePermuteStart and Done, CopyStart and Done.
 """

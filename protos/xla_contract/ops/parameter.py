@@ -15,7 +15,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ParameterAttributes:
-    """Which parameter this is, and its shape without layout."""
+    """Number of the parameter, and its shape without layout."""
 
     number: int
     shape: Shape

@@ -1,4 +1,4 @@
-"""What dot and convolution share: the precision asked for and the type of the result."""
+"""Attributes that dot and convolution share: requested precision and element type of the result."""
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.signature import same_type
@@ -8,10 +8,13 @@ from xla_contract.types.shape import Shape
 
 
 def product_type(lhs: Shape, rhs: Shape, preferred: ElementType | None) -> ElementType:
-    """The element type of sums of products of these operands.
+    """Return the element type of sums of products of these operands.
 
-    Without a preferred type the operands must agree, floats of different precision taking the
-    wider. A preferred type may be any but a narrower integer, as in XLA. Raises ShapeError.
+    Without a preferred type the operands must agree, floating types of different precision taking
+    the wider one. A preferred type may be any but a narrower integer, as in XLA.
+
+    Raises:
+        ShapeError: The element types differ, or the preferred type cannot hold the products.
     """
     left, right = lhs.element_type, rhs.element_type
     wider = left if left.bit_width >= right.bit_width else right

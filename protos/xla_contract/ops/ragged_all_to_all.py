@@ -25,7 +25,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RaggedAllToAllAttributes:
-    """Who takes part."""
+    """Participants of a ragged-all-to-all."""
 
     participants: Participants = dataclasses.field(default_factory=Participants)
 

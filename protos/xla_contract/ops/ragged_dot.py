@@ -1,9 +1,9 @@
 """ragged-dot: a dot in which group sizes, known when the program runs, cut one dimension of lhs.
 
-Semantics: XLA's RaggedDot. What is cut decides the mode. A free dimension of lhs: each group of
-rows meets its own rhs, which rhs numbers by a dimension of its own. A contracting dimension: one
-product per group, stacked in front. A batch dimension: a plain dot, the groups only tell a
-compiler what belongs together.
+Semantics: XLA's RaggedDot. The kind of the ragged dimension decides the mode. A free dimension of
+lhs: each group of rows is multiplied by its own rhs, which rhs numbers by a group dimension. A
+contracting dimension: one product per group, stacked along a new major dimension. A batch
+dimension: a plain dot; the groups are a hint to compilers.
 """
 
 import dataclasses
@@ -53,9 +53,9 @@ class RaggedDotAttributes:
         return RaggedMode.FREE
 
     def prefix(self, lhs_rank: int) -> tuple[int, ...]:
-        """The dimensions of lhs that may have group sizes of their own.
+        """Return the dimensions of lhs that may have group sizes of their own.
 
-        All of the batch, then those before the ragged one among its kind.
+        They are all batch dimensions, then those before the ragged dimension among its kind.
         """
         numbers = self.dimension_numbers
         batch, contracting = numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions
@@ -143,7 +143,7 @@ def _group_count(lhs: Shape, sizes: Shape, attributes: RaggedDotAttributes) -> i
 def _place_of_groups(
     lhs: Shape, rhs: Shape, groups: int, attributes: RaggedDotAttributes
 ) -> int | None:
-    """Where the plain dot has the dimension of rhs that numbers the groups."""
+    """Return the position in the plain dot of the dimension of rhs that numbers the groups."""
     numbers, group = attributes.dimension_numbers, attributes.rhs_group_dimension
     if (group is not None) is not (attributes.mode is RaggedMode.FREE):
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""reduce: dimensions folded away by a computation on scalars.
+"""reduce: dimensions removed by combining their elements with a computation on scalars.
 
 Semantics: XLA's Reduce, variadic: operands are the arrays, then one initial value for each; the
 computation takes (accumulator..., value...).
@@ -25,16 +25,16 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReduceAttributes:
-    """The dimensions that are folded away."""
+    """Numbers of the reduced dimensions."""
 
     dimensions: tuple[int, ...] = ()
 
 
 def split_inputs(operands: Sequence[Shape]) -> tuple[Sequence[Shape], Sequence[Shape]]:
-    """Arrays and initial values of a variadic reduction.
+    """Return arrays and initial values of a variadic reduction.
 
-    Raises ShapeError unless there are as many of the one as of the other, and the arrays have
-    equal dimensions.
+    Raises:
+        ShapeError: The numbers of arrays and initial values differ, or the arrays' dimensions do.
     """
     count = len(operands) // 2
     if not operands or len(operands) != 2 * count:
@@ -51,7 +51,7 @@ def split_inputs(operands: Sequence[Shape]) -> tuple[Sequence[Shape], Sequence[S
 def infer_reduce(
     operands: Sequence[Shape], attributes: ReduceAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
-    """The shape without the folded dimensions; a tuple when several arrays are folded at once."""
+    """Return the shape without the reduced dimensions; a tuple if several arrays are reduced."""
     arrays, initial = split_inputs(operands)
     first = arrays[0]
     check_distinct("reduced dimensions", attributes.dimensions, first.rank, first)

@@ -26,7 +26,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReduceScatterAttributes:
-    """The divided dimension, its size in each result, and who takes part."""
+    """The divided dimension, its size in each result, and the participants."""
 
     dimension: int
     scattered: tuple[int, ...]

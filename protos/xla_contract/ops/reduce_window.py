@@ -1,4 +1,4 @@
-"""reduce-window: a computation on scalars folds what lies under a sliding window.
+"""reduce-window: the elements in each position of a sliding window, reduced by a computation.
 
 Semantics: XLA's ReduceWindow, variadic, with strides, padding and both dilations.
 """
@@ -27,7 +27,7 @@ class ReduceWindowAttributes:
 def infer_reduce_window(
     operands: Sequence[Shape], attributes: ReduceWindowAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
-    """One element for each position of the window; a tuple when several arrays are folded."""
+    """Return one element per position of the window; a tuple if several arrays are reduced."""
     arrays, initial = split_inputs(operands)
     (reducer,) = exactly(called, ("the reducer",))
     types = check_reducer("reducer", reducer, initial, [a.element_type for a in arrays])

@@ -1,4 +1,4 @@
-"""Every opcode at one place: what defines it, or why nothing does yet."""
+"""Table of all opcodes: the definition of each, or the reason why there is none yet."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -27,7 +27,9 @@ UNDEFINED: Mapping[Opcode, str] = MappingProxyType(
         ),
     }
 )
-"""Why each remaining opcode has no definition. With DEFINITION it covers every opcode once."""
+"""Reasons why the remaining opcodes have no definition. With DEFINITION it covers every opcode
+once.
+"""
 
 
 def definition(opcode: Opcode) -> AnyDefinition:
@@ -46,11 +48,19 @@ def infer_shape(
     *,
     instruction: str = "",
 ) -> Shape:
-    """The shape, without layout, of `opcode` applied to operands of these shapes.
+    """Return the shape, without layout, of `opcode` applied to operands of these shapes.
 
-    `called` are the signatures of the called computations. Raises ShapeError for a broken rule,
-    the operand count included, and UnimplementedError for an opcode without definition; the
-    message starts with the opcode and, where one is given, the instruction's name.
+    Args:
+        opcode: The operation.
+        operands: Shapes of the operands.
+        attributes: The operation's attribute record.
+        called: Signatures of the called computations.
+        instruction: Name of the instruction for messages, which start with the opcode and this
+            name.
+
+    Raises:
+        ShapeError: A rule is broken, that of the operand count included.
+        UnimplementedError: The opcode has no definition.
     """
     arity = opcode.arity
     try:

@@ -33,10 +33,13 @@ class Group:
 def infer_reshape(
     operands: Sequence[Shape], attributes: ReshapeAttributes, called: Sequence[ProgramShape]
 ) -> Shape:
-    """An array of these sizes, which hold as many elements as the operand.
+    """Return an array of the given sizes, which hold as many elements as the operand.
 
-    Where dimensions of the operand are dynamic, so is one of those they become: the one that is
-    said, or the only one that can be.
+    If dimensions of the operand are dynamic, so is one of the dimensions they become: the one that
+    is stated, or the only candidate.
+
+    Raises:
+        ShapeError: The element counts differ, or no dimension or several could be dynamic.
     """
     (operand,) = operands
     rules.expect_array(operand, "the operand")
@@ -57,9 +60,9 @@ def infer_reshape(
 
 
 def groups(old: Sequence[int], new: Sequence[int]) -> list[Group]:
-    """The shortest runs of dimensions of both that hold as many elements, in order.
+    """Return the shortest runs of dimensions of both that hold as many elements, in order.
 
-    `old` and `new` hold as many elements altogether, and not 0.
+    `old` and `new` have the same number of elements, which is not 0.
     """
     found = []
     first_old = first_new = 0
@@ -101,7 +104,7 @@ def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> ReshapeAttribute
 
 
 def encode(attributes: ReshapeAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Nothing: the sizes are in the instruction's shape."""
+    """Write no field: the sizes are in the instruction's shape."""
 
 
 DEFINITION = OpDefinition(Opcode.RESHAPE, ReshapeAttributes, infer_reshape, decode, encode)

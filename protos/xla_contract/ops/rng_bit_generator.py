@@ -50,9 +50,12 @@ def infer_rng_bit_generator(
     attributes: RngBitGeneratorAttributes,
     called: Sequence[ProgramShape] = (),
 ) -> Shape:
-    """(state, bits); ShapeError for a state the algorithm has not or bits no type holds.
+    """Return (state, bits).
 
     The state is u64[2], key and counter, or for Philox u64[3], whose counter has 128 bits.
+
+    Raises:
+        ShapeError: The algorithm has no such state, or no type holds the bits.
     """
     (state,) = operands
     shape = attributes.shape

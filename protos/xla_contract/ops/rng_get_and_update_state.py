@@ -15,7 +15,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RngGetAndUpdateStateAttributes:
-    """How far the state moves on, an s64."""
+    """The increment of the state, an s64."""
 
     delta: int
 

@@ -3,7 +3,7 @@
 Semantics: XLA's kScaledDot as XLA itself rewrites it for devices that lack it. The operands are
 lhs, rhs, lhs scale, rhs scale. A scale has the rank of its operand, and each of its dimensions
 divides the operand's: one scale is for a block of as many elements as the quotients say. A scalar
-in the place of a scale says that the operand has none.
+as the scale means that the operand is not scaled.
 """
 
 from collections.abc import Sequence

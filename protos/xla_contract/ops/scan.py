@@ -65,7 +65,7 @@ def _with_dimension(output: Shape, dimension: int, size: int) -> Shape:
     require_array(output, "what the step gives for a slice")
     if dimension > output.rank:
         raise ShapeError(
-            f"a slice of a result must leave place for dimension {dimension}, got {output}"
+            f"a slice of a result must have room for dimension {dimension}, got {output}"
         )
     sizes = output.dimensions
     flags = [output.is_dynamic(number) for number in range(output.rank)]

@@ -1,7 +1,7 @@
 """send, recv and their second halves: a value that goes through a channel to another computation.
 
-Semantics: XLA's Send and Recv, SendToHost and RecvFromHost. Between the halves stands
-(data, u32[] context, token[]).
+Semantics: XLA's Send and Recv, SendToHost and RecvFromHost. The value between the halves is (data,
+u32[] context, token[]).
 """
 
 import dataclasses
@@ -105,7 +105,7 @@ def _decode_recv(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> RecvAttrib
 
 
 def _channel_id(proto: hlo_pb2.HloInstructionProto) -> int:
-    # As XLA reads it: what is not positive is no channel.
+    # XLA reads an id that is not positive as no channel.
     return max(proto.channel_id, 0)
 
 

@@ -26,7 +26,7 @@ def exactly(called: Sequence[ProgramShape], roles: Sequence[str]) -> tuple[Progr
 
 
 def same_type(first: ElementType, second: ElementType) -> bool:
-    """Whether the types agree, floating types of any precision counting as one."""
+    """Return whether the types agree, floating types of any precision counting as one."""
     return first is second or (first.is_floating and second.is_floating)
 
 
@@ -51,10 +51,16 @@ def check_reducer(
     initial: Sequence[Shape],
     elements: Sequence[ElementType],
 ) -> tuple[ElementType, ...]:
-    """The accumulators' element types of a reducer `(acc..., value...) -> acc...`.
+    """Return the accumulators' element types of a reducer `(acc..., value...) -> acc...`.
 
-    `initial` are the operands that start each accumulation and `elements` the element types that
-    are combined. Raises ShapeError when anything is not scalar or a type does not fit.
+    Args:
+        role: Name of the computation for messages.
+        signature: Signature of the computation.
+        initial: Operands that start each accumulation.
+        elements: Element types that are combined.
+
+    Raises:
+        ShapeError: A parameter or result is not scalar, or a type does not fit.
     """
     count = len(elements)
     result = signature.result

@@ -52,7 +52,7 @@ def decode(proto: hlo_pb2.HloInstructionProto, shape: Shape) -> StochasticConver
 
 
 def encode(attributes: StochasticConvertAttributes, proto: hlo_pb2.HloInstructionProto) -> None:
-    """Nothing: the element type is in the instruction's shape."""
+    """Write no field: the element type is in the instruction's shape."""
 
 
 DEFINITION = OpDefinition(

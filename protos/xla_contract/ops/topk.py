@@ -17,7 +17,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TopKAttributes:
-    """How many, and whether the largest or the smallest."""
+    """Number of elements, and whether they are the largest or the smallest."""
 
     k: int
     largest: bool = True

@@ -16,7 +16,7 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 
 class Transpose(enum.IntEnum):
-    """What op does to a, by the numbers on the wire."""
+    """Form of the matrix `a` in the equation, by the numbers on the wire."""
 
     NO_TRANSPOSE = 1
     TRANSPOSE = 2

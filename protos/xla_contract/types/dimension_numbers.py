@@ -33,7 +33,7 @@ class WindowDimension:
         return dilated(self.size, self.window_dilation)
 
     def output_size(self, base: int) -> int:
-        """How many positions the window takes over a base dimension of this size."""
+        """Return the number of positions of the window over a base dimension of this size."""
         extent = self.padding_low + dilated(base, self.base_dilation) + self.padding_high
         if extent < self.dilated_size or not self.size:
             return 0
@@ -71,10 +71,13 @@ class Window:
         )
 
     def output_sizes(self, base: Sequence[int]) -> tuple[int, ...]:
-        """The positions the window takes over a base of these sizes, per dimension.
+        """Return the number of positions of the window over a base of these sizes, per dimension.
 
-        Where padding cuts off more than there is, there are none. Raises ShapeError when sizes,
-        strides or dilations are not positive, or when the number of dimensions differs.
+        It is 0 where negative padding removes more than there is.
+
+        Raises:
+            ShapeError: Sizes, strides or dilations are not positive, or the number of dimensions
+                differs.
         """
         if len(self.dimensions) != len(base):
             raise ShapeError(
@@ -124,7 +127,7 @@ class PaddingConfig:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DotDimensionNumbers:
-    """Which dimensions of a dot's operands are summed over and which are carried along."""
+    """Contracting and batch dimensions of a dot's operands."""
 
     lhs_contracting_dimensions: tuple[int, ...] = ()
     rhs_contracting_dimensions: tuple[int, ...] = ()
@@ -188,7 +191,7 @@ class ConvolutionDimensionNumbers:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GatherDimensionNumbers:
-    """How gather reads start indices and where slices land in its result."""
+    """Dimension numbers of gather: of start indices, and of slices in the result."""
 
     offset_dims: tuple[int, ...] = ()
     collapsed_slice_dims: tuple[int, ...] = ()
@@ -200,7 +203,7 @@ class GatherDimensionNumbers:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScatterDimensionNumbers:
-    """How scatter reads its indices and how the dimensions of updates map to the input."""
+    """Dimension numbers of scatter: of indices, and of updates in the input."""
 
     update_window_dims: tuple[int, ...] = ()
     inserted_window_dims: tuple[int, ...] = ()

@@ -60,7 +60,8 @@ class ElementType(enum.IntEnum):
     def dtype(self) -> "np.dtype[np.generic]":
         """The numpy type of one element; types under a byte take one byte an element.
 
-        Raises InvalidArgumentError for types that have no elements (tuple, token, opaque).
+        Raises:
+            InvalidArgumentError: The type has no elements (tuple, token, opaque).
         """
         dtype = _DTYPE.get(self)
         if dtype is None:
@@ -79,32 +80,32 @@ class ElementType(enum.IntEnum):
 
     @property
     def is_array(self) -> bool:
-        """Whether values of this type are array elements."""
+        """True if values of this type are array elements."""
         return self in _DTYPE
 
     @property
     def is_floating(self) -> bool:
-        """Whether the type is a real floating point type, wide or narrow."""
+        """True if the type is a real floating point type, wide or narrow."""
         return self in _FLOATING
 
     @property
     def is_complex(self) -> bool:
-        """Whether the type is C64 or C128."""
+        """True if the type is C64 or C128."""
         return self in (ElementType.C64, ElementType.C128)
 
     @property
     def is_signed_integer(self) -> bool:
-        """Whether the type is S1 .. S64."""
+        """True if the type is S1 .. S64."""
         return self in _SIGNED
 
     @property
     def is_unsigned_integer(self) -> bool:
-        """Whether the type is U1 .. U64."""
+        """True if the type is U1 .. U64."""
         return self in _UNSIGNED
 
     @property
     def is_integer(self) -> bool:
-        """Whether the type is a signed or unsigned integer; PRED is not."""
+        """True if the type is a signed or unsigned integer; PRED is not."""
         return self in _SIGNED or self in _UNSIGNED
 
     @property
@@ -116,7 +117,8 @@ class ElementType(enum.IntEnum):
     def complex_of(self) -> "ElementType":
         """The complex type with this component: C64 for F32, C128 for F64.
 
-        Raises InvalidArgumentError for every other type.
+        Raises:
+            InvalidArgumentError: It is another type.
         """
         pair = {ElementType.F32: ElementType.C64, ElementType.F64: ElementType.C128}.get(self)
         if pair is None:

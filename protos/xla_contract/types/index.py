@@ -14,9 +14,10 @@ from xla_contract.types.shape import Shape
 
 
 def dimension_numbers(shape: Shape, numbers: Sequence[int]) -> tuple[int, ...]:
-    """`numbers` with negative ones counted from the end.
+    """Return `numbers` with negative ones counted from the end.
 
-    Raises ShapeError when one is out of range or two name the same dimension.
+    Raises:
+        ShapeError: A number is out of range, or two name the same dimension.
     """
     normal = tuple(shape.dimension_number(number) for number in numbers)
     if len(set(normal)) != len(normal):
@@ -38,7 +39,7 @@ def memory_element_count(shape: Shape) -> int:
 
 
 def strides(shape: Shape) -> tuple[int, ...]:
-    """How far apart in memory, in elements, neighbours along each logical dimension are."""
+    """Return the stride of each logical dimension in memory, in elements."""
     widths = memory_dimensions(shape)
     result = [0] * shape.rank
     step = 1
@@ -49,14 +50,14 @@ def strides(shape: Shape) -> tuple[int, ...]:
 
 
 def logical_to_physical(shape: Shape) -> tuple[int, ...]:
-    """For each logical dimension, its place counted from the slowest varying one."""
+    """Return for each logical dimension its position, counted from the most major one."""
     _require_array(shape)
     order = shape.layout_or_default.major_to_minor
     return tuple(order.index(number) for number in range(shape.rank))
 
 
 def in_bounds(shape: Shape, multi_index: Sequence[int]) -> bool:
-    """Whether an array has an element at this index."""
+    """Return whether an array has an element at this index."""
     _require_array(shape)
     return len(multi_index) == shape.rank and all(
         0 <= at < size for at, size in zip(multi_index, shape.dimensions, strict=True)
@@ -64,9 +65,10 @@ def in_bounds(shape: Shape, multi_index: Sequence[int]) -> bool:
 
 
 def linear_index(shape: Shape, multi_index: Sequence[int]) -> int:
-    """The position in memory of the element at `multi_index`.
+    """Return the position in memory, in elements, of the element at `multi_index`.
 
-    Raises InvalidArgumentError when the array has no such element.
+    Raises:
+        InvalidArgumentError: The array has no such element.
     """
     if not in_bounds(shape, multi_index):
         raise InvalidArgumentError(
@@ -76,9 +78,10 @@ def linear_index(shape: Shape, multi_index: Sequence[int]) -> int:
 
 
 def multi_index(shape: Shape, linear: int) -> tuple[int, ...]:
-    """The index of the element at a position in memory, the inverse of `linear_index`.
+    """Return the index of the element at a position in memory, the inverse of `linear_index`.
 
-    Raises InvalidArgumentError when the position is outside the memory or in its padding.
+    Raises:
+        InvalidArgumentError: The position is outside the memory or in its padding.
     """
     index = _memory_index(shape, linear)
     if not in_bounds(shape, index):
@@ -89,14 +92,15 @@ def multi_index(shape: Shape, linear: int) -> tuple[int, ...]:
 
 
 def is_padding(shape: Shape, linear: int) -> bool:
-    """Whether a position in memory holds padding; InvalidArgumentError outside the memory."""
+    """Return whether a position in memory is padding; InvalidArgumentError outside the memory."""
     return not in_bounds(shape, _memory_index(shape, linear))
 
 
 def bump(shape: Shape, multi_index: Sequence[int]) -> tuple[int, ...] | None:
-    """The next index in row-major order of the logical dimensions, None after the last.
+    """Return the next index in row-major order of the logical dimensions, None after the last.
 
-    Raises InvalidArgumentError when the array has no element at `multi_index`.
+    Raises:
+        InvalidArgumentError: The array has no element at `multi_index`.
     """
     if not in_bounds(shape, multi_index):
         raise InvalidArgumentError(
@@ -124,9 +128,10 @@ def indices_in_memory_order(shape: Shape) -> Iterator[tuple[int, ...]]:
 
 
 def subshape(shape: Shape, path: Sequence[int]) -> Shape:
-    """The shape inside nested tuples that `path` leads to; the empty path is the shape itself.
+    """Return the shape inside nested tuples at `path`; the empty path is the shape itself.
 
-    Raises InvalidArgumentError when the path leaves the shape.
+    Raises:
+        InvalidArgumentError: The path leaves the shape.
     """
     part = shape
     for depth, number in enumerate(path):

@@ -1,4 +1,4 @@
-"""How an array lies in linear memory: minor-to-major order and padding.
+"""Layout of an array in linear memory: minor-to-major order and padding.
 
 Semantics: XLA's "Shapes and layout". The padding part is retired in today's XLA but still
 written by old clients, so it is read and honoured.
@@ -14,7 +14,7 @@ COMBINED = -(2**63)
 
 
 class PaddingValue(enum.IntEnum):
-    """What fills the padding of a padded layout."""
+    """Value of the padding elements of a padded layout."""
 
     INVALID_PAD = 0
     ZERO_PAD = 1
@@ -62,13 +62,13 @@ class Layout:
 
     @property
     def is_descending(self) -> bool:
-        """Whether memory order is the default row-major order, without padding."""
+        """True if memory order is the default row-major order, without padding."""
         rank = len(self.minor_to_major)
         return not self.is_padded and self.minor_to_major == tuple(range(rank - 1, -1, -1))
 
     @property
     def is_padded(self) -> bool:
-        """Whether memory holds more than the logical elements."""
+        """True if memory holds more than the logical elements."""
         return bool(self.padded_dimensions)
 
     @property
@@ -77,9 +77,9 @@ class Layout:
         return self.minor_to_major[::-1]
 
     def __str__(self) -> str:
-        """HLO text: `{1,0}`, with tiles `T(8,128)`, size `E(4)` and memory space `S(1)`.
+        """Return HLO text: `{1,0}`, with tiles `T(8,128)`, size `E(4)` and memory space `S(1)`.
 
-        Padding is left out: HLO text has no words for it.
+        Padding is left out: HLO text has no notation for it.
         """
         tail = ""
         if self.tiles:

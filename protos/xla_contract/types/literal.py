@@ -1,8 +1,8 @@
 """Literals: values on the host, arrays with a layout or tuples of them.
 
 Semantics: XLA's Literal and "Shapes and layout". The value of an array is a numpy array with
-logical dimensions; the layout of its shape says how it lies in linear memory when it is
-written out, padding included.
+logical dimensions; the layout of its shape gives the order and padding of its elements in linear
+memory.
 """
 
 import dataclasses
@@ -44,14 +44,18 @@ class Literal:
 
     @classmethod
     def from_numpy(cls, value: Any, shape: Shape | None = None, *, copy: bool = True) -> "Literal":
-        """The literal of an array, or of a tuple of values (nested as deep as wished).
+        """Return the literal of an array, or of a tuple of values (nested as deep as wished).
 
-        Anything numpy makes an array of will do; None is a token. `shape` gives types and
-        layouts: arrays must already have its element type, Python numbers and lists are
-        converted to it. An array may be smaller where the shape is dynamic: its sizes become the
-        dynamic sizes. Without it the type is the one numpy gives and the layout the default.
-        With `copy=False` the literal shares the array's memory, which must then not change.
-        Raises InvalidArgumentError when value and shape do not fit or XLA has no such type.
+        Args:
+            value: Anything that numpy makes an array of; None is a token.
+            shape: Types and layouts. Arrays must already have its element type, Python numbers and
+                lists are converted to it. An array may be smaller where the shape is dynamic: its
+                sizes become the dynamic sizes. Without a shape the type is numpy's and the layout
+                the default.
+            copy: False to share the array's memory, which must then not change.
+
+        Raises:
+            InvalidArgumentError: Value and shape do not fit, or XLA has no such type.
         """
         if value is None and (shape is None or shape.is_token):
             return cls.token()
@@ -98,10 +102,16 @@ class Literal:
     def from_linear_memory(
         cls, shape: Shape, flat: Array, dynamic_sizes: tuple[int, ...] = ()
     ) -> "Literal":
-        """The array that lies in `flat` as `shape` says; shares its memory.
+        """Return the array whose linear memory is `flat`, which it shares.
 
-        `flat` is one-dimensional, of the element type's dtype, and as long as the memory of the
-        shape, padding included (whose content is dropped). Raises InvalidArgumentError otherwise.
+        Args:
+            shape: Shape and layout of the array.
+            flat: One dimension of the element type's dtype, as long as the memory of the shape. The
+                content of its padding is dropped.
+            dynamic_sizes: Sizes of the dimensions, where some are dynamic.
+
+        Raises:
+            InvalidArgumentError: Type or length of `flat`, or a dynamic size, does not fit.
         """
         count = memory_element_count(shape)
         if flat.dtype != shape.element_type.dtype or flat.shape != (count,):
@@ -143,9 +153,10 @@ class Literal:
         return self.actual if self.shape.is_array else None
 
     def relayout(self, shape: Shape) -> "Literal":
-        """The same value under the layouts of `shape`, the default one where it says none.
+        """Return the same value with the layouts of `shape`, the default layout if it has none.
 
-        Raises InvalidArgumentError when types or dimensions differ.
+        Raises:
+            InvalidArgumentError: Types or dimensions differ.
         """
         if not self.shape.compatible(shape):
             raise InvalidArgumentError(
@@ -162,10 +173,12 @@ class Literal:
         return Literal(shape.with_default_layout(), self._array, (), sizes)
 
     def linear_memory(self) -> Array:
-        """The elements in memory order, padding filled with the layout's padding value.
+        """Return the elements in memory order, padding filled with the layout's padding value.
 
-        One-dimensional; a view where memory order is the array's own. InvalidArgumentError when
-        this is no array.
+        It has one dimension, and is a view if the memory order is the array's own.
+
+        Raises:
+            InvalidArgumentError: This is no array.
         """
         layout = self.shape.layout_or_default
         if layout.is_descending:
@@ -180,7 +193,7 @@ class Literal:
         return memory.reshape(-1)
 
     def equal(self, other: "Literal") -> bool:
-        """Whether types, dimensions and every bit are the same, layouts aside.
+        """Return whether types, dimensions and every bit are equal, ignoring layouts.
 
         NaNs of the same bits are equal, 0.0 and -0.0 are not.
         """
@@ -212,10 +225,10 @@ class Literal:
 
 
 def storage(array: Array, element_type: ElementType) -> Array:
-    """The bits of an array of this element type as unsigned integers, C-contiguous.
+    """Return the bits of an array of this element type as unsigned integers, C-contiguous.
 
-    Types under a byte keep only the bits that mean something; complex elements give two integers
-    each, in one dimension.
+    Types under a byte keep only their value bits; complex elements give two integers each, in one
+    dimension.
     """
     array = np.ascontiguousarray(array)
     if element_type.is_complex:
@@ -286,7 +299,7 @@ def _limits(element_type: ElementType) -> tuple[Any, Any]:
 
 
 def _within(array: Array, shape: Shape) -> bool:
-    """Whether the array has the shape's sizes, or less where they are bounds."""
+    """Return whether the array has the shape's sizes, or at most the bounds of dynamic ones."""
     return array.ndim == shape.rank and all(
         size == bound or (shape.is_dynamic(number) and size < bound)
         for number, (size, bound) in enumerate(zip(array.shape, shape.dimensions, strict=True))
@@ -342,9 +355,9 @@ def _padding(element_type: ElementType, layout: Layout) -> Any:
 
 
 def with_aligned_elements(literal: Literal) -> Literal:
-    """The literal, its arrays copied where elements do not lie at multiples of their size.
+    """Return the literal with arrays copied whose elements are not aligned to their size.
 
-    Views of received bytes often do not; numpy is slow on them and other libraries refuse them.
+    Views of received bytes often are not; numpy is slow on them and other libraries refuse them.
     """
     if literal.shape.is_tuple:
         return Literal.tuple_of([with_aligned_elements(part) for part in literal.elements])

@@ -65,10 +65,14 @@ class GroupMode(enum.Enum):
 
 
 def group_mode(channel_id: int, use_global_device_ids: bool | None) -> GroupMode:
-    """Meaning of the groups of a collective.
+    """Return the meaning of the ids in a collective's groups.
 
-    `use_global_device_ids` is None for the operations that do not have it; a channel is one
-    above 0. Raises ShapeError for global ids without a channel.
+    Args:
+        channel_id: The channel; there is one if it is above 0.
+        use_global_device_ids: The attribute; None for operations without it.
+
+    Raises:
+        ShapeError: Global device ids come without a channel.
     """
     if channel_id <= 0:
         if use_global_device_ids:
@@ -87,7 +91,13 @@ def group_mode(channel_id: int, use_global_device_ids: bool | None) -> GroupMode
 def check_groups(groups: ReplicaGroups, mode: GroupMode, *, uniform: bool = True) -> None:
     """Raise ShapeError unless the groups divide the ids 0 to n - 1 among them.
 
-    With `uniform` they must have one size. Flattened ids must be listed.
+    Args:
+        groups: The groups; flattened ids must be listed.
+        mode: Meaning of the ids.
+        uniform: True if all groups must have one size.
+
+    Raises:
+        ShapeError: Groups are missing, empty, overlapping, incomplete or of different sizes.
     """
     if not groups.groups:
         if mode is GroupMode.FLATTENED_ID:

@@ -28,7 +28,7 @@ MAX_LENGTH = 1 << 20
 """The longest text that is read, in characters."""
 
 MAX_NESTING = 64
-"""How deep tuples may nest, as in messages."""
+"""Deepest nesting of tuples, as in messages."""
 
 _PARAMETER_NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)\s*:")
 _LAYOUT = re.compile(r"\s*\{\s*(?:[0-9]+\s*[,}:]|[:}])")
@@ -115,11 +115,18 @@ class Shape:
         minor_to_major: Sequence[int] | None = None,
         dynamic_dimensions: Sequence[bool] = (),
     ) -> "Shape":
-        """An array shape; without `minor_to_major` it has no layout.
+        """Return an array shape; without `minor_to_major` it has no layout.
 
-        `element_type` is what `ElementType.of` takes; one int is one dimension. Raises
-        InvalidArgumentError for a negative size, a type without elements, or a `minor_to_major`
-        that is not a permutation, and ArgumentTypeError for sizes that are no ints.
+        Args:
+            element_type: Anything that `ElementType.of` takes.
+            dimensions: Sizes; one int is one dimension.
+            minor_to_major: Order of the dimensions in memory, fastest first.
+            dynamic_dimensions: True for each size that is a bound; empty if none is.
+
+        Raises:
+            InvalidArgumentError: A size is negative, the type has no elements, or `minor_to_major`
+                is no permutation.
+            ArgumentTypeError: A size is no int.
         """
         if type(element_type) is not ElementType:
             if isinstance(element_type, int | tuple | list):
@@ -167,22 +174,22 @@ class Shape:
 
     @property
     def is_array(self) -> bool:
-        """Whether this is an array (scalars included)."""
+        """True if this is an array (scalars included)."""
         return self.element_type.is_array
 
     @property
     def is_tuple(self) -> bool:
-        """Whether this is a tuple (the empty tuple included)."""
+        """True if this is a tuple (the empty tuple included)."""
         return self.element_type is ElementType.TUPLE
 
     @property
     def is_token(self) -> bool:
-        """Whether this is a token."""
+        """True if this is a token."""
         return self.element_type is ElementType.TOKEN
 
     @property
     def is_scalar(self) -> bool:
-        """Whether this is an array of rank 0."""
+        """True if this is an array of rank 0."""
         return self.is_array and not self.dimensions
 
     @property
@@ -196,18 +203,19 @@ class Shape:
         return sum(1 for size in self.dimensions if size != 1)
 
     def is_dynamic(self, dimension: int) -> bool:
-        """Whether this dimension's size is only a bound."""
+        """Return whether this dimension's size is a bound."""
         return bool(self.dynamic_dimensions) and self.dynamic_dimensions[dimension]
 
     @property
     def is_static(self) -> bool:
-        """Whether no dimension anywhere in the shape is dynamic."""
+        """True if no dimension in the shape, or in a tuple's parts, is dynamic."""
         return not self.dynamic_dimensions and all(part.is_static for part in self.tuple_shapes)
 
     def dimension(self, number: int) -> int:
-        """The size of a dimension; negative numbers count from the end.
+        """Return the size of a dimension; negative numbers count from the end.
 
-        Raises ShapeError when there is no such dimension.
+        Raises:
+            ShapeError: There is no such dimension.
         """
         return self.dimensions[self.dimension_number(number)]
 
@@ -247,7 +255,7 @@ class Shape:
 
     @property
     def has_layout(self) -> bool:
-        """Whether every array in the shape says its layout."""
+        """True if every array in the shape has a layout."""
         if self.is_tuple:
             return all(part.has_layout for part in self.tuple_shapes)
         return not self.is_array or self.layout is not None
@@ -286,7 +294,7 @@ class Shape:
         return Shape.array(self.element_type, dimensions, None, dynamic_dimensions)
 
     def compatible(self, other: "Shape") -> bool:
-        """Whether both have the same types and dimensions, layouts aside.
+        """Return whether both have the same types and dimensions, ignoring layouts.
 
         Dynamic and static dimensions of one bound are compatible, as in XLA.
         """
@@ -296,7 +304,7 @@ class Shape:
         )
 
     def compatible_ignoring_element_type(self, other: "Shape") -> bool:
-        """Whether both have the same structure and dimensions, element types and layouts aside."""
+        """Return whether structure and dimensions are equal, ignoring element types and layouts."""
         if self.is_tuple or other.is_tuple:
             return (
                 self.is_tuple
@@ -310,7 +318,7 @@ class Shape:
         return self.is_array == other.is_array and self.dimensions == other.dimensions
 
     def fits(self, other: "Shape") -> bool:
-        """Whether a value of this shape is one of `other` too: compatible, and no more dynamic."""
+        """Return whether a value of this shape has shape `other`: compatible, not more dynamic."""
         return self.compatible(other) and all(
             theirs.is_dynamic(number) or not mine.is_dynamic(number)
             for mine, theirs in zip(self.leaves(), other.leaves(), strict=True)
@@ -318,7 +326,7 @@ class Shape:
         )
 
     def equal(self, other: "Shape") -> bool:
-        """Whether both are the same including layouts, "not said" being the default layout."""
+        """Return whether both are equal including layouts; no layout means the default one."""
         if self is other or self == other:
             return True
         return self.with_default_layout() == other.with_default_layout()
@@ -390,9 +398,10 @@ class ProgramShape:
 
 
 def parse_shape(text: str) -> Shape:
-    """The shape written in HLO text; `parse_shape(str(shape)) == shape` but for padding.
+    """Return the shape written in HLO text; `parse_shape(str(shape)) == shape` except for padding.
 
-    Raises InvalidArgumentError with the position of what is wrong.
+    Raises:
+        InvalidArgumentError: The text is malformed; the message has the position.
     """
     reader = _whole(text)
     shape = reader.shape(0)
@@ -401,9 +410,10 @@ def parse_shape(text: str) -> Shape:
 
 
 def parse_program_shape(text: str) -> ProgramShape:
-    """The signature written in HLO text, parameter names optional but all or none.
+    """Return the signature written in HLO text, with names for all parameters or for none.
 
-    Raises InvalidArgumentError with the position of what is wrong.
+    Raises:
+        InvalidArgumentError: The text is malformed; the message has the position.
     """
     reader = _whole(text)
     program = reader.program_shape()

@@ -131,7 +131,7 @@ class TextScanner:
             self.fail(f"{token!r} is")
 
     def place(self, position: int) -> str:
-        """How messages call a position."""
+        """Return a position's text in messages."""
         return f"position {position}"
 
     def fail(self, needed: str, subject: str = "a shape") -> NoReturn:

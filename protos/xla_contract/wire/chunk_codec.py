@@ -1,8 +1,7 @@
 """Chunks of transfers on the wire, written and read without a message object.
 
-A chunk travels as field 2 of UploadRequest and of DownloadResponse. What is written here is to
-the byte what protobuf writes; what is read here is read alike, or left to protobuf when it is in
-any other form.
+A chunk travels as field 2 of UploadRequest and of DownloadResponse. The written bytes are those
+that protobuf writes; a message in another form than the usual one is left to protobuf's parser.
 """
 
 from typing import NamedTuple
@@ -18,7 +17,7 @@ MAX_CHUNK_BYTES = 4 << 20
 """Bytes of data that a chunk may have."""
 
 MAX_ENVELOPE_BYTES = 40
-"""What the message takes beside the data: at most 11 + 11 + 11 + 5 bytes."""
+"""Bound of a chunk message's size without its data, in bytes: at most 11 + 11 + 11 + 5."""
 
 _LONGEST_VARINT = 9
 """Bytes of a number that fits in an int64."""
@@ -41,7 +40,7 @@ class ChunkView(NamedTuple):
 
 
 def encode_chunk(offset: int, data: memoryview | bytes, checksum: int | None = None) -> bytes:
-    """The bytes of `UploadRequest(chunk=...)`, which are those of `DownloadResponse(chunk=...)`.
+    """Return the bytes of `UploadRequest(chunk=...)`, equal to `DownloadResponse(chunk=...)`.
 
     `data` are contiguous bytes; they are copied once.
     """
@@ -55,9 +54,10 @@ def encode_chunk(offset: int, data: memoryview | bytes, checksum: int | None = N
 
 
 def scan_chunk(message: bytes | memoryview) -> ChunkView | None:
-    """The chunk of a message that holds one and nothing else, each field once and in order.
+    """Return the chunk of a message that holds one and nothing else, each field once and in order.
 
-    None for every other message, well-formed or not: those are for the official parser.
+    The result is None for every other message, well-formed or not: the official parser decides on
+    those.
     """
     try:
         return _scanned(memoryview(message))
@@ -96,10 +96,11 @@ def view_of(chunk: Chunk) -> ChunkView:
 
 
 def check_contiguous(chunk: ChunkView, received: int, size: int) -> None:
-    """Refuse a chunk that does not follow `received` bytes of `size`.
+    """Raise InvalidArgumentError unless a chunk follows `received` bytes of `size`.
 
-    Raises InvalidArgumentError for a gap, an overlap, too many bytes, a chunk above
-    MAX_CHUNK_BYTES, and a checksum before the end.
+    Raises:
+        InvalidArgumentError: There is a gap, an overlap, too many bytes, a chunk above
+            MAX_CHUNK_BYTES, or a checksum before the end.
     """
     count = len(chunk.data)
     if chunk.offset != received:

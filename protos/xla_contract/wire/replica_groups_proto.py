@@ -14,10 +14,10 @@ from xla_contract.types.replica_groups import GroupForm, Groups, ReplicaGroups
 
 
 def read_groups(proto: hlo_pb2.HloInstructionProto) -> ReplicaGroups:
-    """The groups of an instruction, whichever field states them.
+    """Return the groups of an instruction, whichever field has them.
 
-    Raises InvalidArgumentError for a compact form that does not work out, or that states more
-    than MAX_PARTICIPANTS ids.
+    Raises:
+        InvalidArgumentError: A compact form is inconsistent, or has more than MAX_PARTICIPANTS ids.
     """
     field = proto.WhichOneof("replica_group_list")
     if field == "collective_device_list":
@@ -66,9 +66,10 @@ def iota_groups(stated: xla_data_pb2.IotaReplicaGroupListProto) -> Groups:
 
 
 def mesh_axes_groups(stated: xla_data_pb2.MeshAxesReplicaGroupListProto) -> Groups:
-    """The devices that differ only along the axes, the first axis varying slowest.
+    """Return groups of the devices that differ only along the axes, the first axis most major.
 
-    Raises InvalidArgumentError for axes that the mesh does not have or that overlap.
+    Raises:
+        InvalidArgumentError: The mesh does not have the axes, or they overlap.
     """
     return _rows(mesh_from_proto(stated.mesh).along(parts_from_proto(stated.axes)))
 

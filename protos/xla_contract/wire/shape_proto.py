@@ -16,7 +16,7 @@ from xla_contract.types.layout import Layout, PaddingValue
 from xla_contract.types.shape import ProgramShape, Shape
 
 MAX_NESTING = 64
-"""How deep tuples may nest in a message; protobuf itself stops at 100 messages."""
+"""Deepest nesting of tuples in a message; protobuf itself stops at 100 messages."""
 
 _NO_ELEMENTS = frozenset({ElementType.TUPLE, ElementType.TOKEN, ElementType.OPAQUE_TYPE})
 
@@ -29,10 +29,13 @@ def layout_to_proto(layout: Layout) -> xla_data_pb2.LayoutProto:
 
 
 def layout_from_proto(proto: xla_data_pb2.LayoutProto) -> Layout:
-    """The layout in a message; InvalidArgumentError when it is sparse or no permutation.
+    """Return the layout in a message.
 
-    Where tiles, memory spaces and element sizes are kept, the remaining fields about the
-    writer's hardware (split memories, metadata prefix) are left behind.
+    Tiles, memory spaces and element sizes are kept; other fields about the writer's hardware (split
+    memories, metadata prefix) are dropped.
+
+    Raises:
+        InvalidArgumentError: The layout is sparse or no permutation.
     """
     if proto.format == xla_data_pb2.LayoutProto.SPARSE or any(proto.dim_level_types):
         raise InvalidArgumentError("a layout must be dense, got a sparse one")
@@ -62,10 +65,11 @@ def shape_to_proto(shape: Shape) -> xla_data_pb2.ShapeProto:
 
 
 def shape_from_proto(proto: xla_data_pb2.ShapeProto) -> Shape:
-    """The shape in a message; an absent layout stays None.
+    """Return the shape in a message; an absent layout stays None.
 
-    Raises InvalidArgumentError for an unknown element type, nesting deeper than MAX_NESTING,
-    dimensions on a tuple or elements in an array, and whatever Shape and Layout refuse.
+    Raises:
+        InvalidArgumentError: The element type is unknown, tuples nest deeper than MAX_NESTING, a
+            tuple has dimensions or an array has elements, or a rule of Shape or Layout is broken.
     """
     data = proto.SerializeToString()
     if len(data) > _REMEMBERED_BYTES:

@@ -34,10 +34,13 @@ def encode_varint(value: int) -> bytes:
 def read_varint(
     data: bytes | memoryview, at: int, end: int, longest: int | None = None
 ) -> tuple[int, int]:
-    """Return the varint at a position of `data`, and where it ends.
+    """Return the varint at position `at` of `data`, and the position behind it.
 
-    Raises IndexError where none ends before `end`. With `longest`, it must also have at most so
-    many bytes, and no more than its value needs.
+    The varint must end before `end`. With `longest`, it must also have at most so many bytes, and
+    no more than its value needs.
+
+    Raises:
+        IndexError: There is no such varint.
     """
     if at < end and data[at] < 0x80:
         return data[at], at + 1
@@ -53,7 +56,7 @@ def read_varint(
 
 
 def encode_varints(values: Integers) -> bytes:
-    """The varints of a one-dimensional array of unsigned integers, one after another.
+    """Return the varints of a one-dimensional array of unsigned integers, one after another.
 
     Scratch memory does not grow with the array.
     """
@@ -62,14 +65,17 @@ def encode_varints(values: Integers) -> bytes:
 
 
 def count_varints(encoded: Bytes) -> int:
-    """How many varints end in an array of u8. Scratch memory does not grow with the array."""
+    """Return the number of varints that end in an array of u8.
+
+    Scratch memory does not grow with the array.
+    """
     signed = encoded.view(np.int8)
     starts = range(0, signed.size, _COUNTED)
     return sum(int(np.count_nonzero(signed[at : at + _COUNTED] >= 0)) for at in starts)
 
 
 def are_varints(encoded: Bytes) -> bool:
-    """Whether an array of u8 is varints, one after another, none longer than MAX_BYTES."""
+    """Return whether a u8 array is a sequence of varints, none longer than MAX_BYTES."""
     if not encoded.size:
         return True
     if encoded[-1] > 0x7F:
@@ -138,7 +144,7 @@ def _width(value: int) -> int:
 
 
 def _table(byte: int, left_out: int) -> bytes:
-    """For each width, 16 bytes whose first, as many as the width but `left_out`, are `byte`."""
+    """Return for each width 16 bytes, of which the first (width - `left_out`) are `byte`."""
     rows = (bytes([byte] * max(0, width - left_out)) for width in range(MAX_BYTES + 1))
     return b"".join(row.ljust(16, b"\0") for row in rows)
 

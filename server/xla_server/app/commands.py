@@ -36,7 +36,7 @@ class RoleName(enum.StrEnum):
 
 
 class _Commands(TyperGroup):
-    """The commands; the options of `serve` are loaded when somebody asks for them."""
+    """The commands; the options of `serve` are loaded on demand."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands; click would ask `get_command` for each of them."""
@@ -114,7 +114,7 @@ def health(target: Target = "127.0.0.1:1685", timeout: Timeout = 2.0, **files: A
 
 @app.command(name="token")
 def make_token(
-    name: Annotated[str, typer.Argument(help="who the token is for")],
+    name: Annotated[str, typer.Argument(help="the identity that the token is for")],
     role: Annotated[RoleName, typer.Option(help="what the caller may do")] = RoleName.USER,
 ) -> None:
     """Make a bearer token, and the line of --token-file that lets it in."""

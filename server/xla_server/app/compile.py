@@ -76,7 +76,7 @@ def _summary(module: HloModule, compilation: Compilation) -> Iterator[str]:
     host = sum(isinstance(row, HostThunk) for row in code.rows)
     yield f"work asked for: {compilation.work.once}"
     yield f"work done: {compilation.work.done}"
-    yield f"kernels: {len({row.source for row in calls})}, called from {len(calls)} places"
+    yield f"kernels: {len({row.source for row in calls})}, in {len(calls)} calls"
     yield f"copies: {left} of {len(copies)} left; calls of the host: {host}"
     yield f"constants: {sum(value.byte_size for value in code.constants)} bytes"
     yield f"arena: {compilation.assignment.arena_bytes} bytes"

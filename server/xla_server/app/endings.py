@@ -1,4 +1,4 @@
-"""How commands end: a line on standard error for each fault, and an exit status."""
+"""Ends of commands: a line on standard error for each fault, and an exit status."""
 
 import contextlib
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Events:
-    """Signals and words, numbers from 0 to 255, as bytes in a pipe. For the main thread.
+    """Signals and other events, numbers from 0 to 255, as bytes in a pipe. For the main thread.
 
     Python runs a handler of its own only where the main thread gets to, which one that has just
     begun to wait for a lock may never do. Bytes are written by the handler in C, and a read that
@@ -53,7 +53,7 @@ class Events:
         """Wait for the next signal or word."""
         while True:
             (number,) = os.read(self._reading, 1)
-            # Others come by here too, if somebody handles them.
+            # Other records pass here, too, if there is a handler for them.
             if number in self._signals or number not in _ALL:
                 return int(number)
 

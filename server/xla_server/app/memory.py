@@ -1,4 +1,4 @@
-"""How much memory this process may use."""
+"""The memory that this process may use."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where an option was written, and what a name that is no option was likely meant to be."""
+"""Sources of options, and suggestions for unknown names."""
 
 import difflib
 import re
@@ -35,9 +35,9 @@ def nearest(
     """Return `; did you mean X?` for the known name nearest to another one; empty if none is.
 
     Args:
-        name: The name that is none, in any case.
+        name: The unknown name, in any case.
         known: The names there are, in small letters.
-        written: Makes of a name what is to stand in the sentence.
+        written: Returns the form of a name in the sentence.
     """
     found = difflib.get_close_matches(name.lower(), known, n=1)
     return f"; did you mean {written(found[0])}?" if found else ""

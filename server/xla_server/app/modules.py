@@ -14,7 +14,7 @@ from xla_server.ir.text.parser import parse_module
 from xla_server.ir.verifier import verify
 
 STANDARD_INPUT = "-"
-"""The name that stands for standard input, whose format is told by its first bytes."""
+"""The name that stands for standard input, whose first bytes give its format."""
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR bytecode, which jax.export writes."""
@@ -24,7 +24,7 @@ _MLIR_TEXT = re.compile(
     rb"\s*(//[^\n]*\n\s*|#[^\n]*\n\s*)*(module|\"builtin\.module\"|func\.func)\b"
 )
 _CONVERTER = re.compile(r"^(?:[A-Z_]+: )?-:(\d+:\d+): (?:error: )?(.*)$")
-"""How the converter begins an error: status, file, line and column."""
+"""The beginning of a converter's error: status, file, line and column."""
 
 _PLACE = re.compile(r" at (\d+:\d+)$")
 
@@ -32,8 +32,8 @@ _PLACE = re.compile(r" at (\d+:\d+)$")
 def load_module(path: Path) -> HloModule:
     """Return the verified module in a file, or on standard input if the path is `-`.
 
-    The format is told by the file's ending: .txt and .hlo hold HLO text, .pb a serialized
-    HloModuleProto or HloProto, .mlir StableHLO as text or bytecode.
+    The file's suffix gives the format: .txt and .hlo hold HLO text, .pb a serialized HloModuleProto
+    or HloProto, .mlir StableHLO as text or bytecode.
 
     Raises XlaError, which names the file and for HLO text line and column, for what is no such
     module; UnimplementedError for StableHLO without jaxlib; OSError for what cannot be read.

@@ -24,14 +24,16 @@ _LOG = logging.getLogger(__name__)
 _DRAINED = 0
 _SETTLED = 254
 _FAILED = 255
-"""Words of other threads: drained, signals count again, the platform cannot be loaded."""
+"""Bytes that other threads write into the pipe of signals: drained, signals count again, the
+platform cannot be loaded.
+"""
 
 _TOGETHER_SECONDS = 0.25
 """Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and
 then once more to its group."""
 
 _PREPARATION_SECONDS = 0.05
-"""How long the thread that prepares gets to end after a drain."""
+"""Timeout of the preparation's thread after a drain, in seconds."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -161,7 +163,7 @@ def _drain(
 
     Args:
         server: The server to drain.
-        grace_seconds: How long calls may go on.
+        grace_seconds: Seconds for which calls may go on.
         signal_name: The first signal.
         events: Signals, and the words _SETTLED and _DRAINED.
         settle: Has _SETTLED put, now or later.

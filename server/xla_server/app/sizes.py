@@ -20,7 +20,7 @@ def parse_size(value: Any) -> Any:
     """Return the bytes that a text with a unit stands for; anything else as it is.
 
     A unit may follow a space and may have any case; the number may have a decimal point, and
-    fractions of a byte are dropped. Texts of digits alone are left to who reads numbers, as are
+    fractions of a byte are dropped. Texts of digits alone are left to the parser of numbers, as are
     values that are no text. Raises ValueError for other texts.
     """
     if not isinstance(value, str) or value.strip().lstrip("+-").replace("_", "").isdecimal():

@@ -25,8 +25,8 @@ def create_server(
 ) -> Iterator[RpcServer]:
     """A server that answers until the block ends, on `backend` or the platform of `settings`.
 
-    `access` says who may call it, by default what `settings` say. Raises as `prepare_access` and
-    `create_backend`, and CannotListenError for an address that cannot be listened on.
+    `access` authenticates its callers, by default what `settings` say. Raises as `prepare_access`
+    and `create_backend`, and CannotListenError for an address that cannot be listened on.
     """
     access = prepare_access(settings) if access is None else access
     shares = CallerShares(settings.identity_share, settings.connection_share)

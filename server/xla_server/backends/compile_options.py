@@ -1,4 +1,4 @@
-"""What a client may say about one compilation, beside the program."""
+"""Options of one compilation, beside the program."""
 
 import dataclasses
 import enum
@@ -26,7 +26,7 @@ class Pattern:
             ) from error
 
     def finds(self, text: str) -> bool:
-        """Whether any part of the text matches."""
+        """Return whether the pattern matches some part of the text."""
         try:
             self._validator.validate_python(text)
         except ValidationError:
@@ -35,7 +35,7 @@ class Pattern:
 
 
 class DumpFormat(enum.StrEnum):
-    """How a module is written; the value is the suffix of its file."""
+    """Format of a dumped module; the value is the suffix of its file."""
 
     TEXT = "txt"
     PROTO = "pb"
@@ -45,11 +45,11 @@ class DumpFormat(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DumpOptions:
-    """What to leave behind of a compilation, and in which directory of the operator's.
+    """The files to dump from a compilation, and the subdirectory of the operator's dump directory.
 
-    Without a name nothing is. Modules are written as they come and as they are compiled, and
-    before and after the passes whose names `passes` finds; only those whose name `modules`
-    finds; and no more of them than `max_modules` in one directory, unless that is negative.
+    Without a name there is no dump. Files have the modules before the first and after the last
+    pass, and before and after passes whose names match `passes`. Only modules whose names match
+    `modules` are dumped, and at most `max_modules` in one directory; a negative number is no limit.
     """
 
     name: str = ""

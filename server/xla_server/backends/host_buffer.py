@@ -24,9 +24,9 @@ _SMALL_BYTES = 1 << 16
 class HostBuffer:
     """A value that counts as being on a device.
 
-    Implements xla_server.backends.platform.Buffer. It is held as a literal, or as the memory that
-    a kernel wrote, from which a literal is made when somebody asks. Either is read-only, so
-    buffers share memory freely and another layout costs nothing before it leaves as bytes.
+    Implements xla_server.backends.platform.Buffer. It is held as a literal, or as the memory that a
+    kernel wrote, from which a literal is made on demand. Either is read-only, so buffers share
+    memory freely and another layout costs nothing before it leaves as bytes.
     """
 
     __slots__ = ("_address", "_literal", "device", "elements", "memory", "shape")
@@ -37,7 +37,7 @@ class HostBuffer:
         self.device = device
         self.elements = tuple(HostBuffer(element, device) for element in literal.elements)
         self.memory: Block | None = None
-        """The memory that a kernel wrote, if the value lies there; who has it keeps it as it is."""
+        """The memory that a kernel wrote, if it has the value; its content must not change."""
         self._address: int | None = None
 
     @classmethod
@@ -78,9 +78,9 @@ class HostBuffer:
 
     @classmethod
     def of_block(cls, block: Block, shape: Shape, device: Device) -> "HostBuffer":
-        """The dense row-major array at the start of a block, which nobody writes to any more.
+        """Return the dense row-major array at the start of a block that is no longer written to.
 
-        `shape` says the array's layout and has static sizes.
+        `shape` has the array's layout and static sizes.
         """
         buffer = cls.__new__(cls)
         buffer._literal = None
@@ -118,14 +118,14 @@ class HostBuffer:
 
     @property
     def is_sole_owner(self) -> bool:
-        """Whether nothing else shares the memory, no array that was made of it either.
+        """True if nothing else refers to the memory, arrays made from it included.
 
-        Memory that came with a literal is not the server's own to write to.
+        Memory of a literal does not belong to the server, which must not write to it.
         """
         return self.memory is not None and sys.getrefcount(self.memory) == _ONE_OWNER
 
     def given_up(self) -> "HostBuffer":
-        """Another buffer in this one's place. This one must not be used any more."""
+        """Return another buffer with this one's memory; this one must not be used afterwards."""
         literal = None if self.memory is not None else self.literal
         other = HostBuffer.__new__(HostBuffer)
         other._literal = literal
@@ -167,9 +167,8 @@ class HostBuffer:
 
     @property
     def address(self) -> int:
-        """Where the elements of the array lie, dense and row-major, as long as this object lives.
-
-        An array that lies otherwise is laid out anew the first time, for good.
+        """The address of the array's elements, dense and row-major, valid as long as this object
+        lives. An array in another order is laid out once, on first use.
         """
         address = self._address
         return self._laid_out() if address is None else address
@@ -202,11 +201,11 @@ class HostBuffer:
 
 
 _GIVEN_UP = Literal.token()
-"""What a buffer that was donated has instead of a value."""
+"""The literal of a donated buffer."""
 
 
 def _references() -> int:
-    """What counting the references of an attribute gives where there is no other one."""
+    """Return the reference count of an attribute that has no other reference."""
 
     class Holder:
         __slots__ = ("held",)
@@ -223,7 +222,7 @@ _LAYING_OUT = threading.Lock()
 
 
 def value_of(literal: Literal) -> Value:
-    """What an evaluator takes for a literal; shares its memory."""
+    """Return an evaluator's operand for a literal; shares its memory."""
     if literal.shape.is_tuple:
         return tuple(map(value_of, literal.elements))
     return literal.actual if literal.shape.is_array else TOKEN

@@ -79,8 +79,8 @@ class Interpreter:
     ) -> "InterpreterExecutable":
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
-        Nothing is optimised: of `options` only dumps have a meaning, and they have one stage.
-        Raises as Backend.compile says.
+        There are no passes: of `options` only dumps have a meaning, and they have one stage. It
+        raises the errors of `Backend.compile`.
         """
         verify(module, max_value_bytes=self._max_value_bytes)
         check_signature(entry, module.entry.program_shape)
@@ -100,7 +100,7 @@ class Interpreter:
         return executable
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
-        """Place a value on `device`."""
+        """Copy a value to `device`."""
         return HostBuffer.placed(literal, device, self._blocks)
 
 

@@ -39,7 +39,7 @@ class LoadedProgram(Protocol):
 
     @property
     def results(self) -> Sequence[Place]:
-        """Where each result is: in memory of its own, in a parameter's or in a constant's."""
+        """The memory of each result: in memory of its own, in a parameter's or in a constant's."""
 
     @property
     def constants(self) -> Mapping[int, Memory]:

@@ -1,4 +1,4 @@
-"""What a platform offers to the sessions above it."""
+"""Interface of a platform to the sessions above it."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
@@ -54,7 +54,7 @@ class Buffer(Protocol):
 
     @property
     def device(self) -> Device:
-        """Where the value is."""
+        """The device of the value."""
 
     @property
     def byte_size(self) -> int:
@@ -75,7 +75,7 @@ class Buffer(Protocol):
 
 
 class Execution(NamedTuple):
-    """What an execution gave."""
+    """Result of an execution."""
 
     output: Buffer
     profile: Profile
@@ -161,14 +161,16 @@ class Backend(Protocol):
     ) -> Executable:
         """Verify `module` and make it ready to run with the layouts of `entry`.
 
-        An array of `entry` without layout gets the default one. `seed` starts the random numbers
-        of every execution; with 0 each starts from somewhere else. Of `options` a platform ignores
-        what has no meaning there. A dump goes to `files` if they are given, and else where the
-        options say. Raises InvalidArgumentError for a module that breaks a rule, an
-        `entry` that is not compatible with it, and options that name what there is not;
-        ResourceExhaustedError for values larger than the platform takes, and executions that would
-        not fit into its memory; UnimplementedError for operations it does not have; InternalError
-        with an incident id where compiling fails by a fault of the platform.
+        An array of `entry` without layout gets the default one. `seed` starts the random numbers of
+        every execution; with 0 each starts from somewhere else. A platform ignores `options` that
+        have no meaning there. A dump goes to `files` if they are given, else to the directory of
+        the options.
+
+        Raises InvalidArgumentError for a module that breaks a rule, an incompatible `entry`, and
+        options with unknown names. Raises ResourceExhaustedError for values larger than the
+        platform takes, and executions that would not fit into its memory. Raises UnimplementedError
+        for operations it does not have, and InternalError with an incident id if compiling fails by
+        a fault of the platform.
         """
 
     def prepare(self, is_over: Callable[[], bool] = ...) -> bool:
@@ -180,4 +182,4 @@ class Backend(Protocol):
         """
 
     def to_device(self, literal: Literal, device: Device) -> Buffer:
-        """Place a value on `device`."""
+        """Copy a value to `device`."""

@@ -1,4 +1,4 @@
-"""What callers see of a program: the shapes that its arguments and its result have."""
+"""The signature of a program for its callers: shapes and layouts of arguments and result."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -72,7 +72,7 @@ class MemoryUse:
 
     @property
     def added(self) -> int:
-        """Those of them that are not there before, as the arguments are."""
+        """Bytes of them that do not exist before the run, as the arguments do."""
         return self.copies + self.constants + self.results + self.arena
 
 

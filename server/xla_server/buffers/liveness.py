@@ -62,7 +62,7 @@ def analyse(code: Code) -> Liveness:
 
 
 def interference(code: Code, liveness: Liveness) -> list[int]:
-    """For each value the set of values whose memory must be another.
+    """Return for each value the values that must not share its memory.
 
     A value written while another is needed afterwards, or read by the same row, must not be
     written over it, except for the pairs that the row allows.

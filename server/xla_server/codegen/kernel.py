@@ -44,8 +44,8 @@ LOADED_BYTES = 1 << 20
 class Kernels:
     """Compiled kernels by their keys, each compiled once, or taken from a cache on disk.
 
-    They are compiled for `machine`, by default the host, and kept as long as somebody has them. Any
-    thread may ask.
+    They are compiled for `machine`, by default the host, and kept as long as they are referenced.
+    Any thread may ask.
     """
 
     def __init__(self, cache: KernelCache | None = None, machine: Machine | None = None) -> None:

@@ -21,7 +21,7 @@ MAX_BYTES = 1 << 16
 """The longest dictionary that is read."""
 
 MAX_NESTING = 16
-"""How deep arrays and dictionaries may nest."""
+"""Deepest nesting of arrays and dictionaries."""
 
 _TOKEN = re.compile(
     r"""\s*(?:

@@ -39,4 +39,4 @@ def builtin_registry() -> Registry:
 
 
 BUILTIN = builtin_registry()
-"""What evaluations without a server use; nothing is added to it."""
+"""The registry of evaluations without a server; it is read-only."""

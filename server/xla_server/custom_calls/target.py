@@ -1,4 +1,4 @@
-"""What a program may call by name, and how its declared shape is held against a rule."""
+"""A target of custom calls, and the check of a declared shape against its rule."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,9 +21,8 @@ def accept(instruction: HloInstruction) -> None:
 class CustomCallTarget:
     """A function that programs may call.
 
-    `check` is asked when a program is compiled, `evaluate` when it runs. What `evaluate` gets has
-    the shapes and attributes that `check` let pass; arrays are logical, whatever layouts the
-    program says.
+    `check` runs when a program is compiled, `evaluate` when it runs, with shapes and attributes
+    that `check` accepted. Arrays are logical, whatever layouts the program states.
     """
 
     name: str

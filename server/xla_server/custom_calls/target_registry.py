@@ -74,11 +74,11 @@ class Registry:
     def register_symbol(self, name: str, symbol: Any, signature: Signature) -> None:
         """Add a C function `void symbol(void* out, const void** ins)`.
 
-        `symbol` is a ctypes function, a numba cfunc of that signature, or an address; whoever
-        registers it keeps it loaded. `ins[i]` points at operand i and `out` at the result, all
-        row-major; for a result tuple `out` is an array of pointers. C believes what it is told:
-        the signature is mandatory and compiling refuses every call of other shapes. Raises
-        ValueError as `register`, and for a symbol without address.
+        `symbol` is a ctypes function, a numba cfunc of that signature, or an address; the caller
+        keeps it loaded. `ins[i]` points at operand i and `out` at the result, all row-major; for a
+        result tuple `out` is an array of pointers. C does not check its arguments: the signature is
+        mandatory and compiling refuses every call of other shapes. Raises ValueError as `register`,
+        and for a symbol without address.
         """
         self.register(symbol_target(name, symbol, signature))
 

@@ -69,7 +69,7 @@ def symbol_target(name: str, symbol: Any, signature: Signature) -> CustomCallTar
 
     def evaluate(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
         given = [_read_only(cast(Array, operand)) for operand in operands]
-        # At least one byte each, so that every pointer is good.
+        # Each buffer has at least one byte, so that its pointer is valid.
         results = [
             np.empty(max(1, leaf.element_count), leaf.element_type.dtype)
             for leaf in instruction.shape.leaves()

@@ -1,8 +1,8 @@
-"""How much arithmetic a program is, counted from its shapes.
+"""Arithmetic operations of a program, counted from its shapes.
 
-Counts as XLA's HLO cost analysis does: one flop per result element of an elementwise operation,
-a transcendental instead for functions with no exact algorithm, two flops per multiply-add, every
-called computation once (a loop's trip count is not known).
+It counts as XLA's HLO cost analysis does: one flop per result element of an elementwise operation,
+a transcendental instead for functions with no exact algorithm, two flops per multiply-add. Each
+called computation counts once, as the number of a loop's iterations is unknown.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise_table import ELEMENTWISE, TRANSCENDENTAL
 
 _COUNTED_KERNEL = 2**16
-"""The longest kernel whose reads of padding are told apart; the count takes this many steps."""
+"""The longest kernel whose reads of padding are subtracted; the count takes this many steps."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ def _convolution(instruction: HloInstruction, called: list[Cost]) -> Cost:
 
 
 def _valid_positions(size: int, kernel: int, outputs: int, window: WindowDimension) -> float:
-    """How many (kernel position, output) pairs read an element, not padding or a hole."""
+    """Return the number of (kernel position, output) pairs that read an element, not padding or a
+    hole.
+    """
     if kernel > _COUNTED_KERNEL:
         return float(kernel) * outputs
     dilated = (size - 1) * window.base_dilation + 1 if size else 0
@@ -112,7 +114,7 @@ def _valid_positions(size: int, kernel: int, outputs: int, window: WindowDimensi
 
 
 def _reads(offset: int, outputs: int, stride: int, dilation: int, dilated: int) -> float:
-    """How many of `outputs` steps of `stride` from `offset` fall on a multiple of `dilation`."""
+    """Return how many of `outputs` steps of `stride` from `offset` are multiples of `dilation`."""
     first = max(0, -(offset // stride))
     last = min(outputs - 1, (dilated - 1 - offset) // stride)
     if dilation == 1 or last < first:

@@ -1,4 +1,4 @@
-"""How operands of actual sizes are made to fit each other, operation by operation.
+"""Rules by which operands of actual sizes are cut and filled to fit each other, by opcode.
 
 Semantics: XLA's dynamic dimension inference. An operand of static size is taken as far as the
 dynamic size it meets; dynamic sizes that meet must agree, except that in elementwise operations
@@ -20,7 +20,7 @@ from xla_server.ops.bounds import cut, filled, stretched
 from xla_server.ops.evaluation import Array
 
 UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
-"""Operations whose result is an operand with some elements replaced, at the bounds' places."""
+"""Operations that replace some elements of an operand; offsets are those in the bounds."""
 
 _STATIC_ONLY = frozenset(
     {
@@ -60,7 +60,7 @@ def _agree(
     *,
     stretch: bool = False,
 ) -> None:
-    """Give the same size to these dimensions of the operands, in place."""
+    """Change these dimensions of the operands to one size; stores into `operands`."""
     places = list(places)
     sizes = {operands[number].shape[dimension] for number, dimension in places}
     if len(sizes) == 1:
@@ -125,7 +125,7 @@ def _broadcast(instruction: HloInstruction, operands: list[Array]) -> Fitted:
 
 
 def _reshape(instruction: HloInstruction, operands: list[Array]) -> Fitted:
-    """Of every group of dimensions, the dynamic one of the result takes what there is."""
+    """Give the dynamic dimension of each group of the result the elements that there are."""
     (operand,), bounds = operands, instruction.operands[0].shape.dimensions
     result = instruction.shape
     sizes = list(result.dimensions)
@@ -280,4 +280,4 @@ _FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Fitted]] = Mapping
         Opcode.SELECT_AND_SCATTER: _select_and_scatter,
     }
 )
-"""What else needs nothing: its only array comes as large as it is."""
+"""Rules by opcode; other operations take their only array at its own size."""

@@ -49,13 +49,13 @@ ANY_SIZE = frozenset(
         Opcode.WHILE,
     }
 )
-"""What takes values of any size: it passes them on, or looks at their sizes by itself."""
+"""Operations on values of any size: they pass them on, or handle sizes themselves."""
 
 _MAKES_SIZES = frozenset({Opcode.DYNAMIC_RESHAPE, Opcode.SET_DIMENSION_SIZE})
 
 
 def has_dynamic_shapes(program: HloModule | HloComputation) -> bool:
-    """Whether a value of the program may be smaller than the bounds of its shape."""
+    """Return whether some value of the program may be smaller than the bounds of its shape."""
     computations = program.computations if isinstance(program, HloModule) else program.reachable()
     return any(
         instruction.opcode in _MAKES_SIZES or not instruction.shape.is_static
@@ -101,7 +101,7 @@ def _has_bounds(value: Value, operand: HloInstruction) -> bool:
 def actual_shape(
     instruction: HloInstruction, operands: Sequence[Array], attributes: object
 ) -> Shape:
-    """What the shape rule gives for operands of these sizes; raises as it does."""
+    """Return the shape rule's result for operands of these sizes; raises its errors."""
     shapes = [
         operand.shape.with_dimensions(array.shape)
         for operand, array in zip(instruction.operands, operands, strict=True)

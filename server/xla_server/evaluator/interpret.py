@@ -141,7 +141,7 @@ class Run(Environment):
 
 
 def has_shape(value: Value, shape: Shape) -> bool:
-    """Whether `value` is what a value of `shape` has to be: numpy type, dimensions, structure."""
+    """Return whether `value` has the numpy types, dimensions and tuple structure of `shape`."""
     if shape.is_tuple:
         return (
             isinstance(value, tuple)
@@ -165,7 +165,7 @@ def _is_within(sizes: tuple[int, ...], shape: Shape) -> bool:
 
 
 def describe(value: object) -> str:
-    """What a value is in numpy's terms, for messages."""
+    """Describe a value in numpy's terms, for messages."""
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, np.ndarray):

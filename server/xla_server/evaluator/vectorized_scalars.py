@@ -48,10 +48,10 @@ def call(frame: Frame, computation: HloComputation, arguments: Sequence[Array]) 
 
 
 def can_lift(computation: HloComputation, known: dict[HloComputation, bool] | None = None) -> bool:
-    """Whether every instruction works element by element on scalars.
+    """Return whether every instruction works element by element on scalars.
 
-    `known` remembers the computations called: each may call the next one twice, and that is
-    exponential for whoever looks at every call.
+    `known` has the results for called computations: a chain in which each calls the next one twice
+    would take exponential time otherwise.
     """
     known = {} if known is None else known
     return result_of(_lifts(computation, known))

@@ -1,7 +1,7 @@
-"""Where send goes to and recv comes from.
+"""Channels of send and recv.
 
 A channel whose two ends are in one program belongs to each run of it; any other channel connects
-runs, and whoever starts them provides it (`Channels`).
+runs, and the caller that starts them provides it (`Channels`).
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Value
 
 MAX_ITEMS = 1024
-"""How many values may wait on the channels inside one run; a loop could send without end."""
+"""Bound of the values that wait on the channels inside one run; a loop could send without end."""
 
 
 class Channels(Protocol):
@@ -29,8 +29,7 @@ class Channels(Protocol):
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
         """Put a value of this shape on a channel, waiting while there is no room.
 
-        Raises what `cancellation` raises, and FailedPreconditionError for a channel that there
-        is not.
+        Raises what `cancellation` raises, and FailedPreconditionError for an unknown channel.
         """
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:

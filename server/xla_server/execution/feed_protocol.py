@@ -1,4 +1,4 @@
-"""Where infeed comes from and outfeed goes to."""
+"""Queues of infeed and outfeed."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
 """Room for large values, looked up before they are made.
 
 The operating system grants memory it does not have and then kills the process that uses it, and
-with it everybody's data. A program that asks for too much is stopped here instead.
+with it all clients' data. A program that asks for too much is stopped here instead.
 """
 
 import contextlib

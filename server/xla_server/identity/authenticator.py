@@ -27,7 +27,7 @@ _ANYBODY = Identity("anonymous", Role.ADMIN, is_authenticated=False)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """Where identities come from; with none of them, anybody may call."""
+    """Sources of identities; with none of them, every client may call."""
 
     tokens: WatchedFile[Tokens] | None = None
     web_keys: WatchedFile[KeySet] | None = None
@@ -39,8 +39,9 @@ class Sources:
     socket_group: int | None = None
     """Group that may connect to unix sockets beside this process's user."""
     trusts_sockets: bool = True
-    """False where some unix sockets are abstract: their clients look as all others, and no mode
-    of a file keeps anybody out."""
+    """False where some unix sockets are abstract: their clients look like all others, and no mode
+    of a file restricts them.
+    """
 
     @property
     def files(self) -> Sequence[WatchedFile[Any]]:
@@ -50,7 +51,7 @@ class Sources:
 
 
 class Authenticator:
-    """Identities of callers by their credentials. Any thread may use it."""
+    """Identities of callers by their credentials. Thread-safe."""
 
     def __init__(self, sources: Sources, clock: Callable[[], float] = time.time) -> None:
         self._sources = sources

@@ -58,5 +58,5 @@ def authorise(identity: Identity, path: str) -> None:
         raise PermissionDeniedError(
             f"{path.rpartition('/')[2]} must be called in the role {needed.name.lower()}, got "
             f"{identity.name} in the role {identity.role.name.lower()}",
-            hint="Ask who runs the server for the role.",
+            hint="Ask the server's operator for the role.",
         )

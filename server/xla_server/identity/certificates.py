@@ -45,7 +45,7 @@ class KeyPair:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeyPairFiles:
-    """Where a key pair is read from; `client_ca` is None where clients need no certificate."""
+    """Files of a key pair; `client_ca` is None if clients need no certificate."""
 
     key: Path
     chain: Path
@@ -75,7 +75,7 @@ class KeyPairFiles:
 
 
 class ReloadedKeyPair:
-    """A key pair that follows its files. Any thread may use it."""
+    """A key pair that follows its files. Thread-safe."""
 
     def __init__(self, files: KeyPairFiles) -> None:
         """Read the files; raises CredentialsError."""

@@ -1,4 +1,4 @@
-"""Where a server may listen with which credentials."""
+"""Policy of the addresses on which a server may listen, by its credentials."""
 
 import dataclasses
 import enum
@@ -13,11 +13,11 @@ class Reach(enum.IntEnum):
     """The set of users that can connect to an address."""
 
     OWNER = 0
-    """Those whom the mode of a socket's file lets in."""
+    """The users that the mode of a socket's file lets in."""
     MACHINE = 1
     """All users of the machine: loopback, and abstract sockets, which have no file."""
     NETWORK = 2
-    """Everybody who has a route."""
+    """All clients with a route."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def plaintext_faults(addresses: Sequence[str], protection: Protection) -> list[s
         return []
     return [
         f"listen: an address beyond loopback must have TLS, got {address} in plaintext: give "
-        "--tls-cert-file and --tls-key-file, or --tls-self-signed, or --insecure where all who "
-        "can reach it are trusted"
+        "--tls-cert-file and --tls-key-file, or --tls-self-signed, or --insecure if all clients "
+        "that can reach it are trusted"
         for address in addresses
         if reach_of(address) is Reach.NETWORK
     ]

@@ -52,7 +52,7 @@ def new_token() -> str:
 
 
 def token_line(name: str, role: Role, token: str) -> str:
-    """Return the line of a token file that lets in who has `token`; raises ValueError."""
+    """Return the line of a token file for `token`; raises ValueError."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"a name must match {_NAME.pattern}, got {name!r:.140}")
     return f"{name} {role.name.lower()} sha256:{digest_of(token).hex()}"

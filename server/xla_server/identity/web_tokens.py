@@ -25,7 +25,7 @@ MIN_SECRET_BYTES = 32
 """Shortest shared secret: the size of SHA-256's result, as RFC 7518 demands for HS256."""
 
 CLOCK_SKEW_SECONDS = 5.0
-"""How far the issuer's clock may be ahead (`iat`, `nbf`). `exp` is not extended by it."""
+"""Tolerated lead of the issuer's clock (`iat`, `nbf`), in seconds. `exp` is not extended by it."""
 
 _LEAST_RSA_BITS = 2048
 
@@ -39,7 +39,7 @@ _RULES: Sequence[tuple[type[Exception], str]] = (
     (jwt.InvalidAlgorithmError, "must be signed with a configured algorithm"),
     (jwt.InvalidSignatureError, "must have a signature of a configured key"),
 )
-"""Errors of PyJWT and what is told of them. Their own texts may quote the token."""
+"""Errors of PyJWT and our messages for them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class WebTokenRules:
     issuer: str = ""
     """Required as `iss` where it is not empty."""
     role_claim: str = ""
-    """Claim with the name of the caller's role; without one everybody is a user."""
+    """Claim with the name of the caller's role; without one every caller is a user."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def refused(rule: str, evidence: str) -> UnauthenticatedError:
     """Return the error of a bearer token that breaks a rule."""
     return UnauthenticatedError(
         f"the bearer token {rule}, got {evidence}",
-        hint="Ask who runs the server for a token, or the issuer for a new one.",
+        hint="Ask the server's operator for a token, or the issuer for a new one.",
     )
 
 

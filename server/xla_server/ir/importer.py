@@ -1,7 +1,7 @@
 """HloModuleProto -> HloModule.
 
-What is checked here is what makes the message a module at all: ids, names, order, arity,
-attributes. Whether shapes follow from each other is the verifier's question.
+The checks are those that make the message a module: ids, names, order, arity, attributes. The
+verifier checks that shapes follow from each other.
 """
 
 from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ def import_serialized_module(data: bytes, *, max_literal_bytes: int | None = Non
 
 
 class _Reader:
-    """What is known of the module while its computations are read in order."""
+    """State of the import: the module's parts so far, while its computations are read in order."""
 
     def __init__(self, max_literal_bytes: int | None) -> None:
         self.computations: dict[int, HloComputation] = {}

@@ -1,4 +1,4 @@
-"""What instructions do besides giving their results."""
+"""Side effects of instructions."""
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -21,14 +21,14 @@ SIDE_EFFECTS = frozenset(
 
 
 def acts(instruction: HloInstruction) -> bool:
-    """Whether an instruction itself has a side effect, whatever it calls."""
+    """Return whether an instruction itself has a side effect, called computations aside."""
     if instruction.opcode is Opcode.CUSTOM_CALL:
         return bool(instruction.attributes.has_side_effect)
     return instruction.opcode in SIDE_EFFECTS
 
 
 def has_side_effect(instruction: HloInstruction) -> bool:
-    """Whether an instruction does something besides giving its result."""
+    """Return whether an instruction, or one in its called computations, has a side effect."""
     seen: set[HloComputation] = set()
     waiting = [instruction]
     while waiting:

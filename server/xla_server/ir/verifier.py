@@ -1,7 +1,7 @@
-"""Whether a module is well formed: its structure, and every declared shape.
+"""The verifier of modules: its structure, and every declared shape.
 
-Runs in time linear in the module and allocates no value, so it stands between a stranger's
-program and the evaluator.
+Runs in time linear in the module and allocates no value, so untrusted programs are verified before
+they are evaluated.
 """
 
 from collections.abc import Iterable
@@ -91,7 +91,7 @@ def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
 
 
 class _Checker:
-    """What is known of the module while its computations are checked in order."""
+    """State of the verifier: checked values, while the computations are walked in order."""
 
     def __init__(self, max_value_bytes: int | None, grid: DeviceGrid) -> None:
         self._grid = grid
@@ -251,7 +251,7 @@ def _check_channel(instruction: HloInstruction) -> None:
     """Raise InvalidArgumentError when the halves of a send or recv do not fit together."""
     half = _FIRST_HALF.get(instruction.opcode)
     if half is None or instruction.operands[0].opcode not in _FIRST_HALF.values():
-        return  # What went through a loop or a call does not show where it comes from.
+        return  # A value that went through a loop or a call has no visible first half.
     first = instruction.operands[0]
     ours, theirs = instruction.attributes, first.attributes
     if first.opcode is not half:

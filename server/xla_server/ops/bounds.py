@@ -1,9 +1,9 @@
-"""Arrays with fewer elements than their bounds have room for.
+"""Arrays with fewer elements than the bounds of their shape.
 
-A value of dynamic shape is an array of its actual size. What lies between that and the bounds is
-padding: no operation reads it, but set-dimension-size may bring it back, so what it gives
-remembers the whole. `cut`, `filled` and `stretched` have a second meaning for what stands for an
-array in a program that is being written (xla_server.passes.dynamic_sizes.sized_values).
+A value of dynamic shape is an array of its actual size. Elements between the size and the bounds
+are padding. Only set-dimension-size may make padding visible again, so its results keep the whole
+array. `cut`, `filled` and `stretched` also take the arrays of a program that is being written
+(xla_server.passes.dynamic_sizes.sized_values).
 """
 
 from collections.abc import Sequence

@@ -12,7 +12,7 @@ from xla_server.ops.evaluation import Array, of_arrays
 
 @of_arrays
 def evaluate_broadcast(instruction: HloInstruction, operand: Array) -> Array:
-    """The operand with its dimensions at their places, repeated along all others."""
+    """The operand with its dimensions at positions `dimensions`, repeated along all others."""
     attributes: BroadcastAttributes = instruction.attributes
     targets = attributes.dimensions
     sizes = [1] * instruction.shape.rank

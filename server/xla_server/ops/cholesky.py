@@ -15,7 +15,9 @@ from xla_server.ops.scalar_function import round_to
 def evaluate_cholesky(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """Only the named triangle is read and filled; a matrix without a factor becomes NaN."""
+    """Cholesky factors; only the named triangle is read and filled; a matrix without a factor
+    becomes NaN.
+    """
     attributes: CholeskyAttributes = instruction.attributes
     element = instruction.shape.element_type
     matrices: Any = round_to(cast(Array, operands[0]), lapack_dtype(element))

@@ -177,7 +177,7 @@ def are_all_alone(groups: Groups, count: int) -> bool:
 
 
 def zeros(shape: Shape) -> Value:
-    """Zeros of a shape: what nobody sent, and the contexts of operations in halves."""
+    """Return zeros of a shape: a value that was not sent, or the context of a half."""
     if shape.is_tuple:
         return tuple(map(zeros, shape.tuple_shapes))
     if shape.is_token:

@@ -214,7 +214,7 @@ def _undefined(where: Array, result: Array) -> Array:
 
 
 def _ends(z: Array) -> Array:
-    """Parts of 1 in the place of infinite ones and of 0 in that of others, signs kept."""
+    """Replace infinite parts by 1 and other parts by 0, keeping signs."""
     real, imaginary = (np.copysign(np.isinf(part), part) for part in (z.real, z.imag))
     return from_parts(real.astype(z.real.dtype), imaginary.astype(z.real.dtype))
 

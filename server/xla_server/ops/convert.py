@@ -29,7 +29,7 @@ def converted(array: Array, source: ElementType, target: ElementType) -> Array:
     """An array of element type `source` as one of `target`."""
     if source is target:
         return array
-    # Which conversions lose subnormal numbers is said here, type by type.
+    # `_converted` decides type by type which conversions lose subnormal numbers.
     with subnormals_kept():
         return _converted(array, source, target)
 

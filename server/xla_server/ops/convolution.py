@@ -1,13 +1,13 @@
-"""The evaluator of convolution: patches of the input laid out as rows, one matrix product a group.
+"""The evaluator of convolution: im2col, then one matrix product per group.
 
-Gaps of a dilated input become zeros, padding too; negative padding cuts off. The patches of the
+Gaps of a dilated input become zeros, padding too; negative padding cuts off. The windows of the
 padded input are a strided view, which one copy turns into the matrix. Gaps and padding take no part
-in sums, so where a product with zero is not zero, as a weight is not finite, sums are made of one
-element of the window after the other, over the positions at which it meets the input.
+in sums. If a weight is not finite, its product with zero is not zero: then sums are made window
+element by window element, over the positions at which it meets the input.
 
-Sums begin with +0, so that sums of zeros are +0, whatever the signs of these. But if the
-window is one element without strides, padding and base dilation, the convolution is a dot: there a
-sum of one product is that product, -0 too.
+Sums begin with +0, so that sums of zeros are +0, whatever their signs. But a convolution with a
+window of one element without strides, padding and base dilation is a dot: there a sum of one
+product is that product, -0 too.
 """
 
 import dataclasses

@@ -1,6 +1,6 @@
 """ThreeFry 2x32 and Philox 4x32: random words as a function of a key and a counter.
 
-Semantics: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011), with 20 and 10
+Semantics: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), with 20 and 10
 rounds.
 """
 

@@ -24,7 +24,7 @@ Function: TypeAlias = Callable[..., Any]
 
 
 class CostClass(enum.IntEnum):
-    """How long an operation takes for one element, in additions."""
+    """Cost class of an operation for one element, in additions."""
 
     ARITHMETIC = 1
     DIVISION = 6

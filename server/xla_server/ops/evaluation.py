@@ -1,7 +1,7 @@
-"""What an evaluator is, and what it may ask of whoever runs it.
+"""Interface of evaluators, and of the interpreter to them.
 
-Evaluators are the living definition of each operation: written for obviousness in numpy, on
-logical arrays (row major, no layout), never re-deriving the shape the rule gave them.
+Evaluators are the definition of each operation: written for obviousness in numpy, on logical arrays
+(row major, no layout), never deriving the shape again.
 """
 
 import functools

@@ -24,7 +24,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def round_away(x: Array) -> Array:
-    """To the nearest integer, halves away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     whole = np.trunc(x)
     return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole)
 

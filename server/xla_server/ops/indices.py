@@ -17,7 +17,7 @@ T = TypeVar("T", bound=np.generic)
 def index_vectors(indices: Array, index_vector_dim: int) -> Indices:
     """The index vectors along the last dimension, as s64.
 
-    What is too large for s64 becomes its largest value, which is out of range all the same.
+    Indices above the largest s64 become that, which is out of range, too.
     """
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(2**63 - 1))

@@ -1,7 +1,7 @@
-"""Elementwise functions of integers where numpy has another meaning or none.
+"""Elementwise functions of integers that numpy lacks or defines otherwise.
 
-Semantics: XLA's CPU backend. Nothing traps: overflow wraps, x / 0 is -1 (all bits set) and
-x % 0 is x, and shifting by the width or more shifts everything out.
+Semantics: XLA's CPU backend. There are no traps: overflow wraps, x / 0 is -1 (all bits set) and x %
+0 is x, and shifting by the width or more shifts everything out.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array) -> Array:
-    """What division towards zero leaves, with the sign of x; x % 0 is x."""
+    """Remainder of division towards zero, with the sign of x; x % 0 is x."""
     rest = np.fmod(x, np.where(_undividable(x, y), np.ones_like(y), y))
     return np.where(y == 0, x, rest)
 
@@ -36,8 +36,8 @@ def _undividable(x: Array, y: Array) -> Array:
 def power(base: Array, exponent: Array) -> Array:
     """Base to the exponent, wrapping; negative exponents leave 0 except of 1 and -1.
 
-    Of other exponents only the low 6 bits count. One of an unsigned type that has its highest
-    bit set is taken for the negative number with the same bits, and so is a base of all ones.
+    Only the low 6 bits of other exponents count. An exponent of an unsigned type with its highest
+    bit set is read as the negative number with the same bits, and so is a base of all ones.
     """
     result, square = np.ones_like(base), base
     for position in range(_EXPONENT_BITS):
@@ -51,7 +51,7 @@ def power(base: Array, exponent: Array) -> Array:
 
 
 def count_leading_zeros(x: Array, element_type: ElementType) -> Array:
-    """How many of the highest bits are zero."""
+    """Number of leading zero bits."""
     bits = unsigned_bits(x, element_type)
     length = np.zeros_like(bits)
     for position in range(element_type.bit_width):
@@ -60,7 +60,7 @@ def count_leading_zeros(x: Array, element_type: ElementType) -> Array:
 
 
 def population_count(x: Array, element_type: ElementType) -> Array:
-    """How many bits are set; of S4 those of the number in a byte, the sign's copies included."""
+    """Number of set bits; S4 is counted as a sign-extended byte."""
     in_a_byte = element_type is ElementType.S4
     bits = unsigned_bits(x, ElementType.S8 if in_a_byte else element_type)
     count = np.zeros_like(bits)

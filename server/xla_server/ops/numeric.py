@@ -49,9 +49,9 @@ FLUSHED = (ElementType.BF16, ElementType.F32, ElementType.F64)
 
 
 def flushed(floats: Array) -> Array:
-    """Numbers of F32 or F64 with zeros, signs kept, in the place of subnormal ones.
+    """Numbers of F32 or F64 with subnormal ones replaced by zeros of the same sign.
 
-    XLA's CPU backend runs programs in the processor's mode that takes them for zero.
+    XLA's CPU backend runs programs with denormals-are-zero and flush-to-zero.
     """
     small = np.abs(floats) < np.finfo(floats.dtype).smallest_normal
     if not np.any(small):

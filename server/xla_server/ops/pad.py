@@ -23,7 +23,7 @@ def evaluate_pad(instruction: HloInstruction, operand: Array, value: Array) -> A
 
 
 def _places(padding: PaddingDimension, old: int, new: int) -> tuple[slice, slice]:
-    """Which elements of a dimension stay, and where: element i goes to low + i * step."""
+    """Return the slice of kept elements and that of their positions: i goes to low + i * step."""
     step = padding.interior + 1
     first = max(0, -(padding.low // step))
     last = max(first, min(old, -((padding.low - new) // step)))

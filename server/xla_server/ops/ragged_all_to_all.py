@@ -15,8 +15,8 @@ from xla_server.ops.evaluation import Array
 def _fill(group: Group, place: int) -> None:
     """Write the output and into it each slice, later updates over earlier ones.
 
-    Raises InvalidArgumentError for a slice that does not lie in the input or in the output, and
-    where what is received is not what is sent.
+    Raises InvalidArgumentError for a slice outside the input or the output, and for sizes that
+    differ between sender and receiver.
     """
     _, output, _, _, _, received_sizes = group.parts[place].operands
     (result,) = group.parts[place].results

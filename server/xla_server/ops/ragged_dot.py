@@ -38,7 +38,7 @@ def evaluate_ragged_dot(
 
 
 def _members(lhs: Array, sizes: Array, attributes: RaggedDotAttributes) -> Array:
-    """Per group, whether it has each place of the prefix and ragged dimensions."""
+    """Return for each group whether it has each position of the prefix and ragged dimensions."""
     prefix = [lhs.shape[number] for number in attributes.prefix(lhs.ndim)]
     wide = np.broadcast_to(sizes, (*prefix, sizes.shape[-1])).astype(np.int64)
     stops = np.cumsum(wide, -1)

@@ -86,9 +86,10 @@ def _known(
 
 
 def _running_axis(window: Window, base: tuple[int, ...]) -> int | None:
-    """The only axis the window slides along when each position sees all before or all behind it.
+    """Return the only axis along which the window slides, if it covers all elements before or
+    after.
 
-    That is how running sums are written; they take one pass instead of one for each element.
+    Running sums have this form; they take one pass instead of one per element.
     """
     moving = [n for n, d in enumerate(window.dimensions) if d != WindowDimension(1)]
     if len(moving) != 1:

@@ -1,4 +1,4 @@
-"""What evaluates each opcode, or why nothing does."""
+"""Table of evaluators by opcode, with reasons for opcodes without one."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -161,7 +161,9 @@ NOT_EVALUATED: Mapping[Opcode, str] = MappingProxyType(
         Opcode.PARAMETER: "a run binds its parameters to the arguments by itself",
     }
 )
-"""Why each remaining opcode has no evaluator. With EVALUATORS it covers every opcode once."""
+"""Reasons why the remaining opcodes have no evaluator. With EVALUATORS it covers every opcode
+once.
+"""
 
 
 def evaluator(opcode: Opcode) -> Evaluator:

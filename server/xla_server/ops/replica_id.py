@@ -1,4 +1,4 @@
-"""partition-id and replica-id: what the run was told it is.
+"""partition-id and replica-id: the numbers that the run was given.
 
 Semantics: XLA's ReplicaId and kPartitionId.
 """

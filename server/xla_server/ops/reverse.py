@@ -14,5 +14,5 @@ from xla_server.ops.evaluation import Array, of_arrays
 def evaluate_reverse(instruction: HloInstruction, operand: Array) -> Array:
     """The operand flipped along each of the dimensions."""
     attributes: ReverseAttributes = instruction.attributes
-    # Of an array of rank 0 flip makes a scalar.
+    # `flip` returns a scalar for an array of rank 0.
     return np.asarray(np.flip(operand, attributes.dimensions))

@@ -41,10 +41,10 @@ def fraction_bits(computed: ElementType) -> int:
 
 
 def step_below(element: ElementType) -> tuple[float, float]:
-    """How far below a float the next one is: it times the first number, or else the second.
+    """Return the gap below a float, as a factor of it and a least gap.
 
-    What is so far below is rounded to the next one: it is over half a step away, and under one
-    and a half. Under the second number floats are zeros, or there are none.
+    A number lower by that much is rounded to the next float: the gap is over half a step and under
+    one and a half. Floats under the least gap are zeros, or there are none.
     """
     own: Any = ml_dtypes.finfo(element.dtype)  # type: ignore[no-untyped-call]
     computed = np.finfo(cast(Any, computed_type(element).dtype))

@@ -1,4 +1,4 @@
-"""What a computation on scalars is, where numpy knows it by name."""
+"""Recognition of computations on scalars that numpy has as one function."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ _UFUNC: Mapping[Opcode, np.ufunc] = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Combiner:
-    """How numpy combines many elements of `dtype`: `ufunc` applied to what `entered` gives.
+    """Reduction in numpy of elements of `dtype`: `ufunc` applied to what `entered` gives.
 
     Elements are combined in the type `wide`. Extremes of floats are those of integer keys, among
     which -0 is below 0, and NaN beyond all: numpy's own take either zero.
@@ -60,7 +60,7 @@ class Combiner:
 
 
 def recognise(computation: HloComputation) -> Combiner | None:
-    """How numpy combines, when the root combines the two parameters and all is one type.
+    """Return numpy's reduction, if the root combines the two parameters and all types are equal.
 
     Only commutative operations are recognised.
     """
@@ -81,7 +81,7 @@ def recognise(computation: HloComputation) -> Combiner | None:
 
 
 def takes_the_second(computation: HloComputation) -> bool:
-    """Whether the computation gives its second of two parameters, which overwrites the first."""
+    """Return whether the second of two parameters is the result and overwrites the first."""
     return len(computation.parameters) == 2 and computation.root is computation.parameters[1]
 
 

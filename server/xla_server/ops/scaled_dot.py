@@ -14,7 +14,7 @@ from xla_server.ops.evaluation import Array, of_arrays
 _Typed: TypeAlias = tuple[Array, ElementType]
 
 _NARROWEST = 16
-"""Nothing is multiplied in fewer bits."""
+"""Least width of the operands of a product, in bits."""
 
 
 @of_arrays

@@ -14,7 +14,7 @@ from xla_server.ops.evaluation import Array, Frame, Value
 def evaluate_scan(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Deep[Value]:
-    """The slices that the step gives, each at its place, and what is carried out of the last."""
+    """The results of the steps, stacked, and the carried values of the last one."""
     attributes: ScanAttributes = instruction.attributes
     (step,) = instruction.called
     shapes = instruction.shape.tuple_shapes or (instruction.shape,)

@@ -1,8 +1,8 @@
 """The evaluator of select-and-scatter.
 
-A window walks over its elements in row-major order and keeps the first; a later element takes
-its place when select(kept, later) is false. Padding is no element. The source value of the
-window is then combined into the place of the element that was kept.
+A window visits its elements in row-major order and selects the first; a later element replaces it
+when select(selected, later) is false. Padding is no element. The source value of the window is then
+combined into the selected element.
 """
 
 from collections.abc import Sequence

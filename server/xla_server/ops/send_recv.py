@@ -74,7 +74,7 @@ def require_evaluated(instruction: HloInstruction) -> None:
         raise UnimplementedError(
             "programs exchange values with the host by infeed and outfeed, got a transfer with "
             f"is_host_transfer=true on channel {attributes.channel_id}",
-            hint="use infeed in the place of recv and outfeed in the place of send",
+            hint="use infeed instead of recv and outfeed instead of send",
         ).at(instruction.opcode, instruction.name)
 
 

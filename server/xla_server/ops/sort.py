@@ -1,9 +1,8 @@
-"""The evaluator of sort: a merge sort that asks the comparator about whole arrays.
+"""The evaluator of sort: a merge sort whose comparator runs on whole arrays.
 
-Runs of doubling length are merged, all of them at once. Where an element goes in a merged run is
-its place in its own run plus the number of elements of the other run that come before it, which
-a binary search counts. The comparator is asked about log(n) squared times; equal elements keep
-their order.
+Runs of doubling length are merged, all of them at once. An element's position in the merged run is
+its position in its own run plus the number of elements of the other run before it, which a binary
+search counts. The comparator runs about log(n) squared times; equal elements keep their order.
 """
 
 from collections.abc import Sequence
@@ -70,7 +69,7 @@ def _merge_order(comparator: HloComputation, arrays: Sequence[Array], frame: Fra
     place = np.arange(length)
     width = 1
     while width < length:
-        # Each element, its place in its own run, and the bounds of the run beside it.
+        # Each element's position in its run, and the bounds of the neighbouring run.
         start = place // width * width
         is_left = (place // width) % 2 == 0
         low = np.where(is_left, np.minimum(start + width, length), start - width)
@@ -93,9 +92,9 @@ def _count_before(
     is_left: Mask,
     frame: Frame,
 ) -> Indices:
-    """How many elements of the sorted run [low, high) come before each element.
+    """Return the number of elements of the sorted run [low, high) before each element.
 
-    Of equal elements those of the left run come first.
+    The sort is stable: the left run's elements come first among equals.
     """
     rows, length = arrays[0].shape
     row = np.arange(rows)[:, None]

@@ -1,8 +1,8 @@
-"""Subnormal numbers taken for zeros by the processor, as XLA's CPU backend sets it for programs.
+"""Processor modes in which subnormal numbers are zeros, as in programs of XLA's CPU backend.
 
-The mode belongs to the thread. numpy has no switch for it, so it is set through the C library's
-floating-point environment, where the C library and the processor are known; elsewhere sums,
-products and quotients keep subnormal numbers, as IEEE 754 says.
+The mode belongs to the thread. numpy has no switch for it. It is set through the C library's
+floating-point environment, if the C library and the processor are known. Elsewhere sums, products
+and quotients keep subnormal numbers, as in IEEE 754.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _WORDS = 8
 _Environment = ctypes.c_uint32 * _WORDS
 
 _FLUSH: dict[str, tuple[int, int]] = {
-    # The word of the control register in fenv_t, and its bits: flush to zero, denormals are zero.
+    # Index of the control register in fenv_t, and its bits: flush to zero, denormals are zero.
     "x86_64": (7, 0x8040),
     "aarch64": (0, 1 << 24),
 }

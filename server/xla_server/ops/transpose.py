@@ -10,6 +10,6 @@ from xla_server.ops.evaluation import Array, of_arrays
 
 @of_arrays
 def evaluate_transpose(instruction: HloInstruction, operand: Array) -> Array:
-    """The operand with dimension permutation[i] at place i."""
+    """The operand with dimension permutation[i] at position i."""
     attributes: TransposeAttributes = instruction.attributes
     return operand.transpose(attributes.permutation)

@@ -10,7 +10,7 @@ from xla_server.ops.evaluation import Frame, Value
 def evaluate_while(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Deep[Value]:
-    """Apply the body for as long as the condition holds; each trip may be cancelled."""
+    """Run the body while the condition holds; cancellation is checked in each iteration."""
     body, condition = instruction.called
     (carried,) = operands
     while (yield frame.enter(condition, (carried,))):

@@ -1,8 +1,8 @@
-"""Which elements of a base lie under a sliding window, as slices.
+"""Elements of a base under a sliding window, as slices.
 
-For one element of the window, the output positions at which it lies on an element of the base
-(and not on padding or in a gap of the dilated base) form a regular slice, and so do the elements
-they read. Loops are over window elements only; positions are vectorised.
+An element of the window has a regular slice of output positions at which it covers an element of
+the base, not padding or a gap of the dilated base. The elements that it reads are a regular slice,
+too. Loops are over window elements only; positions are vectorised.
 """
 
 import itertools

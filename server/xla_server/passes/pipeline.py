@@ -1,4 +1,4 @@
-"""THE pipeline: every pass in its place."""
+"""The pipeline: every pass in its order."""
 
 import functools
 
@@ -45,9 +45,9 @@ from xla_server.passes.simplify.tuple_simplifier import TupleSimplifier
 from xla_server.target.target import Target
 
 _LOCAL: tuple[Pass, ...] = (
-    # What was packed only to be taken apart hides operands from all others.
+    # Tuples that are packed only to be unpacked hide operands from all other passes.
     TupleSimplifier(),
-    # Before folding, which would write out what can be dropped.
+    # Before constant evaluation, which would compute values that can be dropped.
     AlgebraicSimplifier(),
     # Its reshapes meet in the next round.
     Squeeze(),
@@ -132,7 +132,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
 
 NEEDED: frozenset[str] = frozenset(
     {
-        # What they write out has no kernel.
+        # The expanded operations have no kernels.
         BitcastExpander.name,
         CollectiveExpander.name,
         ScanExpander.name,

@@ -14,7 +14,7 @@ from grpc_status import rpc_status
 from xla_contract.errors import XlaError
 
 DOMAIN = "xla-service"
-"""Of google.rpc.ErrorInfo."""
+"""Domain of google.rpc.ErrorInfo."""
 
 _MAX_MESSAGE_BYTES = 2048
 _MAX_HINT_BYTES = 800

@@ -37,7 +37,7 @@ class _SocketFile:
 
 
 class Listeners:
-    """What was bound. `close` removes the sockets' files."""
+    """Bound addresses of a server. `close` removes the files of unix sockets."""
 
     def __init__(
         self,
@@ -47,13 +47,14 @@ class Listeners:
     ) -> None:
         """Bind all addresses with `bind`, grpc's, which gives the port or raises RuntimeError.
 
-        `socket_mode` says who may connect to unix sockets, by default this user alone. The file of
-        one that nobody listens on is replaced. Raises CannotListenError, with nothing left behind.
+        `socket_mode` is the mode of unix sockets; by default this user alone may connect. The file
+        of a socket without a listener is replaced. Raises CannotListenError, with nothing left
+        behind.
         """
         self._socket_mode = socket_mode
         self._files: list[_SocketFile] = []
         self.addresses: list[str] = []
-        """As clients name them, with the ports that were found."""
+        """Addresses in the form that clients use, with the bound ports."""
         try:
             for address in addresses:
                 self._bind(address, bind)
@@ -112,7 +113,7 @@ def _make_way(address: str, path: str) -> None:
         except ConnectionRefusedError:
             _SocketFile(path, found.st_dev, found.st_ino).remove()
             return
-        except OSError as error:  # Not allowed, or too busy to answer: somebody is there.
+        except OSError as error:  # Without permission, or a busy server: there is a listener.
             reason = error.strerror or "it does not answer"
             raise CannotListenError(f"cannot listen on {address}: {reason}") from None
     raise CannotListenError(f"cannot listen on {address}: {os.strerror(errno.EADDRINUSE)}")
@@ -129,7 +130,7 @@ def _files_of_mode(mode: int) -> Iterator[None]:
 
 
 def _reason(address: str) -> str:
-    """Why binding fails, asked of the system, for grpc does not tell."""
+    """Return the system's reason why binding fails, which grpc does not report."""
     path = socket_path(address)
     if path or address.startswith(_ABSTRACT):
         parent = os.path.dirname(path) or "."

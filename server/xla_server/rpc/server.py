@@ -39,16 +39,18 @@ from xla_server.sessions.session_registry import SessionRegistry
 _LOG = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 0.5
-"""How long calls that were cancelled get to end. Then they are answered, whatever they do."""
+"""Timeout of cancelled calls, in seconds. Then they are answered, whatever they do."""
 
 _STOP_SECONDS = 0.1
-"""How long grpc's own stop waits for clients that do not leave, when no call is in progress."""
+"""Grace period of grpc's own stop for clients that do not leave, in seconds."""
 
 _CLOSE_SECONDS = 0.1
-"""How long grpc, and threads, get to end after that. All of it together is less than a second."""
+"""Timeout of grpc and of threads after that, in seconds. All of it together is less than a
+second.
+"""
 
 _UNREAD_CALLS = 1024
-"""Of a connection, beyond those that may be in progress: further ones wait in its client."""
+"""Calls of a connection beyond those in progress; further ones wait in its client."""
 
 _PENDING_CALLS = 16_384
 """Calls of all connections together; each takes a few KiB."""
@@ -61,18 +63,18 @@ _ENDING_CALLS = 1024
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RpcOptions:
-    """How to serve."""
+    """Options of a server."""
 
     listen: Sequence[str]
     max_message_bytes: int = 2**31 - 1
     max_resident_bytes: int = 0
-    """Of memory of the process, beyond which calls that send slowly are ended; 0 for any."""
+    """Resident memory of the process in bytes above which slow calls are ended; 0 for no limit."""
     pool_sizes: PoolSizes = dataclasses.field(default_factory=PoolSizes)
     calls: ConcurrencyLimits = CALL_LIMITS
     streams: ConcurrencyLimits = STREAM_LIMITS
     shared_memory_connections: int = 256
     authenticator: Authenticator | None = None
-    """Says who calls; without one anybody may."""
+    """Authenticator of callers; without one every client may call."""
     certificates: ReloadedKeyPair | None = None
     """Key pair for TLS on TCP ports; without one they speak plaintext."""
     socket_mode: int = PRIVATE_MODE
@@ -84,7 +86,7 @@ def channel_arguments(options: RpcOptions) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", options.max_message_bytes),
-        # Connections are told from each other by it.
+        # Identifies connections.
         ("grpc.enable_channelz", 1),
         # An answer that is not read is no call in progress any more, but takes memory.
         ("grpc.max_concurrent_streams", options.calls.limit + _UNREAD_CALLS),
@@ -191,7 +193,7 @@ class RpcServer:
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Where the server listens, in the order of the options."""
+        """The addresses on which the server listens, in the order of the options."""
         return self._listeners.addresses
 
     @property
@@ -226,10 +228,10 @@ class RpcServer:
     def drain(self, grace_seconds: float) -> bool:
         """Refuse calls, let calls and launched executions end for a while, then cancel them.
 
-        Calls that come, over connections that there are or new ones, are told UNAVAILABLE at once;
-        health says NOT_SERVING. Gives False when threads are still busy at the end: a call in the
-        middle of one long operation sees its cancellation only after it, and is answered all the
-        same. Less than a second after the grace period all is over; a second time nothing is done.
+        New calls, on open connections or new ones, end with UNAVAILABLE at once; health says
+        NOT_SERVING. Gives False when threads are still busy at the end: a call in the middle of one
+        long operation sees its cancellation only after it, and is answered all the same. Less than
+        a second after the grace period all is over; a second time nothing is done.
         """
         if self._has_drained is None:
             self._has_drained = self._drain(grace_seconds)

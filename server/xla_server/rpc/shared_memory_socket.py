@@ -1,9 +1,9 @@
 """The unix socket where clients on the same host get their session's arena.
 
 A client connects, sends the session's token and a line feed, and gets eight bytes, the size of the
-arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). Who may not have one is
-cut off without a word. The arena is there as long as the connection; the session counts as attached
-meanwhile. One thread serves all connections and never waits for any.
+arena as a little-endian number, with a file descriptor of it (SCM_RIGHTS). A client without
+permission is disconnected without a message. The arena is there as long as the connection; the
+session counts as attached meanwhile. One thread serves all connections and never waits for any.
 
 A client that sends a space and an offset behind the token has a line of the allocation there, which
 belongs to the session from then on.
@@ -33,7 +33,7 @@ from xla_server.sessions.transfers.session_arena import SessionArena
 _LOG = logging.getLogger(__name__)
 
 GREETING_SECONDS = 5.0
-"""How long a client may take for its token."""
+"""Timeout of a client's token, in seconds."""
 
 _PREFIX = "xla-server-"
 _NAME = "shared-memory"
@@ -45,7 +45,7 @@ _LONGEST_PARENT = 72
 """Bytes of the path of a directory below which there is room for a socket's: 108 in all."""
 
 _ATTACHED = b"\1"
-"""What a new line is answered with."""
+"""Response to a new channel."""
 
 _TICK_SECONDS = 1.0
 _SIZE = struct.Struct("<Q")
@@ -115,7 +115,7 @@ class SharedMemorySocket:
         self._thread.start()
 
     def __len__(self) -> int:
-        """How many clients are connected."""
+        """The number of connected clients."""
         return len(self._connections)
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class SharedMemorySocket:
                 if isinstance(key.data, _Connection):
                     self._read(key.data)
                 elif key.fileobj is self._listener and not self._accept():
-                    # Out of descriptors: the listener would say again at once that there is one.
+                    # Out of descriptors: the listener would report the same client again at once.
                     self._selector.unregister(self._listener)
                     is_paused = True
             self._end_overdue()
@@ -172,7 +172,7 @@ class SharedMemorySocket:
         return True
 
     def _reason_against(self, connection: socket.socket) -> str:
-        """Why a client may not even say its token; empty if it may."""
+        """Return the reason why a client is refused before its token; empty if it is not."""
         if len(self._connections) >= self._max_connections:
             return f"{len(self._connections)} are connected, which is the most"
         try:
@@ -210,7 +210,8 @@ class SharedMemorySocket:
             memory = session.service.shared_memory
             client.arena = memory.connect()
             client.leaving.callback(memory.disconnect, client.arena)
-            # Before the answer: nobody takes offsets in the new arena for some in the old one.
+            # Before the response, so that offsets in the new arena are not taken for some in the
+            # old one.
             self._end_replaced()
             descriptor = client.arena.duplicate()
             try:
@@ -242,7 +243,9 @@ class SharedMemorySocket:
         line.send(_ATTACHED)
 
     def _end_overdue(self) -> None:
-        """Cut off who is silent, and whose arena went with the session; forget lines that ended."""
+        """Disconnect silent clients and those whose arena ended with the session; forget channels
+        that ended.
+        """
         oldest = time.monotonic() - self._greeting_seconds
         for client in list(self._connections):
             if client.arena is None and client.since < oldest:
@@ -272,10 +275,10 @@ def _number(digits: str) -> int:
 
 
 def private_directory() -> str:
-    """A new directory for sockets that nobody else may enter; raises OSError.
+    """Create a private directory for sockets; raises OSError.
 
-    It is made in XDG_RUNTIME_DIR where that is one of this user's own, else among temporary files.
-    What servers that were killed left there is removed.
+    It is below XDG_RUNTIME_DIR if that is one of this user's own, else below the directory for
+    temporary files. Directories of servers that were killed are removed.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     for parent in (runtime, tempfile.gettempdir(), "/tmp"):

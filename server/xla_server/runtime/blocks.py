@@ -51,9 +51,8 @@ class Block:
 
 
 class BlockPool:
-    """Where blocks come from. Any thread may take one and drop one.
-
-    Their content is whatever was there before: who takes one writes all of it.
+    """A pool of blocks. Thread-safe. The content of a block is undefined until its user has written
+    it.
     """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
@@ -61,7 +60,7 @@ class BlockPool:
         self._free: dict[int, list[tuple[Array, int]]] = {}
         self._lock = threading.Lock()
         self.kept_bytes = 0
-        """Bytes that wait for somebody to take them."""
+        """Bytes of free blocks."""
 
     def take(self, size: int) -> Block:
         """A block of `size` bytes, which must be what `block_size` gives."""

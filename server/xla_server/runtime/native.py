@@ -142,4 +142,4 @@ def callable_at(address: int, argument_count: int) -> Callable[..., Any]:
 
 _PLACE = (ctypes.c_int64 * 2)()
 _NOWHERE = ctypes.addressof(_PLACE)
-"""Where native code puts what it returns and raises, which is nothing."""
+"""Address for results and exceptions of native code, which has none."""

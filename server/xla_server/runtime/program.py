@@ -26,7 +26,7 @@ KEPT_RUNS = 16
 
 _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
-"""Where in a run's words what changes each time begins: the row, then the first of the slots."""
+"""Index in a run's words from which they change each time: the row, then the first of the slots."""
 
 KEPT_ARENA = 1 << 16
 """Bytes of an arena that a waiting run keeps for itself."""

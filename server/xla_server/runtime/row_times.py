@@ -1,4 +1,4 @@
-"""How long each row of a program takes: what the executor writes down when it is asked to.
+"""Times of a program's rows, which the executor measures on request.
 
 A row's time ends where the next one begins, so rows that only Python can do are counted too.
 """
@@ -67,7 +67,7 @@ class RowTimes:
 
     @property
     def address(self) -> int:
-        """Where the executor writes, as long as this object lives."""
+        """The address to which the executor writes, valid as long as this object lives."""
         return int(self._words.ctypes.data)
 
     def pause(self) -> None:
@@ -76,7 +76,7 @@ class RowTimes:
 
     @property
     def totals(self) -> list[tuple[int, int]]:
-        """For each row nanoseconds, and how often it ran."""
+        """Return the nanoseconds and the number of runs of each row."""
         rows = self._words[_FIRST : _FIRST + 2 * self._row_count].reshape(-1, 2)
         return [(int(time), int(count)) for time, count in rows]
 

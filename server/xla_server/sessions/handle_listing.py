@@ -64,7 +64,7 @@ class HandleListing:
         """Return the description of a handle.
 
         Raises InvalidArgumentError for one that was freed and NotFoundError for one that never was;
-        an execution that somebody has waited for is NotFoundError too.
+        an execution whose result was returned is NotFoundError, too.
         """
         if self.executables.handles.has_issued(handle):
             compiled = self.executables.get(handle)

@@ -1,7 +1,7 @@
 """The service as one session sees it: one method per rpc, on the contract's own types.
 
-Semantics: those the contract states in xla_service.proto. Where the reference was weak this
-server does better, and the places say so.
+Semantics: those the contract states in xla_service.proto. Deviations from the reference are
+documented where they are.
 """
 
 import contextlib
@@ -96,7 +96,7 @@ class Session:
         self.running = FairSemaphore(
             quotas.concurrent_executions,
             "executions at the same time",
-            "Wait for one to end, or launch them: those stand in line.",
+            "Wait for one to end, or launch them: launched executions are queued.",
             engine.executing,
             caller,
         )
@@ -171,7 +171,7 @@ class Session:
             self.end_call(cancellation)
 
     def begin_call(self, cancellation: Cancellation) -> None:
-        """As `calling`, until `end_call`."""
+        """Begin a call as `calling` does; `end_call` ends it."""
         # One step each, so no lock: `close` says that it has begun before it looks at the set.
         self._calls.add(cancellation)
         self._check_open()
@@ -200,7 +200,7 @@ class Session:
         self.uploads.expire()
 
     def use(self) -> Quotas:
-        """What the session has of its quotas; of queues, the fullest."""
+        """The use of the session's quotas; of queues, that of the fullest."""
         feeds = [size for each in self.devices.all_feeds() for size in each.sizes()]
         return Quotas(
             device_bytes=self.data.used_bytes + self.data.reserved_bytes,
@@ -222,7 +222,7 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called."""
+        """True after `close`."""
         return self._is_closed
 
     def _check_open(self) -> None:
@@ -319,7 +319,8 @@ class Session:
         if literal is None:
             raise InvalidArgumentError("the request must hold a literal, got none")
         shape = literal.shape
-        # What waits for room is in nobody's queue yet, and there may be any number of it.
+        # A literal that waits for the queue is not counted by it, and there may be any number of
+        # them.
         waiting = self.data.reserve(shape.byte_size, f"a literal of {shape} on its way to infeed")
 
         def queued(error: XlaError | None) -> None:

@@ -1,8 +1,8 @@
-"""Which session a call belongs to, and when a session ends.
+"""Table of sessions: the session of each call, and the end of sessions.
 
 A session with a token is attached while its client holds a stream of it open; one that is neither
 attached nor in a call for the grace period ends. A call without a token has the default session of
-its connection, which ends with it: nobody else can have that connection, at any time.
+its connection, which ends with it, as a connection never has another client.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _TOKEN = re.compile(f"[A-Za-z0-9_-]{{{_TOKEN_LENGTH}}}")
 
 @dataclasses.dataclass(slots=True, eq=False)
 class SessionEntry:
-    """A session and who uses it. Its counts are the registry's to change."""
+    """A session and its users. The registry alone changes its counts."""
 
     service: Session
     caller: Caller
@@ -43,17 +43,19 @@ class SessionEntry:
     token: str = ""
     """Empty for a default session."""
     is_temporary: bool = False
-    """True for the session of one call, of a connection that cannot be told."""
+    """True for the session of one call, of a connection that cannot be identified."""
     users: int = 0
     """Calls in progress, streams among them."""
     attached: int = 0
     """Streams that say that the client is there."""
     left_at: float = 0.0
-    """When it was last seen in use."""
+    """Time at which it was last seen in use."""
     has_been_used: bool = False
     """True once a call named it."""
     kept_by: str = ""
-    """What a client with a token is there by while it has no stream, for the server ended that."""
+    """Reason that a client with a token counts as attached without a stream, after the server ended
+    it.
+    """
 
     @property
     def connection(self) -> str:
@@ -67,7 +69,7 @@ class SessionEntry:
 
 
 class SessionRegistry:
-    """The sessions of one server. Any thread may call any method."""
+    """The sessions of one server. Thread-safe."""
 
     def __init__(
         self,
@@ -145,14 +147,14 @@ class SessionRegistry:
         """Use the session of a call, by its token or else its connection, until the block ends.
 
         Args:
-            token: What the call names its session by, if anything.
-            caller: Who calls; None where the token alone is enough.
+            token: The session's token in the call, if any.
+            caller: The identity; None where the token alone is enough.
             is_stateless: True for a call that needs nothing of a session: it gets one of its own
-                where it names none and its connection cannot be told.
+                where it names none and its connection cannot be identified.
 
         Raises UnauthenticatedError for a token of no live session of the caller's, and for a call
-        without one whose connection cannot be told; ResourceExhaustedError when a default session
-        would be one too many.
+        without one whose connection cannot be identified; ResourceExhaustedError when a default
+        session would be one too many.
         """
         session = self.enter(token, caller, is_stateless=is_stateless)
         try:
@@ -218,7 +220,7 @@ class SessionRegistry:
 
     def _new(self, caller: Caller, token: str = "") -> SessionEntry:
         """Return a session, which is counted from now on. Under the lock."""
-        # One over a connection that cannot be told shares what a connection may have with no other.
+        # Sessions of unidentified connections do not share a connection's limits.
         name = caller.connection or f"session {next(self._numbers)}"
         account = dataclasses.replace(caller, connection=name)
         session = SessionEntry(Session(self.engine, account), caller, token)
@@ -280,8 +282,8 @@ class SessionRegistry:
 
         Those with a token end after the grace period, default ones and those that no call ever
         named as soon as the connection has gone. In the others what is kept for a while only, such
-        as uploads that broke off, is dropped. `is_connected` says whether a connection is there, or
-        what else a session was told to be kept by.
+        as uploads that broke off, is dropped. `is_connected` says whether there is a connection, or
+        another reason to keep the session.
         """
         now = self._clock()
         with self._lock:
@@ -356,7 +358,8 @@ class SessionRegistry:
         )
 
     def _idle_of(self, level: Level | None) -> SessionEntry | None:
-        """Return the idle session to end: the one unused for longest of who has most of them.
+        """Return the idle session to end: the one unused for longest, of the caller with most idle
+        sessions.
 
         It is one of `level`, if that is given.
         """

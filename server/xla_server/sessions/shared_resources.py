@@ -1,4 +1,4 @@
-"""What the sessions of one server share."""
+"""Resources that the sessions of one server share."""
 
 import threading
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.transfers.arena_pool import ArenaPool
 
 _EXECUTIONS = 256
-"""At the same time, of those that no call waits for, where nobody gives threads for them."""
+"""Threads for launched executions if the caller supplies no executor."""
 
 
 class ExecutionThreads(Protocol):

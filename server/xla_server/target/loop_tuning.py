@@ -155,8 +155,9 @@ class LoopNests:
     """Elements of the last dimension from which that is worth its code."""
 
     seldom_factor: int = 16
-    """How often others are computed for each time that a value is whose function is called: it has
-    no copy of the function then, which LLVM takes long for."""
+    """Ratio of other evaluations to a value's from which its function is called, not inlined: LLVM
+    takes long for a copy of a function.
+    """
 
     called_rows: tuple[int, int] = (6, 32)
     """Fewest and most elements of the rows that functions are called for: softmax of rows of 8

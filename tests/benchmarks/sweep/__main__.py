@@ -2,8 +2,8 @@
 
 Half of the programs are random graphs of jax.numpy calls, the others come from families with a
 subject each (catalogue.py). Both sides run in one process and take turns, with their arguments on
-the device; the shortest time of each counts. What seems slow is measured again at the end, for
-longer. `--only` takes numbers and parts of names of families: one number shows its program.
+the device; the shortest time of each counts. Programs that seem slow are measured again at the end,
+for longer. `--only` takes numbers and parts of names of families: one number shows its program.
 `--isa avx2` does without AVX-512 on both sides.
 """
 

@@ -1,7 +1,7 @@
 """Comparison of results with XLA's, allowing for what rounding does to a program.
 
 Results differ by rounding, and some programs (differences of nearly equal numbers, comparisons,
-conversions to integers) turn a rounding into any difference. How much is seen from XLA's own
+conversions to integers) turn a rounding into any difference. Its size follows from XLA's own
 results for arguments that are changed in their last bits, and from how far XLA's results are from
 those of wider types: the difference of equal numbers is rounding alone, whatever the arguments.
 """
@@ -133,7 +133,7 @@ def _is_noise(difference: Gap, result: np.ndarray, largest: float) -> bool:
 
     Where the exact result is 0, as the variance of equal numbers is, each side has such noise.
     """
-    # Of narrow types too, whose small results would else all pass.
+    # Small results of narrow types would all pass with their own epsilon.
     epsilon = min(_EPSILON.get(result.dtype.name, _COMMON_EPSILON), _COMMON_EPSILON)
     is_float = result.dtype.kind not in "biu"
     return is_float and difference.infinite == 0 and difference.absolute <= epsilon * largest
@@ -169,7 +169,7 @@ def widened(arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def perturbed(arguments: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
-    """Return the arguments with their floats changed by about a unit in the last place."""
+    """Return the arguments with their floats changed by about one ULP."""
     random = np.random.default_rng(seed)
     changed = []
     for array in arguments:

@@ -77,7 +77,7 @@ def scatter(draw: Draw) -> str:
     count = draw.size(1, max(1, min(2**16, 2**20 // max(1, math.prod(shape) // size))))
     at = draw.parameter((count,), "int32", "index", size)
     updates = draw.parameter((count, *shape[1:]), dtype)
-    # What XLA does with repeated indices in a `set` is its own choice.
+    # XLA leaves open which of repeated indices a `set` takes.
     if kind == "set":
         return f"{x}.at[{at}].set({draw.parameter((), dtype)})"
     return f"{x}.at[{at}].{kind}({updates})"

@@ -82,7 +82,8 @@ def binary(draw: Draw, graph: Graph) -> Made:
     ]
     other, shape = draw.choice(*fitting)
     if draw.chance(0.4):
-        # Of another shape, or from further back: row and column values meet matrices so.
+        # An operand of another shape, or from further back, lets row and column values meet
+        # matrices.
         different = [pair for pair in fitting if pair[0].shape != one.shape]
         if different:
             other, shape = draw.choice(*different)

@@ -73,7 +73,7 @@ class Worker:
         if kill:
             self._process.kill()
         else:
-            # What a crashed worker has not read cannot be flushed.
+            # Closing flushes, and a crashed worker does not read the rest.
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
         self._process.wait()

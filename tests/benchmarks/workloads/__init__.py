@@ -1,4 +1,4 @@
-"""What the compiled platform is measured on, by subject."""
+"""Workloads of the compiled platform, by subject."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -9,7 +9,7 @@ from tests.benchmarks.workloads.workload import Draws, Workload
 
 
 def workloads() -> dict[str, Workload]:
-    """What a library has routines for."""
+    """Algorithms for which libraries have routines."""
     draws = Draws(7)
     x = draws.f32(1024, 1024)
     square = draws.f32(256, 256)

@@ -26,7 +26,7 @@ def products() -> dict[str, Workload]:
         "matmul 1024": Workload(jnp.matmul, (large, large)),
         "matmul 512 of transposed": Workload(lambda a, b: a.T @ b.T, (x, x)),
         "matmul tall": Workload(jnp.matmul, (draws.f32(8192, 64), draws.f32(64, 32))),
-        "matmul with tail": Workload(lambda a, b, c: jax.nn.relu(a @ b + c), (x, x, x[0])),
+        "matmul with epilogue": Workload(lambda a, b, c: jax.nn.relu(a @ b + c), (x, x, x[0])),
         "matrix by vector": Workload(jnp.matmul, (large, vector)),
         "inner product": Workload(jnp.vdot, (draws.f32(1 << 20), draws.f32(1 << 20))),
         "outer product": Workload(jnp.outer, (vector, vector)),
@@ -65,7 +65,7 @@ def convolutions() -> dict[str, Workload]:
 
     return {
         "convolution 3x3": Workload(_convolve(), (image, kernel)),
-        "convolution 3x3 with tail": Workload(
+        "convolution 3x3 with epilogue": Workload(
             lambda i, k, b: jax.nn.relu(_convolve()(i, k) + b), (image, kernel, draws.f32(64))
         ),
         "convolution 3x3 stride 2": Workload(_convolve(2), (image, kernel)),

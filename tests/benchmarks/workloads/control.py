@@ -20,7 +20,7 @@ def workloads() -> dict[str, Workload]:
         "four numbers": Workload(lambda x: (x + 1, x * 2, x - 3, -x), (x[0, :4],)),
         "thirty-two arguments": Workload(lambda *x: sum(x[1:], x[0]), tuple(x[:32])),
         "conditional": Workload(lambda x: lax.cond(x[0] > 0, jnp.sin, jnp.cos, x), (x[0],)),
-        "while of 1e6 trips": Workload(
+        "while of 1e6 iterations": Workload(
             lambda x: lax.fori_loop(0, 1_000_000, lambda i, y: y * 0.999 + i, x), (_ONE,)
         ),
         "collatz": Workload(_collatz, (np.int32(837799),)),

@@ -1,4 +1,4 @@
-"""Nothing is computed, everything is moved."""
+"""Workloads that move elements and compute nothing."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from tests.benchmarks.workloads.workload import Draws, Workload
 
 
 def workloads() -> dict[str, Workload]:
-    """Of a matrix of a million elements."""
+    """Movements of a matrix of a million elements."""
     draws = Draws(3)
     x = draws.f32(1024, 1024)
     rows = draws.s32(1024, 4096)

@@ -8,7 +8,7 @@ from tests.benchmarks.workloads.workload import Draws, Workload
 
 
 def workloads() -> dict[str, Workload]:
-    """Of a matrix of a million elements."""
+    """Reductions of a matrix of a million elements."""
     draws = Draws(2)
     x = draws.f32(1024, 1024)
     whole = draws.s32(1000, 1024, 1024)

@@ -9,14 +9,14 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """What is compiled for both sides, and what it is run on."""
+    """A function that both sides compile, and its arguments."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
 
     @property
     def is_wide(self) -> bool:
-        """Whether JAX must be told to keep its 64 bits."""
+        """True if JAX must be set to keep 64 bits."""
         return any(getattr(a, "dtype", None) in (np.float64,) for a in self.arguments)
 
 

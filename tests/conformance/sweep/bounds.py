@@ -1,4 +1,4 @@
-"""How far from XLA's CPU backend each elementwise operation may be, in units in the last place.
+"""Bounds of the distance to XLA's CPU backend for each elementwise operation, in ULPs.
 
 One row per opcode, one column per kind of element type; 0 is the same bits. Integers and pred are
 always exact. `python -m tests.conformance.sweep.bounds` prints the table of BOUNDS.md.
@@ -18,9 +18,9 @@ from xla_contract.types.opcode import Opcode
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ulps:
-    """Units in the last place by type: `small` are the floats of 8 bits and fewer.
+    """Bounds in ULPs by type: `small` are the floats of 8 bits and fewer.
 
-    A unit is the distance to the next number of the type. One of a complex number is that of its
+    An ULP is the distance to the next number of the type. A complex number has the ULP of its
     larger part, or of 1 where both are smaller: XLA's expansions cancel there.
     """
 
@@ -120,7 +120,7 @@ _TINY = 4
 def assert_within(ours: Any, theirs: Any, ulps: int) -> None:
     """Same type and dimensions, same NaNs, infinities and signs of zeros, the rest within `ulps`.
 
-    Of complex numbers the signs of zero parts are free.
+    The signs of zero parts of complex numbers are free.
     """
     assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
     element_type = E.from_dtype(theirs.dtype)
@@ -151,7 +151,7 @@ def _assert_real_within(ours: Any, theirs: Any, ulps: int, element_type: E) -> N
 
 
 def _distance(ours: Any, theirs: Any, element_type: E) -> Any:
-    """How many numbers of the type lie between, and one more."""
+    """Return the distance in numbers of the type."""
     positions = []
     for array in (ours, theirs):
         bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").astype(np.uint64)

@@ -1,4 +1,4 @@
-"""How far sums of products may be from XLA's: the order of its additions is its own.
+"""Bounds of the distance of sums of products to XLA's: the order of its additions is its own.
 
 A result r of n terms t1 ... tn is held within
 

@@ -1,4 +1,4 @@
-"""How much of a sweep runs: a fixed slice, or with CONFORMANCE=full all of it."""
+"""The extent of a sweep: a fixed slice, or with CONFORMANCE=full all of it."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""What the sweep draws: dimensions, element types, arrays with the values that are special."""
+"""Strategies of the sweep: dimensions, element types, arrays with special values."""
 
 import math
 from collections.abc import Sequence

@@ -12,14 +12,14 @@ from xla_contract.types.element_type import ElementType
 
 @dataclasses.dataclass(frozen=True)
 class IndexMap:
-    """How index vectors choose windows of an operand.
+    """Dimension numbers by which index vectors choose windows of an operand.
 
     `windows` is the shape of all windows together: a gather's result, a scatter's updates.
     """
 
     operand: tuple[int, ...]
     sizes: tuple[int, ...]
-    """Of one window, in every dimension of the operand."""
+    """Sizes of one window, in every dimension of the operand."""
     dropped: tuple[int, ...]
     batching: tuple[int, ...]
     mapped: tuple[int, ...]
@@ -78,8 +78,8 @@ class IndexMap:
 def index_maps(draw: Any, *, scatters: bool = False) -> IndexMap:
     """Any valid dimension numbers over an operand of rank 0 to 4.
 
-    Of gathers, no dimension of size 0 is dropped: that leaves nothing to read. Of scatters, an
-    index vector has an entry: XLA's simplifier makes wrong programs of those that have none.
+    A gather drops no dimension of size 0: that leaves nothing to read. A scatter's index vector has
+    an entry: XLA's simplifier makes wrong programs of those that have none.
     """
     operand = list(draw(drawing.dimensions(min_rank=int(scatters), max_size=4)))
     roles = [draw(st.sampled_from(["window", "dropped", "batching"])) for _ in operand]

@@ -20,7 +20,9 @@ WRITTEN_FOR = "0.10.2"
 """The JAX whose names the corpus knows; another one may have more."""
 
 TOLERANCE = {2: 2e-2, 4: 4e-5, 8: 1e-10}
-"""By the bytes of a float: relative to each number and to the largest one of its array."""
+"""Tolerances by the bytes of a float: relative to each number and to the largest one of its
+array.
+"""
 IN_F32 = {**TOLERANCE, 8: TOLERANCE[4]}
 """For what computes in f32 whatever the type of its arguments."""
 

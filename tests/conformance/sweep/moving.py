@@ -1,4 +1,4 @@
-"""What operations share that move elements and never look at them: any bits, all types."""
+"""Checks of operations that move elements and never look at them: any bits, all types."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,11 +14,12 @@ from xla_client.programs.builder import Op
 from xla_contract.types.element_type import ElementType as E
 
 UNKNOWN_TO_THE_ORACLE = (E.S1, E.U1, E.F6E3M2FN, E.F6E2M3FN)
-"""Types that jaxlib's CPU backend cannot take as arguments: XLA moves bytes in their place."""
+"""Types that jaxlib's CPU backend cannot take as arguments: XLA gets their bytes instead."""
 
 ROUNDED = (E.F8E5M2FNUZ,)
 """XLA moves these through f16 where it fuses moves of a loop, and its way back rounds subnormal
-numbers (7 comes back as 8): it moves bytes in their place too."""
+numbers (7 comes back as 8): it gets bytes for them too.
+"""
 
 PACKED = (E.S1, E.U1, E.S2, E.U2, E.S4, E.U4, E.F4E2M1FN, E.F6E3M2FN, E.F6E2M3FN)
 """Types of less than a byte: XLA's process aborts where some operations meet them."""
@@ -58,10 +59,9 @@ def assert_moves_alike(
 ) -> None:
     """Both sides give the same bits, payloads of NaNs included where XLA keeps them.
 
-    It moves floats of 16 bits and fewer through wider ones now and then and comes back with
-    another NaN.
-    Of the types `as_bytes` XLA is given the bytes; `by_xla` is what it runs instead of a program
-    that it cannot.
+    It moves floats of 16 bits and fewer through wider ones now and then and comes back with another
+    NaN. XLA gets bytes for the types `as_bytes`; it runs `by_xla` instead of a program that it
+    cannot run.
     """
     ours = evaluated(built(function, arrays).proto, arrays)
     placed = [_stand_in(array, as_bytes) for array in arrays]

@@ -89,7 +89,7 @@ def _needs_normal(opcode: Opcode, element_type: E) -> bool:
 
 
 def normal(array: Any) -> Any:
-    """Ones in the place of subnormal numbers."""
+    """Replace subnormal numbers by ones."""
     numbers: Any = ml_dtypes
     scale = 2 if array.dtype == E.F8E8M0FNU.dtype else 1
     wide = np.abs(array.astype(np.float64))

@@ -56,7 +56,7 @@ def test_while_carries_values_of_every_type(data: Draw) -> None:
 
 @drawn(4, 150)
 @given(st.data())
-def test_while_moves_values_between_places(data: Draw) -> None:
+def test_while_moves_values_between_elements(data: Draw) -> None:
     sizes = data.draw(drawing.dimensions(max_rank=2))
     element_type = data.draw(types())
     count = data.draw(st.integers(2, 4))

@@ -222,7 +222,7 @@ def test_a_loop_may_change_the_size_it_carries(data: Any, seed: int) -> None:
         test, step = Builder("condition"), Builder("body")
         loop = ops.while_(test.build(condition(test)), step.build(body(step)), start)
         found = _elements(loop)[0]
-        # What the loop gives back of its padding is not said: the sum reads the start alone.
+        # The padding of the loop's result is unspecified: the sum reads the elements before it.
         whole = ops.reduce_all(ops.select(ops.ge(found, found), found, 0.0), _zero(found), ADD)
         return ops.add(whole, ops.convert_element_type(ops.get_dimension_size(found, 0), E.F32))
 

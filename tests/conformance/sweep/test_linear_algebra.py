@@ -30,7 +30,7 @@ BATCHES = st.sampled_from([(), (), (2,), (2, 1), (0,)])
 
 
 def assert_near(results: Any, size: int, *inputs: Any, factor: float = 64) -> None:
-    """Normwise, the special values in the same places."""
+    """Check results normwise, and that special values have the same positions."""
     for ours, theirs in results:
         if ours.dtype.kind in "bi":
             np.testing.assert_array_equal(ours, theirs)
@@ -77,7 +77,7 @@ def test_cholesky(data: st.DataObject) -> None:
         )
     results = both(lambda x: ops.cholesky(x, lower), [matrices])
     cut = np.tril if lower else np.triu
-    # What stands in the other triangle is nobody's promise.
+    # The other triangle is unspecified.
     assert_near([(cut(ours), cut(theirs)) for ours, theirs in results], size, matrices)
 
 
@@ -104,7 +104,7 @@ def adjoint(x: Any) -> Any:
     return x.conj().swapaxes(-1, -2)
 
 
-# What a function of one matrix gives of it, made comparable where LAPACK leaves a choice open.
+# Functions of one matrix, with results made comparable where LAPACK leaves a choice open.
 RECTANGULAR: dict[str, Callable[[Any], Any]] = {
     "qr": lambda x: lal.qr(x, full_matrices=False),
     "qr_full": lambda x: lal.qr(x, full_matrices=True),
@@ -217,7 +217,7 @@ def test_tridiagonal_systems(data: st.DataObject) -> None:
 @drawn(2, 40)
 @given(st.data())
 def test_approximate_extremes_are_exact_here(data: st.DataObject) -> None:
-    """Of equal values either sorting, which is not stable, may give any first."""
+    """A sort that is not stable may return any of equal values first."""
     kind = data.draw(st.sampled_from((E.F32, E.F16, E.BF16)))
     sizes = data.draw(drawing.dimensions(1, 3, 20, zero=False))
     along = data.draw(st.integers(0, len(sizes) - 1))

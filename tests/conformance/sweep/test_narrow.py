@@ -1,4 +1,4 @@
-"""What jaxlib's CPU backend cannot run: integers of 1 bit, floats of 6, mulhi.
+"""Types and operations that jaxlib's CPU backend cannot run: integers of 1 bit, floats of 6, mulhi.
 
 The references are Python's whole numbers, and XLA's results in F32 rounded by a search for the
 nearest number. Broadcasts, which only the builder has, are compared with numpy's.
@@ -107,7 +107,9 @@ def _nearest(numbers: Any, allowed: Any) -> Any:
 
 
 def _is_near_a_tie(numbers: Any, allowed: Any) -> Any:
-    """Whether an error of a few ulps of F32 may change what is nearest, of inexact numbers."""
+    """Return where an error of a few ulps of F32 may change the nearest number, for inexact
+    numbers.
+    """
     line = np.unique(allowed)
     halves = (line[1:] + line[:-1]) / 2
     apart = np.abs(np.nan_to_num(numbers)[:, None] - halves[None, :])

@@ -138,7 +138,7 @@ def test_sort_by_two_keys_and_by_what_is_computed(data: Draw) -> None:
 def test_sort_takes_equal_zeros_in_their_order(data: Draw) -> None:
     element_type = data.draw(st.sampled_from(FLOATS))
     array = keys(data, element_type, (data.draw(st.integers(1, 20)),))
-    # Of NaN every plain comparison is false, so with it there is no order to sort by.
+    # Plain comparisons with NaN are false, so with it there is no order to sort by.
     array = np.where(np.isnan(array), np.ones((), array.dtype), array)
     order = sorting.create_scalar_lt_computation(element_type)
     assert_sorts_alike(lambda x: ops.sort(x, order, 0, True), [array])

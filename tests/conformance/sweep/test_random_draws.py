@@ -120,7 +120,7 @@ def coarseness(numbers: Any) -> float:
 
 
 def both_draws(distribution: Any, element_type: E, first: float, second: float) -> list[Any]:
-    """What we draw, then what XLA draws, from a distribution of two parameters."""
+    """Return our numbers and XLA's, drawn from a distribution of two parameters."""
     arguments = [np.array(number, element_type.dtype) for number in (first, second)]
     shape = Shape.array(element_type, [COUNT // 4, 4])
     proto = built(lambda a, b: distribution(a, b, shape), arguments).proto

@@ -86,8 +86,8 @@ def test_reduce_to_extremes_and_bits_is_exact(data: st.DataObject) -> None:
     # The least of these is a subnormal number where they are compared.
     assume(kind is not E.F8E8M0FNU or (array.view(np.uint8) > 0).all())
     if kind.is_floating:
-        # Which of two zeros is the larger one is nobody's promise, nor is a subnormal number one
-        # where XLA reduces nothing and hands it on.
+        # Either of two zeros may be the larger one, and a subnormal number may stay where XLA
+        # reduces nothing.
         ours, theirs = (
             without_subnormals(side) + np.zeros((), side.dtype) for side in (ours, theirs)
         )
@@ -148,13 +148,13 @@ def test_reduce_by_a_computation_of_its_own(data: st.DataObject) -> None:
 
 
 def keep_first_best(kind: E, index: E, *, largest: bool) -> Computation:
-    """The better value and its place; of equal values the smaller place; NaN is best."""
+    """Return the better value and its index; of equal values the smaller index; NaN is best."""
 
     def better(best: Op, place: Op, value: Op, at: Op) -> Op:
         ahead = ops.gt(best, value) if largest else ops.lt(best, value)
         if kind.is_floating:
             ahead = ops.or_(ahead, ops.ne(best, best))
-            # Of two NaNs too the first one stays.
+            # The first of two NaNs stays, too.
             same = ops.or_(ops.eq(best, value), ops.and_(ops.ne(best, best), ops.ne(value, value)))
             ahead = ops.and_(ahead, ops.not_(same))
         else:
@@ -168,7 +168,7 @@ def keep_first_best(kind: E, index: E, *, largest: bool) -> Computation:
 
 @drawn(4, 120)
 @given(st.data())
-def test_places_of_extremes(data: st.DataObject) -> None:
+def test_indices_of_extremes(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from((*drawing.INTEGERS, *drawing.FLOATS, *drawing.NARROW[:7])))
     index = data.draw(st.sampled_from((E.S32, E.S64, E.U32)))
     largest, sizes = data.draw(st.booleans()), data.draw(drawing.dimensions(1, 3, 20, zero=False))

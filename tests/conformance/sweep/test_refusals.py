@@ -1,7 +1,7 @@
 """Attributes drawn without regard for the rules: we refuse what XLA's shape inference refuses.
 
-jaxlib shows its inference where it reads HLO text that leaves a shape out. What it takes must
-give the same shape here.
+jaxlib infers the shape of HLO text that leaves it out. Instructions that it accepts must have the
+same shape here.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ def adder() -> Computation:
 
 
 def xla_s_shape(opcode: Opcode, shapes: Sequence[Shape], attributes: str) -> Shape | None:
-    """What XLA infers, or None where it refuses."""
+    """Return the shape that XLA infers, or None if it refuses."""
     lines = [f"p{number} = {shape} parameter({number})" for number, shape in enumerate(shapes)]
     names = ", ".join(f"p{number}" for number in range(len(shapes)))
     lines.append(f"ROOT result = {opcode}({names}){attributes}")
@@ -108,7 +108,7 @@ def altered(data: Draw, shape: Shape) -> Shape:
 
 
 def changed(numbers: Sequence[int]) -> st.SearchStrategy[tuple[int, ...]]:
-    """The numbers with one more, one less, one moved by one, or two in each other's place."""
+    """The numbers with one more, one less, one moved by one, or two exchanged."""
 
     def change(how: str, place: int, by: int) -> tuple[int, ...]:
         result = list(numbers)

@@ -56,7 +56,7 @@ class Sliding:
 
 @st.composite
 def slidings(draw: Any, max_rank: int = 4, *, dilated: bool = True, least: int = -2) -> Sliding:
-    """Windows whose padded, dilated base is not empty; some find no place at all.
+    """Windows whose padded, dilated base is not empty; some fit at no position.
 
     XLA's simplifier dies of windows of one element over a base that padding cuts.
     """
@@ -100,7 +100,7 @@ def test_reduce_window_is_exact_where_the_order_cannot_show(data: st.DataObject)
     reducer = scalar_function({**EXACT, **BITWISE, **ARITHMETIC}[name], kind.text, kind.text)
     ((ours, theirs),) = both(lambda x, y: window.reduce(x, y, reducer), [array, start])
     if kind.is_floating:
-        # Which of two zeros is the larger one is nobody's promise.
+        # Either of two zeros may be the larger one.
         ours, theirs = (side + np.zeros((), side.dtype) for side in (ours, theirs))
     assert_equal_bits(ours, theirs)
 

@@ -1,4 +1,4 @@
-"""How far an instruction's value may be from the evaluator's, by the size of its terms."""
+"""Tolerance of an instruction's value against the evaluator's, by the size of its terms."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -60,7 +60,7 @@ def test_every_format_is_read_from_a_file_and_from_standard_input(
         ("a.onnx", b"", r"must be HLO text in \.hlo or \.txt, .* in \.mlir, got a\.onnx$"),
     ],
 )
-def test_what_is_no_module_is_told_with_the_file_and_the_place(
+def test_what_is_no_module_is_reported_with_file_and_position(
     name: str, data: bytes, message: str, tmp_path: Path
 ) -> None:
     (tmp_path / name).write_bytes(data)

@@ -1,4 +1,4 @@
-"""What keeps a server from being put together, told as what to set otherwise."""
+"""Settings that cannot be combined, with errors that say what to set instead."""
 
 import contextlib
 import os
@@ -63,18 +63,18 @@ def test_a_directory_for_dumps_must_be_writable(
     assert asked == [(tmp_path, os.W_OK | os.X_OK)]
 
 
-def test_a_directory_for_dumps_is_for_nobody_else_to_write(tmp_path: Path) -> None:
+def test_a_directory_for_dumps_is_writable_for_no_other_user(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     rule = "others must not be able to replace what is written, got mode 777"
     refused(f"^dump_dir: {tmp_path}: {rule}$", dump_dir=str(tmp_path))
 
 
-def test_a_cache_of_kernels_is_for_nobody_else_to_write(tmp_path: Path) -> None:
+def test_a_cache_of_kernels_is_writable_for_no_other_user(tmp_path: Path) -> None:
     directory = tmp_path / "kernels"
     directory.mkdir()
     directory.chmod(0o777)
     refused(
-        f"^compilation_cache_dir: nobody else may write .*got {directory} with mode 777$",
+        f"^compilation_cache_dir: no other user may write .*got {directory} with mode 777$",
         platform="cpu",
         compilation_cache_dir=str(directory),
     )

@@ -35,7 +35,7 @@ def module(name: str) -> HloModule:
 
 
 @pytest.mark.parametrize("name", UNCALLED)
-def test_what_nobody_calls_must_be_possible(name: str) -> None:
+def test_computations_without_callers_must_be_supported(name: str) -> None:
     with pytest.raises(UnimplementedError):
         require_supported(module(name), BUILTIN)
 

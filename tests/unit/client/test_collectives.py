@@ -1,4 +1,4 @@
-"""What the collectives of the builder do beyond writing one instruction."""
+"""Functions of collectives that write more than one instruction."""
 
 import numpy as np
 import pytest

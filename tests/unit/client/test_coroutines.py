@@ -135,7 +135,7 @@ def test_one_that_is_cancelled_leaves_the_others_of_its_message(client: xc.Clien
     np.testing.assert_array_equal(asyncio.run(work()), 2 * ONES)
 
 
-def test_a_connection_that_nobody_waits_for_is_closed(target: str) -> None:
+def test_an_abandoned_connection_is_closed(target: str) -> None:
     async def work() -> None:
         connecting = asyncio.create_task(xc.aconnect(target))
         await asyncio.sleep(0)

@@ -140,7 +140,7 @@ def test_a_server_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_does_not_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "STOP_TIMEOUT", 0.2)
-    # It goes on when it is told to stop; nobody listens at the address it says.
+    # The process ignores SIGTERM; there is no listener at its address.
     program = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         """print('{"listening": "unix:/nowhere"}', flush=True); time.sleep(60)"""

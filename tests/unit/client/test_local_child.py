@@ -17,7 +17,7 @@ def test_it_serves_and_stops_well_when_its_parent_is_gone() -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert "listening" in process.stdout.readline()
-        # What is said to it makes no difference.
+        # Input to it makes no difference.
         process.stdin.write("more\n")
         process.stdin.flush()
         with pytest.raises(subprocess.TimeoutExpired):

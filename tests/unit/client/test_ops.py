@@ -1,4 +1,4 @@
-"""Which opcode each builder function emits, and that together they emit every one there is."""
+"""The opcode of each builder function, and that together they have all opcodes."""
 
 import inspect
 

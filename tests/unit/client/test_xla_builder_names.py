@@ -1,4 +1,4 @@
-"""What XlaBuilder calls an operation, and what it is called here."""
+"""XlaBuilder's name of each operation, and the client's name for it."""
 
 import pytest
 

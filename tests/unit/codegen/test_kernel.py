@@ -1,4 +1,4 @@
-"""How long kernels live, and what they leave behind."""
+"""Lifetime of kernels, and their remains."""
 
 import gc
 import re

@@ -22,7 +22,7 @@ def test_numbers_are_those_of_grpc() -> None:
     assert {code.name: int(code) for code in errors.StatusCode} == wire
 
 
-def test_the_innermost_place_stays() -> None:
+def test_the_innermost_position_stays() -> None:
     placed = errors.ShapeError("sizes must match, got 3 and 4", hint="h").at("dot", "d.7")
     assert isinstance(placed, errors.ShapeError)
     assert str(placed) == placed.message == "dot %d.7: sizes must match, got 3 and 4"

@@ -90,9 +90,9 @@ def test_memory_is_given_back_once_after_the_last_large_transfer() -> None:
 
 
 class Process:
-    """A process whose allocator keeps what it is given back, until it is told to `release` that.
+    """A process whose allocator keeps freed memory until `release`.
 
-    What a test changes happens where the trimmer looks, once it has looked at what was before.
+    A test's change takes effect when the trimmer looks, after it has looked at the state before.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Process:
         return self.others + self.used + self.kept
 
     def look(self) -> int:
-        """What the allocator has handed out; asked for at the end of a release, too."""
+        """Return the allocator's bytes in use; the trimmer asks for them after a release, too."""
         if not self._is_releasing:
             self.looks += 1
             with contextlib.suppress(queue.Empty):

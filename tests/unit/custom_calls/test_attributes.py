@@ -53,7 +53,7 @@ def test_every_kind_of_value() -> None:
         b"{a = \xff}",
     ],
 )
-def test_what_is_wrong_is_refused_with_its_place(text: bytes) -> None:
+def test_what_is_wrong_is_refused_with_its_position(text: bytes) -> None:
     with pytest.raises(InvalidArgumentError, match=r"position \d+|another byte at \d+"):
         parse_attributes(text)
 

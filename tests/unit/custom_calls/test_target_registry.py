@@ -1,4 +1,4 @@
-"""What an operator registers, and how it is called."""
+"""Functions that an operator registers, and calls of them."""
 
 import ctypes
 from typing import Any

@@ -31,7 +31,7 @@ def call(target: str, shape: str, *operands: Any, config: str = "") -> Any:
         ("lapack_sgehrd_ffi", "(f32[2,2], f32[1], s32[])", "{low = 0 : i32, high = 2}", "low 0"),
         ("lapack_sgehrd_ffi", "(f32[2,2], f32[1], s32[])", "{low = 1, high = 3}", "high 3"),
         ("lapack_strsm_ffi", "f32[2,2]", "{}", "takes 2 arrays"),
-        ("Eigh", "(f32[2,2], f32[2])", "what", "Eigh is told"),
+        ("Eigh", "(f32[2,2], f32[2])", "what", "Eigh takes lower"),
         ("TopK", "(f32[2,3], s32[2,3])", "", "at most what there is"),
         ("Sharding", "f32[2]", "", "declared shape"),
     ],

@@ -57,7 +57,7 @@ def module_of(text: str) -> HloModule:
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    """Put another evaluator in the place of an opcode's own."""
+    """Replace an opcode's evaluator."""
 
     table = dict(EVALUATORS)
     monkeypatch.setattr(plan_module, "evaluator", table.__getitem__)
@@ -116,7 +116,7 @@ def test_plans_are_made_once() -> None:
     assert plans.of(module.entry) is plans.of(module.entry)
 
 
-def test_an_error_has_the_place_of_the_innermost_instruction(use) -> None:  # type: ignore[no-untyped-def]
+def test_an_error_names_the_innermost_instruction(use) -> None:  # type: ignore[no-untyped-def]
     def fail(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
         raise ShapeError("a rule, got evidence")
 

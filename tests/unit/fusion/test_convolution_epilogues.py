@@ -114,7 +114,7 @@ LEFT = {
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_needs_other_places_is_left(name: str) -> None:
+def test_what_needs_other_positions_is_left(name: str) -> None:
     root, before = LEFT[name]
     looped = stated(
         ["f32[1,7,6,7]", "f32[3,3,7,8]"],

@@ -81,7 +81,7 @@ CONSUMERS = {
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
-def test_many_operands_are_joined_at_the_places_of_a_kernel_or_stored(name: str) -> None:
+def test_many_operands_are_joined_at_the_positions_of_a_kernel_or_stored(name: str) -> None:
     lines, is_inside = CONSUMERS[name]
     for count in (SELECTED + 2, 2):
         rows = 20 * count

@@ -1,4 +1,4 @@
-"""How often a fusion may compute the same instruction."""
+"""Duplicates of an instruction within a fusion."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def rotations(depth: int) -> HloModule:
         (f"f32[{WIDTH}] reverse(x0), dimensions={{0}}", 2 * FUSIONS.max_copies, 1),
     ],
 )
-def test_what_is_read_at_many_places_is_stored(made: str, count: int, kernels: int) -> None:
+def test_what_is_read_at_many_positions_is_stored(made: str, count: int, kernels: int) -> None:
     module = neighbours(made, count)
     after = passed(module, LoopFusion(TARGET))
     assert sum(opcodes(after).values()) == kernels

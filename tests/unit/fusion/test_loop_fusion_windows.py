@@ -79,7 +79,7 @@ def test_a_window_is_not_computed_more_than_once(name: str) -> None:
     assert len(_checked(program, _of(2, 8, 8, 20))) > 1
 
 
-def test_windows_are_short_where_their_loops_are_written_out() -> None:
+def test_windows_are_short_where_their_loops_are_unrolled() -> None:
     for short in ((3, 3), (1, 2, 4), (8,), ()):
         assert is_short_window(short, PROCESSOR)
     for long in ((9,), (2, 5), (1, 3, 4)):

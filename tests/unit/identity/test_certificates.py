@@ -100,7 +100,7 @@ def test_a_certificate_names_its_client(issued: Pair, name: str):
     ("pem", "complaint"),
     [(AUTHORITY.issue().certificate, "got none of them"), (b"x", "cannot be parsed")],
 )
-def test_certificates_that_name_nobody(pem: bytes, complaint: str):
+def test_certificates_without_an_identity(pem: bytes, complaint: str):
     with pytest.raises(UnauthenticatedError, match=complaint):
         client_identity(pem)
 

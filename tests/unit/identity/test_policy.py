@@ -15,7 +15,7 @@ from xla_server.identity.policy import (
     [
         ("unix:/run/socket", Reach.OWNER),
         ("unix:///run/socket", Reach.OWNER),
-        # There is no file whose mode could keep anybody out.
+        # There is no file whose mode could restrict clients.
         ("unix-abstract:name", Reach.MACHINE),
         ("127.0.0.1:1685", Reach.MACHINE),
         ("127.9.9.9:1685", Reach.MACHINE),

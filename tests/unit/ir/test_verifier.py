@@ -43,7 +43,7 @@ def test_names_both_shapes_where_the_declared_one_is_wrong() -> None:
     )
 
 
-def test_places_a_broken_rule_at_its_instruction() -> None:
+def test_names_the_instruction_of_a_broken_rule() -> None:
     module = loop_module()
     named(module, "wide").shape = Shape.parse("f32[5]{0}")
     wide = named(module, "wide")

@@ -39,7 +39,7 @@ def test_broken_rules(pairs: Any, message: str) -> None:
         inferred(Opcode.COLLECTIVE_PERMUTE, ["f32[4]"], CollectivePermuteAttributes(pairs))
 
 
-def test_slices_updated_in_place_are_not_offered() -> None:
+def test_slice_updates_are_not_offered() -> None:
     proto = hlo_pb2.HloInstructionProto(dynamic_slice_sizes=[2])
     with pytest.raises(UnimplementedError, match=r"permuted whole, got slice sizes \[2\]"):
         definition(Opcode.COLLECTIVE_PERMUTE).decode(proto, Shape.parse("f32[4]"))

@@ -1,28 +1,24 @@
 """Every opcode of XLA, and on which floors it stands."""
 
-import importlib
 import json
-import pkgutil
-import re
 from pathlib import Path
 
 import pytest
 
-import xla_contract.ops
+from tests.operations_page.probes import PROBES
 from tests.unit.client.test_ops import (
     FIRST_HALVES,
     NOT_WRITTEN_BY_PROGRAMS,
     OPCODE,
     SOURCE_OPCODE,
 )
+from tests.unit.ops.constraints.tables import CASES
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.definition import OpDefinition
 from xla_contract.ops.registry import DEFINITION, UNDEFINED, definition
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.registry import EVALUATORS, NOT_EVALUATED
 
-UNIT_TESTS = Path(__file__).parent
-TABLE = json.loads((UNIT_TESTS.parents[1] / "data" / "opcodes.json").read_text())
+TABLE = json.loads((Path(__file__).parents[2] / "data" / "opcodes.json").read_text())
 
 EXCEPTIONS = {
     Opcode.SHUFFLE: (
@@ -31,47 +27,18 @@ EXCEPTIONS = {
         "them, and jaxlib 0.10.2 answers INVALID_ARGUMENT: Unknown opcode."
     ),
 }
-"""What has no meaning here, with XLA's own status of it."""
+"""Opcodes without a definition here, with XLA's own status of them."""
 
 STRUCTURAL = {
     Opcode.CUSTOM_CALL: "its evaluators are the functions in the registry of custom calls",
     Opcode.PARAMETER: "a run binds it to an argument",
 }
-"""What needs no evaluator."""
+"""Opcodes that need no evaluator."""
 
 DEFINED = sorted(set(Opcode) - set(EXCEPTIONS))
 
-TESTED_WITH = {
-    "call": "control_flow",
-    "cholesky": "random_and_linear",
-    "conditional": "control_flow",
-    "fft": "random_and_linear",
-    "fusion": "control_flow",
-    "gather": "gather_scatter",
-    "map": "control_flow",
-    "rng": "random_and_linear",
-    "scatter": "gather_scatter",
-    "topk": "random_and_linear",
-    "triangular_solve": "random_and_linear",
-    "while_loop": "control_flow",
-}
-"""The stem of the unit tests where it is not the operation's own."""
-
-IN_ONE_TABLE = {"elementwise"}
-"""Stems whose unit tests run through the whole table and name few of its opcodes."""
-
-
-def _stems() -> dict[Opcode, str]:
-    """The file stem of every opcode's definition."""
-    found: dict[Opcode, str] = {}
-    for module in pkgutil.iter_modules(xla_contract.ops.__path__):
-        contents = vars(importlib.import_module(f"xla_contract.ops.{module.name}"))
-        definitions = contents.get("DEFINITIONS", contents.get("DEFINITION"))
-        if isinstance(definitions, OpDefinition):
-            definitions = (definitions,)
-        if isinstance(definitions, tuple):
-            found |= dict.fromkeys((each.opcode for each in definitions), module.name)
-    return found
+BROKEN = frozenset(case.opcode for case in CASES)
+"""Opcodes with a program that breaks a rule of theirs; test_constraints.py runs all of them."""
 
 
 def test_the_opcodes_and_arities_are_xla_s() -> None:
@@ -109,19 +76,9 @@ def test_an_opcode_has_a_shape_rule_an_evaluator_a_builder_function_and_tests(
     assert (opcode in EVALUATORS) != (opcode in STRUCTURAL)
     written = {*OPCODE.values(), *SOURCE_OPCODE.values(), *FIRST_HALVES}
     assert (opcode in written) != (opcode in NOT_WRITTEN_BY_PROGRAMS)
-    stem = _stems()[opcode]
-    tests = (UNIT_TESTS / f"test_{TESTED_WITH.get(stem, stem)}.py").read_text()
-    named = re.search(rf"Opcode\.{opcode.name}\b|(?<![\w-]){opcode}(?![\w-])", tests)
-    assert named or stem in IN_ONE_TABLE or f"ops.{stem} " in tests
+    assert opcode in PROBES, "test_page.py evaluates its smallest program"
+    assert (opcode in BROKEN) != (opcode is Opcode.TUPLE), "a tuple takes any operands"
 
 
 def test_what_is_structural_says_so_in_the_registry_too() -> None:
     assert set(STRUCTURAL) | set(EXCEPTIONS) == set(NOT_EVALUATED)
-
-
-def test_the_table_of_shared_tests_has_no_row_too_many() -> None:
-    stems = set(_stems().values())
-    for stem, shared in TESTED_WITH.items():
-        assert stem in stems
-        assert not (UNIT_TESTS / f"test_{stem}.py").exists()
-        assert (UNIT_TESTS / f"test_{shared}.py").exists()

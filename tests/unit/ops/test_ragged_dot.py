@@ -127,8 +127,8 @@ def test_gives_jax_s_numbers(name: str, dtype: str) -> None:
     if dtype == "i2":
         np.testing.assert_array_equal(ours, theirs)
         return
-    # Terms may cancel, in whichever order they are added up: a sum of n of them, each rounded, is
-    # off by n/2 units in the last place of the sum of their sizes at most.
+    # Terms may cancel, in any order of addition: a sum of n of them, each rounded, is off by at
+    # most n/2 ULPs of the sum of their sizes.
     sizes_of_terms = [np.abs(part).astype(np.float64) for part in given[:2]]
     (size,) = by_jax(function, [*sizes_of_terms, given[2]])
     (contracted, _), *_ = dimensions

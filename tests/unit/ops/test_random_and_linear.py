@@ -94,7 +94,7 @@ def test_a_singular_triangle_gives_infinities() -> None:
     assert np.isinf(found).all()
 
 
-def test_topk_orders_floats_totally_and_ties_by_place() -> None:
+def test_topk_orders_floats_totally_and_ties_by_index() -> None:
     module = import_module(
         parse_hlo(program(["bf16[6]"], "(bf16[6], s32[6]) topk(x0), k=6, largest=true"))
     )

@@ -24,7 +24,7 @@ def infer(reducer: ProgramShape, dimensions: tuple[int, ...], *operands: str) ->
     )
 
 
-def test_dimensions_are_folded_away() -> None:
+def test_dimensions_are_reduced() -> None:
     assert infer(ADD, (0, 2), "f32[2,<=3,4]", "f32[]") == "f32[<=3]"
     both = signature("f32[]", "s32[]", "f32[]", "s32[]", "(f32[], s32[])")
     assert infer(both, (0,), "f32[2,3]", "s32[2,3]", "f32[]", "s32[]") == "(f32[3], s32[3])"

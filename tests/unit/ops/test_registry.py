@@ -38,7 +38,7 @@ def test_the_reasons_read_as_sentences_of_an_error() -> None:
             contract.definition(opcode)
 
 
-def test_infer_shape_places_errors() -> None:
+def test_infer_shape_names_opcode_and_instruction_in_errors() -> None:
     with pytest.raises(ShapeError, match=r"^add %x: .*f32\[2\].*f32\[3\]"):
         contract.infer_shape(Opcode.ADD, PAIR, NO_ATTRIBUTES, instruction="x")
     with pytest.raises(ShapeError, match=r"^add: the number of operands must be 2, got 1: \(f32"):

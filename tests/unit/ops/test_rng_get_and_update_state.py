@@ -53,7 +53,7 @@ def test_an_executable_keeps_the_state_and_another_starts_anew() -> None:
     assert runs(1) == [[START, 0]]
 
 
-def test_a_loop_moves_the_state_on_at_each_trip() -> None:
+def test_a_loop_advances_the_state_in_each_iteration() -> None:
     text = """HloModule m
 body { s = (s32[], u64[2]) parameter(0)
   i = s32[] get-tuple-element(s), index=0

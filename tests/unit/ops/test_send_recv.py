@@ -149,7 +149,7 @@ def test_halves_must_agree(name: str, changes: dict[str, Any], message: str) -> 
         verify(import_module(proto))
 
 
-def test_a_value_that_nobody_sends_is_not_waited_for() -> None:
+def test_a_value_without_a_sender_is_not_waited_for() -> None:
     text = LOOPBACK % {"attributes": "", "done": ""}
     twice = text.replace(
         "ROOT result",

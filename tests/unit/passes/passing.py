@@ -23,7 +23,7 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 1e30, 1e-42, 2.
 
 
 def stated(parameters: Sequence[str], root: str, *before: str) -> HloModule:
-    """The module of HLO text with parameters x0, x1 ... of these shapes; see `program`."""
+    """Return the module of HLO text with parameters x0 to xn of these shapes; see `program`."""
     return imported(program(list(parameters), root, *before))
 
 
@@ -35,7 +35,7 @@ def imported(text: str) -> HloModule:
 
 
 def opcodes(module: HloModule, computation: HloComputation | None = None) -> dict[str, int]:
-    """How often each opcode stands in a computation, by default the entry; parameters aside."""
+    """Return the count of each opcode in a computation, by default the entry; parameters aside."""
     inside = module.entry if computation is None else computation
     counts = Counter(str(i.opcode) for i in inside.instructions)
     counts.pop("parameter", None)

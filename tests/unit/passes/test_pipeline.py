@@ -80,7 +80,7 @@ def check_prefixes(source: Source) -> None:
     try:
         expected = leaves(evaluate(module, arguments, seed=1))
     except InvalidArgumentError:
-        # What asks for other replicas is refused when it runs, optimised too.
+        # A program for other replicas is refused when it runs, optimised too.
         optimised = copy_module(module)
         optimise(optimised, TARGET)
         verify(optimised)
@@ -137,7 +137,7 @@ def _single(steps: Iterable[Pass]) -> Iterator[Pass]:
 
 
 def test_every_pass_is_tested_by_itself() -> None:
-    """That it fires, and where it does not, can only be seen of one alone."""
+    """A pass must be run alone to show that it fires, and where it does not."""
     folders = [Path(__file__).parent, Path(__file__).parents[1] / "fusion"]
     text = "".join(path.read_text() for folder in folders for path in folder.rglob("test_*.py"))
     names = {type(step).__name__ for step in _single(STEPS)}

@@ -1,4 +1,4 @@
-"""What the passes leave to fusion: softmax and normalisations are one loop over rows."""
+"""Programs after all passes: softmax and normalisations are one loop over rows."""
 
 from collections.abc import Callable
 from typing import Any

@@ -26,7 +26,7 @@ def test_every_code_has_its_grpc_status():
 
 
 @pytest.mark.parametrize("kind", [*ERROR_BY_CODE.values(), ShapeError], ids=lambda k: k.__name__)
-def test_every_error_crosses_with_its_class_and_place(kind):
+def test_every_error_crosses_with_its_class_and_position(kind):
     error = kind("rule, got evidence", op="dot", instruction="d.7", hint="change it")
     status = status_of(error)
     rich, info = _details(status)

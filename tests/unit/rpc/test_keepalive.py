@@ -1,4 +1,4 @@
-"""How a server finds out that a client has vanished without a word."""
+"""Detection of clients that have vanished."""
 
 from typing import Any
 

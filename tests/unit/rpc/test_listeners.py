@@ -76,7 +76,7 @@ def test_all_addresses_are_bound_and_sockets_are_private_and_removed(directory, 
     assert not os.listdir(directory)
 
 
-def test_a_socket_of_another_that_took_its_place_is_left(directory, bind):
+def test_a_socket_of_another_that_replaced_it_is_left(directory, bind):
     path = f"{directory}/socket"
     listeners = Listeners([f"unix:{path}"], bind)
     os.rename(path, f"{path}.before")

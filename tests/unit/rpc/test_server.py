@@ -47,7 +47,7 @@ def client(server: RpcServer) -> Iterator[Plain]:
     connected.close()
 
 
-def test_grpc_lets_in_all_calls_that_may_have_places(
+def test_grpc_lets_in_all_calls_that_may_have_slots(
     server: RpcServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, streams = ConcurrencyLimits(10, 5, reserve=7), ConcurrencyLimits(3, 2, reserve=4)

@@ -179,7 +179,7 @@ def test_there_are_only_so_many_connections(make, sessions):
         each.close()
 
 
-def test_a_new_connection_takes_the_place_of_the_one_before(make, sessions, monkeypatch):
+def test_a_new_connection_replaces_the_one_before(make, sessions, monkeypatch):
     listening = make()
     session = sessions.open()
     first, second = connect(listening), connect(listening)
@@ -348,7 +348,8 @@ def test_a_server_without_descriptors_takes_clients_when_it_has_some(make, sessi
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.dup(0)
     os.close(free)
-    # Nothing above the lowest that is free: the next descriptor of this process is one too many.
+    # Only descriptors below the lowest free one are allowed: the next one of this process is one
+    # too many.
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, before[1]))
     try:
         connection.connect(listening.path)

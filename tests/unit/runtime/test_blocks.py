@@ -25,7 +25,7 @@ def test_blocks_are_aligned_and_apart() -> None:
     assert all(b - a >= 100 for a, b in itertools.pairwise(addresses))
 
 
-def test_memory_is_used_again_when_nobody_holds_the_block() -> None:
+def test_memory_is_reused_when_the_block_has_no_reference() -> None:
     pool = BlockPool()
     size = block_size(1000)
     block = pool.take(size)
@@ -60,7 +60,7 @@ def test_no_more_is_kept_than_the_pool_may() -> None:
     assert pool.kept_bytes <= 10_000
 
 
-def test_sizes_nobody_asks_for_any_more_make_room() -> None:
+def test_sizes_that_are_not_requested_any_more_make_room() -> None:
     pool = BlockPool(kept_bytes=10_000)
     old = pool.take(8192)
     del old

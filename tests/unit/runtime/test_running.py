@@ -112,7 +112,7 @@ def test_sums_do_not_depend_on_the_number_of_threads(cpu: Cpu) -> None:
 
 
 @pytest.mark.parametrize("sizes", ["", "100"], ids=["one kernel", "a kernel for each trip"])
-def test_a_cancelled_loop_stops_between_trips(cpu: Cpu, sizes: str) -> None:
+def test_a_cancelled_loop_stops_between_iterations(cpu: Cpu, sizes: str) -> None:
     shape = Shape.parse(f"s32[{sizes}]")
     always, body = Builder("always"), Builder("body")
     always.parameter(0, shape)

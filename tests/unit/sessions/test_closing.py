@@ -42,7 +42,7 @@ QUOTAS = Quotas(device_bytes=1 << 20, queued_items=2, concurrent_executions=3)
 
 
 class Caller:
-    """What one client does again and again, until its session has ended."""
+    """A client that repeats its calls until its session has ended."""
 
     def __init__(self, service: Session, choose: random.Random) -> None:
         self._service = service

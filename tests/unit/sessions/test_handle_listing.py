@@ -1,4 +1,4 @@
-"""What a session says of its handles."""
+"""A session's descriptions of its handles."""
 
 import threading
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def test_values_to_come_and_values_that_never_will(service: Session) -> None:
     assert output in [handle for handle, _ in service.listing.after(0)]
 
 
-def test_all_are_listed_kind_by_kind_from_any_place_on(service: Session) -> None:
+def test_all_are_listed_kind_by_kind_from_any_position_on(service: Session) -> None:
     double = compiled(service, DOUBLE)
     values = [kept(service, ONES) for _ in range(3)]
     pair = compiled(service, PAIR)

@@ -120,7 +120,7 @@ def test_handles_of_another_session_are_not_found(sessions: SessionRegistry) -> 
     assert mine.get_shape(handle)
 
 
-def test_a_session_ends_when_nobody_used_it_for_the_grace_period(
+def test_a_session_ends_when_it_was_unused_for_the_grace_period(
     sessions: SessionRegistry, clock: Clock
 ) -> None:
     session = sessions.open()
@@ -238,7 +238,7 @@ def test_a_session_is_of_the_identity_that_opened_it(sessions: SessionRegistry) 
             assert told[0] == told[1]
 
 
-def test_a_session_of_nobody_in_particular_goes_with_its_token_alone(
+def test_a_session_without_an_identity_goes_with_its_token_alone(
     sessions: SessionRegistry,
 ) -> None:
     session = sessions.open(caller=over("1"))
@@ -328,7 +328,7 @@ def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
     ):
         sessions.open(caller=ada[1])
     assert sessions.open(caller=named("eve", "9"))
-    # Its own idle session makes room, and not the one of somebody else.
+    # The caller's own idle session makes room, not another caller's.
     assert sessions.open(caller=ada[1])
     assert idle.service.is_closed
     assert len(sessions) == 15

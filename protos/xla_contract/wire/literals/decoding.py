@@ -1,11 +1,11 @@
 """Messages that carry a literal, read without a copy of its elements.
 
-The bytes of the usual form are scanned by hand and the literal is a view of them: `literal` and
-its shape once, the payload once and in one piece, no tuple, no unknown field, all lengths inside,
-one value for each element. Integers that are varints are counted, and become an array when they
-are asked for. Whatever else the bytes are, protobuf's own parser decides, unless it would make too
-much of them (`parsed_size`), and the literal is read from its message: other legal forms give the
-same literal, illegal ones the same errors.
+The usual form is scanned by hand, and the literal is a view of the bytes: `literal` and its shape
+once, the payload once and in one piece, no tuple, no unknown field, all lengths inside, one value
+per element. Varints are counted, and become an array on request.
+
+protobuf's own parser decides on all other bytes, unless the parsed message would be too large
+(`parsed_size`). Other legal forms give the same literal, illegal ones the same errors.
 """
 
 import dataclasses
@@ -56,12 +56,12 @@ class UndecodedLiteral:
 
     @property
     def is_usual(self) -> bool:
-        """Whether it is of the usual form, of which no message is made."""
+        """True if the message has the usual form, for which no message object is made."""
         return isinstance(self._received, Literal | _Integers)
 
     @property
     def shape(self) -> Shape:
-        """What it says its shape is; raises InvalidArgumentError without one."""
+        """The shape that the message states; raises InvalidArgumentError without one."""
         received = self._received
         if isinstance(received, Literal | _Integers):
             return received.shape
@@ -70,9 +70,14 @@ class UndecodedLiteral:
         return shape_from_proto(received.shape)
 
     def read(self, max_bytes: int | None = None) -> Literal:
-        """The literal, which may share the memory of the received bytes, at any alignment.
+        """Return the literal, which may share the memory of the received bytes, at any alignment.
 
-        Raises as `literal_from_proto`.
+        Args:
+            max_bytes: Bound of the values' size.
+
+        Raises:
+            InvalidArgumentError: The message is malformed; see `literal_from_proto`.
+            ResourceExhaustedError: The values take more than `max_bytes`.
         """
         received = self._received
         if not isinstance(received, Literal | _Integers):
@@ -94,9 +99,11 @@ class LiteralMessage(Generic[M]):
 
 
 def decode_literal_message(kind: type[M], data: bytes) -> LiteralMessage[M]:
-    """The message of a kind that has a field `literal`.
+    """Return the message of a kind that has a field `literal`.
 
-    Raises DecodeError as protobuf does, and as `check_parse_size`.
+    Raises:
+        DecodeError: The bytes are malformed.
+        ResourceExhaustedError: The parsed message would be too large; see `check_parse_size`.
     """
     try:
         return _scan(kind, data)
@@ -177,7 +184,7 @@ def _shape(data: bytes) -> Shape:
 
 
 def _are_integers(encoded: Array, count: int) -> bool:
-    """Whether bytes are so many varints."""
+    """Return whether the bytes are `count` varints."""
     if encoded.size == count:
         return not count or bool(encoded.max() <= 0x7F)
     return count_varints(encoded) == count and are_varints(encoded)

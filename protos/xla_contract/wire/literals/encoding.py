@@ -1,8 +1,8 @@
 """Messages that carry a literal, as bytes in one copy.
 
-What is written is what protobuf itself writes, deterministically, to the byte. The elements go
-from the literal's memory into the message in one copy, in which layouts and padding are applied;
-integers are encoded a block at a time first, since their length is not known before.
+The bytes are those of protobuf's deterministic serialization. The elements go from the literal's
+memory into the message in one copy, in which layouts and padding are applied; integers are encoded
+a block at a time first, since their length is not known before.
 """
 
 import dataclasses
@@ -28,17 +28,17 @@ from xla_contract.wire.shape_proto import shape_to_proto
 from xla_contract.wire.varint import BLOCK, encode_varint, encode_varints
 
 MAX_MESSAGE_BYTES = 2**31 - 1
-"""What one protobuf message can be."""
+"""Largest size of one protobuf message, in bytes."""
 
 _LENGTH_DELIMITED = 2
 _LITERAL = xla_data_pb2.LiteralProto.DESCRIPTOR.fields_by_name
 
 
 def encode_literal_message(message: Message, literal: Literal) -> bytes:
-    """The bytes of `message` with `literal` in its field of that name, which is not set in it.
+    """Return the bytes of `message` with `literal` in its unset field of that name.
 
-    Raises ResourceExhaustedError, before they are put together, when they are more than a message
-    can be.
+    Raises:
+        ResourceExhaustedError: They would exceed MAX_MESSAGE_BYTES; nothing is copied then.
     """
     number = message.DESCRIPTOR.fields_by_name["literal"].number
     pieces = _pieces(literal)
@@ -79,7 +79,7 @@ _Piece: TypeAlias = bytes | memoryview | _Unwritten
 
 
 def _pieces(literal: Literal) -> list[_Piece]:
-    """What a LiteralProto of the literal consists of, in the order of its fields."""
+    """Return the parts of a LiteralProto of the literal, in the order of its fields."""
     shape = literal.shape
     if not shape.is_array:
         pieces: list[_Piece] = [_tagged(1, _serialized_shape(shape))]
@@ -93,7 +93,7 @@ def _pieces(literal: Literal) -> list[_Piece]:
     is_before = field.number > _LITERAL["dynamic_sizes"].number
     if is_before:
         pieces.append(sizes)
-    # As in protobuf, an empty list is no field at all.
+    # protobuf omits an empty list.
     if any(map(len, payload)):
         pieces += _framed(field.number, payload)
     if not is_before:

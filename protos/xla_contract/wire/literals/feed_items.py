@@ -1,7 +1,7 @@
 """Items of feeds, many to a message, without a message object each.
 
-What is written here is what protobuf would write for FeedItems in the second field of an
-InfeedRequest or an OutfeedResponse; what is read has been parsed by protobuf.
+The written bytes are those of protobuf for FeedItems in the second field of an InfeedRequest or an
+OutfeedResponse. Items that are read have been parsed by protobuf.
 """
 
 import sys
@@ -87,9 +87,10 @@ class FeedItemDecoder:
         self._plain: tuple[Shape | None, bool] = (None, False)
 
     def literal(self, value: xla_extension_pb2.Value) -> Literal:
-        """The literal of a value, which shares the memory of the message's bytes.
+        """Return the literal of a value, which shares the memory of the message's bytes.
 
-        Raises as `value_from_proto` does.
+        Raises:
+            InvalidArgumentError: The value is malformed; see `value_from_proto`.
         """
         shape = self._shape_of(value)
         if shape is not None and self._is_plain(shape):
@@ -126,7 +127,7 @@ def array_count(value: xla_extension_pb2.Value) -> int:
 
 
 def _is_plain(shape: Shape) -> bool:
-    """Whether the array's memory is a row-major numpy array as it comes."""
+    """Return whether the array's memory is that of a row-major numpy array."""
     if not shape.is_array or shape.layout is None or shape.dynamic_dimensions:
         return False
     kind = shape.element_type

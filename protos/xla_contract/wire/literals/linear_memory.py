@@ -1,8 +1,8 @@
 """Arrays as bytes in memory order, written and read in one copy.
 
-The bytes are those of `Value.data` in xla_extension.proto: the elements in the order of the
-shape's layout, padding included, little-endian; one byte an element for PRED and for types under
-a byte, complex numbers as real and imaginary part. The copies let other threads run.
+The bytes are those of `Value.data` in xla_extension.proto: the elements in the order of the shape's
+layout, padding included, little-endian. PRED and types under a byte take one byte an element,
+complex numbers are real and imaginary part. The copies let other threads run.
 """
 
 import math
@@ -54,13 +54,20 @@ def read_linear_memory(
     out: Array | None = None,
     dynamic_sizes: tuple[int, ...] = (),
 ) -> Literal:
-    """The array that lies in `memory`, uint8[shape.byte_size], as `shape` says.
+    """Return the array in `memory`, uint8[shape.byte_size], with the layout of `shape`.
 
-    The literal owns its copy, `out` if that is given: an array of the shape's dimensions and type,
-    which nobody else writes to. What is read is copied first and looked at then, for somebody
-    else may write to `memory` meanwhile. Raises InvalidArgumentError when the shape is no array or
-    `memory` has another size, for PRED bytes other than 0 and 1, and for dynamic sizes that do not
-    fit.
+    The literal owns its copy. `memory` is copied before it is checked, since another process may
+    write to it meanwhile.
+
+    Args:
+        shape: An array shape.
+        memory: The bytes.
+        out: Memory for the copy, of the shape's dimensions and type, which is written to here only.
+        dynamic_sizes: Sizes of the dimensions, where some are dynamic.
+
+    Raises:
+        InvalidArgumentError: The shape is no array, `memory` has another size, a PRED byte is
+            neither 0 nor 1, or a dynamic size does not fit.
     """
     _check_size(shape, memory)
     shape = shape.with_default_layout()
@@ -78,16 +85,19 @@ def read_linear_memory(
 
 
 def is_row_major(shape: Shape) -> bool:
-    """Whether the linear memory of an array is that of a row-major array of this processor."""
+    """Return whether an array's linear memory is that of a row-major array on this processor."""
     layout = shape.layout_or_default
     return layout.is_descending and not layout.is_padded and sys.byteorder == "little"
 
 
 def literal_in_memory(shape: Shape, memory: Array) -> Literal:
-    """The array that `memory`, uint8[shape.byte_size], is, as `read_linear_memory` of a copy.
+    """Return the array whose memory is `memory`, uint8[shape.byte_size], without a copy.
 
-    Nobody else may write to `memory`. Raises InvalidArgumentError when the shape is not row-major
-    or `memory` has another size, and for PRED bytes other than 0 and 1.
+    The caller keeps `memory` unchanged from here on.
+
+    Raises:
+        InvalidArgumentError: The shape is not row-major, `memory` has another size, or a PRED byte
+            is neither 0 nor 1.
     """
     _check_size(shape, memory)
     if not is_row_major(shape):
@@ -97,7 +107,13 @@ def literal_in_memory(shape: Shape, memory: Array) -> Literal:
 
 
 def _checked(shape: Shape, out: Array, dynamic_sizes: tuple[int, ...]) -> Literal:
-    """The literal of elements that nobody else writes to, once they are known to be values."""
+    """Return the literal of `out`, after checking PRED and masking types under a byte.
+
+    The caller has made sure that no other thread or process writes to `out`.
+
+    Raises:
+        InvalidArgumentError: A PRED byte is neither 0 nor 1, or a dynamic size does not fit.
+    """
     element_type, words = shape.element_type, _as_words(out, shape.element_type)
     if element_type is ElementType.PRED and words.size and words.max() > 1:
         raise InvalidArgumentError(
@@ -118,7 +134,7 @@ def _copy(target: Array, source: Array) -> None:
     axis = next(number for number, size in enumerate(target.shape) if size > 1)
     halves = [np.array_split(array, 2, axis) for array in (target, source)]
     (first_target, second_target), (first_source, second_source) = halves
-    # A thread takes some 50 us to start, which is nothing here, and nobody has to keep it.
+    # A thread takes some 50 us to start, which is little against the copy, so no pool is kept.
     helper = threading.Thread(target=np.copyto, args=(first_target, first_source), daemon=True)
     helper.start()
     np.copyto(second_target, second_source)
@@ -127,7 +143,7 @@ def _copy(target: Array, source: Array) -> None:
 
 def _check_size(shape: Shape, memory: Array) -> None:
     if not shape.is_array:
-        raise InvalidArgumentError(f"only an array lies in linear memory, got {shape}")
+        raise InvalidArgumentError(f"only an array has linear memory, got {shape}")
     size = math.prod(memory_dimensions(shape)) * shape.element_type.byte_width
     if memory.dtype != np.uint8 or memory.shape != (size,):
         raise InvalidArgumentError(

@@ -1,9 +1,9 @@
 """Arrays as bytes in memory order, a part at a time.
 
-The bytes are those of `Value.data` in xla_extension.proto: the elements in the order of the
-shape's layout, padding included, little-endian; one byte an element for PRED and for types under
-a byte, complex numbers as real and imaginary part. Nothing here needs more memory than a part,
-but for padded layouts, which are laid out whole.
+The bytes are those of `Value.data` in xla_extension.proto: the elements in the order of the shape's
+layout, padding included, little-endian. PRED and types under a byte take one byte an element,
+complex numbers are real and imaginary part. Memory in use is that of one part, except for padded
+layouts, which are laid out whole.
 """
 
 import math
@@ -44,9 +44,9 @@ class LinearReader:
         self._scratch = np.empty(0, _word(element_type).newbyteorder("<"))
 
     def part(self, start: int, stop: int) -> memoryview:
-        """The bytes from `start` to before `stop`, valid until the next call.
+        """Return the bytes from `start` to before `stop`, valid until the next call.
 
-        A view of the array where its memory is as it is sent.
+        It is a view of the array if the memory has the order of the wire.
         """
         if self._bytes is not None:
             return self._bytes[start:stop]
@@ -76,9 +76,10 @@ class LinearWriter:
         self._is_pred = shape.element_type is ElementType.PRED
 
     def write(self, start: int, data: memoryview) -> None:
-        """Put bytes at their place, which the caller has checked.
+        """Write bytes at offset `start`; the caller has checked that they fit.
 
-        Raises InvalidArgumentError for PRED bytes other than 0 and 1, before anything is written.
+        Raises:
+            InvalidArgumentError: A PRED byte is neither 0 nor 1; nothing is written then.
         """
         source = np.frombuffer(data, np.uint8)
         if self._is_pred and source.size and source.max() > 1:
@@ -93,9 +94,10 @@ class LinearWriter:
             np.bitwise_and(source, self._mask, out=target)
 
     def literal(self, dynamic_sizes: tuple[int, ...] = ()) -> Literal:
-        """The array, once all bytes are there; shares the memory, which must not change then.
+        """Return the array, once all bytes are written; it shares the memory.
 
-        Raises InvalidArgumentError for dynamic sizes that do not fit the shape.
+        Raises:
+            InvalidArgumentError: A dynamic size does not fit the shape.
         """
         words = self._memory.view(_word(self.shape.element_type).newbyteorder("<"))
         native = words.astype(words.dtype.newbyteorder("="), copy=False)
@@ -132,7 +134,7 @@ def _flat_bytes(array: Array) -> Array:
 
 
 def _word(element_type: ElementType) -> "np.dtype[np.generic]":
-    """What numpy copies without looking at it: the bits, or the two halves of a complex number."""
+    """Return the type that numpy copies bit by bit: an unsigned integer, or the complex type."""
     dtype = element_type.dtype
     return dtype if element_type.is_complex else np.dtype(f"u{dtype.itemsize}")
 

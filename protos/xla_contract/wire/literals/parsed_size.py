@@ -1,10 +1,10 @@
-"""What protobuf's parser would make of a message, counted before it is asked.
+"""Size of a protobuf message in memory, computed from its bytes before it is parsed.
 
-A message in memory may be far larger than on the wire: a varint of one byte is a number of eight,
-two bytes are an empty message of hundreds, one beside the other. Nothing but the bytes themselves
-says so; they are walked once, and numbers in one piece counted by numpy.
+A parsed message may be far larger than on the wire: a varint of one byte becomes a number of eight,
+two bytes become an empty message of hundreds. The bytes are walked once; packed numbers are counted
+by numpy.
 
-Sources: the encoding specification of protobuf; sizes of fields as upb has them.
+Sources: the encoding specification of protobuf; sizes of fields as in upb.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ def _descriptor(kind: type[Message]) -> Descriptor:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Field:
-    """What one occurrence of a field takes in memory."""
+    """Memory of one occurrence of a field, in bytes."""
 
     name: str
     inner: Descriptor | None
@@ -77,9 +77,9 @@ class _Field:
     each: int
     """Bytes for each value beyond those of the wire; 0 where a later value replaces it."""
     is_varint: bool
-    """Whether many values may come in one piece, whose number must be counted."""
+    """True if the field may be packed varints, whose number must be counted."""
     is_fixed: bool
-    """Whether many values may come in one piece, as large as in memory."""
+    """True if the field may be packed numbers of a fixed size, as large as in memory."""
     is_repeated: bool
 
 
@@ -129,7 +129,7 @@ def _field(field: FieldDescriptor) -> _Field:
 
 
 class _Literal:
-    """What a LiteralProto has on the wire: its shape, and how many varints in each field."""
+    """Fields of a LiteralProto on the wire: its shape, and the number of varints in each field."""
 
     __slots__ = ("counts", "shape")
 
@@ -146,7 +146,7 @@ class _Literal:
         try:
             shape = shape_from_proto(xla_data_pb2.ShapeProto.FromString(b"".join(self.shape)))
         except DecodeError:
-            return  # Nothing is made of a message that has malformed bytes.
+            return  # A malformed message is not parsed.
         for name, count in self.counts.items():
             require_no_excess(shape, name, count)
 
@@ -200,7 +200,7 @@ def _walk(kind: Descriptor, data: bytes) -> None:
             here = outer.pop()
         number, wire_type, value, at = _field_at(data, at)
         if at > here.end:
-            # What stands before the fault is parsed before it is seen.
+            # protobuf parses the fields before the fault first.
             for message, around in zip([*outer, here], [None, *outer], strict=True):
                 message.require_sizes(around)
             return
@@ -238,9 +238,9 @@ def _walk(kind: Descriptor, data: bytes) -> None:
 
 
 def _field_at(data: bytes, at: int) -> tuple[int, int, int, int]:
-    """The number and wire type of a field, where its value begins, and where it ends.
+    """Return the number and wire type of a field, where its value begins, and where it ends.
 
-    The end lies behind that of `data` where the field is cut off, or is none.
+    The end is behind that of `data` if the field is truncated or malformed.
     """
     try:
         tag, value = read_varint(data, at, len(data))

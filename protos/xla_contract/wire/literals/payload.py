@@ -1,4 +1,4 @@
-"""Where LiteralProto keeps the elements of each type.
+"""The fields of LiteralProto for the elements of each type.
 
 The field depends on the element type: packed numbers where protobuf has the type, bytes for the
 others (one byte an element, or two in little-endian order).

@@ -36,12 +36,17 @@ def literal_to_proto(literal: Literal) -> xla_data_pb2.LiteralProto:
 def literal_from_proto(
     proto: xla_data_pb2.LiteralProto, *, max_bytes: int | None = None
 ) -> Literal:
-    """The literal in a message.
+    """Return the literal in a message.
 
-    Raises InvalidArgumentError when shape or layout is missing, when the payload is in another
-    field than the element type's or does not hold one value per element in memory, and when
-    tuple elements do not have the shapes the tuple says; ResourceExhaustedError when the values
-    take more than `max_bytes`.
+    Args:
+        proto: The message.
+        max_bytes: Bound of the values' size.
+
+    Raises:
+        InvalidArgumentError: Shape or layout is missing, the payload is in another field than the
+            element type's or has not one value per element in memory, or tuple elements do not have
+            the shapes that the tuple states.
+        ResourceExhaustedError: The values take more than `max_bytes`.
     """
     if not proto.HasField("shape"):
         raise InvalidArgumentError("a literal must have a shape, got none")
@@ -117,10 +122,10 @@ def _read_tuple(proto: xla_data_pb2.LiteralProto, shape: Shape) -> Literal:
 
 
 def require_no_excess(shape: Shape, name: str, count: int) -> None:
-    """Raise unless a literal of a shape may have so many entries in a payload field, or more.
+    """Raise InvalidArgumentError unless a literal of a shape may have `count` entries in a field.
 
-    Raises InvalidArgumentError as `literal_from_proto` where they are too many, or in a field
-    that is not the element type's.
+    Raises:
+        InvalidArgumentError: There are too many, or the field is not the element type's.
     """
     if not shape.is_array:
         raise _misplaced(shape, "tuple_literals" if shape.is_tuple else "no field", name)

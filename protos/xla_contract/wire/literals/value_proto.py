@@ -44,12 +44,12 @@ def fill_value(value: xla_extension_pb2.Value, literal: Literal) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Form:
-    """What is known of the messages of all arrays of a shape."""
+    """Properties that all messages of arrays of one shape share."""
 
     shape: xla_data_pb2.ShapeProto
     """The shape's own message, to be copied."""
     is_plain: bool
-    """Whether the data are the elements as numpy has them in a row-major array of static shape."""
+    """True if the data are the memory of a row-major numpy array of static shape."""
 
 
 def _form_of(shape: Shape) -> _Form:
@@ -76,10 +76,16 @@ _remembered_form = functools.lru_cache(maxsize=1024)(_found_form)
 
 
 def value_from_proto(value: xla_extension_pb2.Value, *, max_bytes: int | None = None) -> Literal:
-    """The literal in a message; its arrays share the memory of the message's bytes.
+    """Return the literal in a message; its arrays share the memory of the message's bytes.
 
-    Raises InvalidArgumentError when the shape is missing or does not fit the data, the elements or
-    the sizes; ResourceExhaustedError when the values take more than `max_bytes`.
+    Args:
+        value: The message.
+        max_bytes: Bound of the values' size.
+
+    Raises:
+        InvalidArgumentError: The shape is missing or does not fit the data, the elements or the
+            sizes.
+        ResourceExhaustedError: The values take more than `max_bytes`.
     """
     if not value.HasField("shape"):
         raise InvalidArgumentError("a value must have a shape, got none")
@@ -92,18 +98,17 @@ def value_from_proto(value: xla_extension_pb2.Value, *, max_bytes: int | None = 
 
 
 def is_plain(shape: Shape) -> bool:
-    """Whether the data of an array of this shape are its elements as numpy has them, row by row.
+    """Return whether `Value.data` of such an array is a row-major numpy array's memory.
 
-    So they are for types of whole bytes but PRED, of static shape, where processors are
-    little-endian too.
+    It is for types of whole bytes except PRED, of static shape, on little-endian processors.
     """
     return _form_of(shape).is_plain
 
 
 def memory_of(literal: Literal) -> Array:
-    """The bytes of an array as `Value.data` has them: memory order, padded, little-endian.
+    """Return the bytes of an array as in `Value.data`: memory order, padded, little-endian.
 
-    One dimension of u8; a view where memory lies so already.
+    The result is one dimension of u8, and a view if the memory is in that order already.
     """
     flat = literal.linear_memory()
     dtype = flat.dtype
@@ -116,11 +121,11 @@ def memory_of(literal: Literal) -> Array:
 
 
 def literal_of_memory(shape: Shape, memory: Array, dynamic_sizes: tuple[int, ...] = ()) -> Literal:
-    """The array whose `Value.data` lies in `memory`, one dimension of u8; shares it where it can.
+    """Return the array whose `Value.data` is `memory`, u8 of one dimension; shares it if possible.
 
-    Raises InvalidArgumentError for a shape that is no array or says no layout or bounds, for a
-    number of bytes that is not the shape's, for a PRED that is neither 0 nor 1, and for sizes that
-    do not fit.
+    Raises:
+        InvalidArgumentError: The shape is no array or lacks a layout or bounds, the number of bytes
+            is not the shape's, a PRED byte is neither 0 nor 1, or a dynamic size does not fit.
     """
     require_memory_shape(shape)
     kind = shape.element_type

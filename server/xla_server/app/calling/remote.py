@@ -31,7 +31,7 @@ _ANY_SIZE: list[tuple[str, Any]] = [
     ("grpc.max_send_message_length", -1),
 ]
 _FETCH_SECONDS = 10.0
-"""How long a server may take to show a certificate that is pinned."""
+"""Timeout of a server's TLS handshake with a pinned certificate, in seconds."""
 
 _RPCS: dict[str, Rpc] = {rpc.name: rpc for each in (SERVICE, EXTENSION) for rpc in rpcs_of(each)}
 

@@ -1,4 +1,4 @@
-"""Where xla-run runs a program: in this process, on a server, or on jaxlib's CPU."""
+"""Runners of xla-run's programs: in this process, on a server, or on jaxlib's CPU."""
 
 import dataclasses
 import time

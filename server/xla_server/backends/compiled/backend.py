@@ -1,4 +1,4 @@
-"""The part that all platforms have in common which compile programs.
+"""The part that all compiled platforms share.
 
 A platform of its own implements how programs are loaded into its memory, and its buffers
 (`device_buffer.py`, `loaded_program.py`).

@@ -1,4 +1,4 @@
-"""From a verified module to code with places: the steps of every compilation, in their order."""
+"""The steps of every compilation, from a verified module to code with buffer assignment."""
 
 import dataclasses
 import functools
@@ -42,7 +42,7 @@ class Observer(PassObserver, Protocol):
         """The module as it is compiled."""
 
     def lowered(self, code: Code, assignment: Assignment) -> None:
-        """The code, with the sources of its kernels, and the place of every value."""
+        """Called with the code, which has the kernels' sources, and the buffer of every value."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -65,5 +65,5 @@ class Cpu(CompiledBackend):
         return Program(code, assignment, self._kernels, self._pool, self._blocks, work)
 
     def to_device(self, literal: Literal, device: Device) -> HostBuffer:
-        """Place a value on `device`."""
+        """Copy a value to `device`."""
         return HostBuffer.placed(literal, device, self._blocks)

@@ -56,9 +56,9 @@ _AT_ONCE = (
         Opcode.WHILE,
     }
 )
-"""What costs nothing on values that are there: it hands them on, or says how much of them counts.
+"""Operations that are free on available values: they pass them on, or change their sizes.
 
-Sizes that are asked for are not among it: in a program they are constants.
+Queries of sizes are not among them: in a program they are constants.
 """
 
 LARGEST_CONSTANT = 1 << 16
@@ -86,7 +86,8 @@ class DynamicExecutable:
         self.program_shape = program_shape
         self.fingerprint = fingerprint(module, program_shape)
         self.channel_ends = channel_ends(module.entry)
-        # What there is between depends on sizes: a program is refused when it is made for them.
+        # Sizes of temporaries are unknown; the program that is made for given sizes is checked
+        # against the memory limit.
         arguments = sum(shape.byte_size for shape in program_shape.parameters)
         self.memory = MemoryUse(arguments, 0, program_shape.result.byte_size, 0)
         self.kept_bytes = constant_bytes(module)
@@ -191,7 +192,9 @@ class SizedRun(Run):
         return walk.values[walk.root]
 
     def loop(self, instruction: HloInstruction, carried: Value) -> Deep[Value]:
-        """A while loop: trip after trip, and all that remain at once when sizes stay the same."""
+        """Run a while loop by iterations, and all remaining ones as one program once sizes stay the
+        same.
+        """
         body, condition = instruction.called
         step = PlannedInstruction(instruction, _evaluate_while, (0,), 1, (), is_large=False)
         sizes: object = None
@@ -258,7 +261,7 @@ class SizedRun(Run):
 
 
 class _Walk:
-    """How far a computation has been done: the values that are there, and the steps left."""
+    """Progress of a computation: the available values, and the remaining steps."""
 
     def __init__(self, plan: Plan, arguments: Sequence[Value], frame: Frame) -> None:
         self.values: dict[int, Value] = dict(zip(plan.parameters, arguments, strict=True))
@@ -276,7 +279,7 @@ class _Walk:
         self.left: Sequence[PlannedInstruction] = tuple(left)
 
     def has_operands(self, step: PlannedInstruction) -> bool:
-        """Whether the values that a step reads are there."""
+        """Return whether the values that a step reads are available."""
         return all(slot in self.values for slot in step.operands)
 
     def operands(self, step: PlannedInstruction) -> list[Value]:
@@ -288,7 +291,7 @@ class _Walk:
         self.go_on({step.result: value}, self.left[1:])
 
     def go_on(self, values: dict[int, Value], left: Sequence[PlannedInstruction]) -> None:
-        """More values are there, and only these steps left: what they do not read is dropped."""
+        """Add values and replace the remaining steps; values that they do not read are dropped."""
         self.values.update(values)
         if len(left) < len(self.left):
             read = {slot for step in left for slot in step.operands}
@@ -301,7 +304,9 @@ class _Walk:
 
 
 def _evaluator_of(opcode: Opcode) -> Evaluator:
-    """What the walk does for an opcode: programs compute all that has nothing to do with sizes."""
+    """Return the evaluator of an opcode in the walk; programs compute all that does not change
+    sizes.
+    """
     if opcode is Opcode.WHILE:
         return _evaluate_while
     found = evaluator(opcode)

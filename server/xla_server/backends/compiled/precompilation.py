@@ -1,9 +1,9 @@
-"""What programs share, compiled before the first of them asks for it.
+"""Compilation of shared routines before a program needs them.
 
-XLA's CPU backend links the routines that its programs call; ours are compiled by whoever needs one
-first. Here that is somebody nobody waits for. It begins nothing while a program is compiled, and
-runs at the priority of all: it holds locks that others want, Python's among them, and one that the
-system does not let run would hold them for long.
+XLA's CPU backend links the routines that its programs call; ours are compiled on first use. Here a
+background thread compiles them. It pauses while a program is compiled. It runs at the normal
+priority, because it holds locks that other threads need, Python's among them, and a thread with a
+low priority would hold them for long.
 """
 
 import contextlib
@@ -21,11 +21,11 @@ from xla_server.runtime.threads import ThreadPool
 _LOG = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.1
-"""How often one that makes way looks whether it is over."""
+"""Seconds between two looks of a pausing preparation for its end."""
 
 
 class Preparation:
-    """Steps that are taken while nobody compiles. Any thread may call it."""
+    """Steps that are taken while no program is compiled. Thread-safe."""
 
     def __init__(self, steps: Sequence[Callable[[], object]]) -> None:
         self._steps = steps
@@ -63,7 +63,7 @@ class Preparation:
         return True
 
     def _may_go_on(self, is_over: Callable[[], bool]) -> bool:
-        """Whether it is not over when nobody compiles any more."""
+        """Wait until no program is compiled, and return whether the preparation goes on."""
         with self._changed:
             while self._urgent and not is_over():
                 self._changed.wait(_LOOK_SECONDS)

@@ -117,7 +117,7 @@ _Item = TypeVar("_Item")
 
 
 class LastUsed(Generic[_Key, _Item]):
-    """So many items, those that were asked for last. Any thread may use it."""
+    """A bounded number of items, the most recently used. Thread-safe."""
 
     def __init__(self, count: int) -> None:
         self._count = count

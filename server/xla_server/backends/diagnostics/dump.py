@@ -19,7 +19,7 @@ from xla_server.ir.text.printer import print_module
 _LOG = logging.getLogger(__name__)
 
 _CHARACTERS_PER_BYTE = 4
-"""Of a constant in HLO text, about."""
+"""Estimated characters of HLO text per byte of a constant."""
 
 
 class Dump:

@@ -51,9 +51,9 @@ class Budget:
 
 
 class DumpFiles:
-    """The files of one module's dump, bounded in number and size. Any thread may write.
+    """The files of one module's dump, bounded in number and size. Thread-safe.
 
-    What does not fit is left out, and a file `left_out.txt` says so. Raises OSError.
+    Files beyond the bounds are left out and listed in `left_out.txt`. Raises OSError.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class DumpFiles:
         self._lock = threading.Lock()
 
     def write(self, name: str, data: str | bytes) -> None:
-        """Put a file into its place, over one of the same name."""
+        """Write a file, replacing one of the same name."""
         content = data.encode() if isinstance(data, str) else data
         with self._lock:
             fits = self._files < self._max_files and self._bytes + len(content) <= self.max_bytes
@@ -102,7 +102,7 @@ class DumpFiles:
 
 
 class DumpInMemory(DumpFiles):
-    """The files of one module's dump as bytes, for whoever asked for them."""
+    """The files of one module's dump as bytes, for a client's request."""
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(Path(), max_bytes=max_bytes)
@@ -119,7 +119,7 @@ class DumpInMemory(DumpFiles):
 
 
 class DumpDirectory:
-    """Where the dumps that clients ask for are written; without a root they are refused.
+    """The root directory of dumps requested by clients; without a root they are refused.
 
     A client's name becomes a directory in the root, and in that each module gets its own: closed to
     other users, those that were there before too, while the root stays as the operator made it.
@@ -140,9 +140,9 @@ class DumpDirectory:
     def open(self, options: DumpOptions, module_name: str) -> DumpFiles | None:
         """The files for one module's dump, None where none is asked for.
 
-        Raises InvalidArgumentError for a name that is none of a directory in the root, and where
-        there is no root; ResourceExhaustedError when this server has written enough;
-        FailedPreconditionError when it cannot write.
+        Raises InvalidArgumentError for a name that is no directory's in the root, and without a
+        root; ResourceExhaustedError when this server has written enough; FailedPreconditionError
+        when it cannot write.
         """
         if not options.name:
             return None
@@ -190,7 +190,7 @@ def safe_name(name: str) -> str:
 
 
 def _made(parent: Path, number: int, module_name: str) -> Path:
-    """A new directory, with the next number that nobody has taken."""
+    """Create a directory with the next free number."""
     while True:
         number += 1
         path = parent / f"module_{number:04}.{safe_name(module_name)[:80]}"

@@ -49,10 +49,10 @@ class Incidents:
         instruction: HloInstruction | None = None,
         kernel: str = "",
     ) -> InternalError:
-        """The error for the client: the place in the program, an incident id, no cause.
+        """Return the error for the client: instruction or module, incident id, no cause.
 
-        The log has the cause, and where the reproducer is. `kernel` is the source of the one that
-        could not be compiled.
+        The log has the cause, and where the reproducer is. `kernel` is the source of the kernel
+        that does not compile.
         """
         incident = new_incident()
         rule = "a program must compile" if not kernel else "a kernel must compile"
@@ -87,9 +87,10 @@ class Incidents:
         message: str,
         kernel: str,
     ) -> Path | None:
-        """Write the reproducer; its directory, None where it cannot be written or is one too many.
+        """Write the reproducer and return its directory; None if writing fails or there are too
+        many.
 
-        Nothing that goes wrong here may take the place of the fault itself.
+        An error of the reporting itself is logged, so that it does not hide the fault.
         """
         if self._directory is None:
             return None
@@ -106,7 +107,7 @@ class Incidents:
             files.write("traceback.txt", "\n".join(lines))
             if kernel:
                 files.write("kernel.py", kernel)
-            # A text of this size takes longer than anybody waits.
+            # Printing a text of this size takes too long.
             if constant_bytes(module) * 8 <= files.max_bytes:
                 files.write("module.txt", print_module(module))
                 proto = hlo_pb2.HloProto(hlo_module=export_module(module))

@@ -1,4 +1,4 @@
-"""Where the time of one execution went: a table to read, and a trace for Perfetto or Chrome."""
+"""Profile of one execution: a table to read, and a trace for Perfetto or Chrome."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measured:
-    """What an execution did: everything with its times, and the first of its `run_count` runs."""
+    """Measurements of an execution: events with times, and the first of `run_count` runs."""
 
     timed: Sequence[Timed]
     events: Sequence[Event]
@@ -63,7 +63,7 @@ class Measured:
 
     def trace(self) -> str:
         """The trace event format: an event for each of the first runs, in microseconds."""
-        # What is inside of another comes behind it.
+        # Sort an event behind the one that contains it.
         events = sorted(self.events, key=lambda event: (event.start, -event.stop))
         begun = events[0].start if events else 0
         trace = {

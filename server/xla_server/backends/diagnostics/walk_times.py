@@ -13,9 +13,9 @@ _SPANS = MAX_SPANS // 16
 
 
 class WalkTimes:
-    """What is done one after the other, some of it inside of other things.
+    """Times of events that happen one after the other, some of them inside others.
 
-    The time of what is inside counts for that alone.
+    The time of an inner event is not counted for the outer one.
     """
 
     def __init__(self) -> None:

@@ -29,6 +29,6 @@ def open_directory(directory: Path) -> None:
         )
     if found.st_mode & 0o022:
         raise InvalidArgumentError(
-            "nobody else may write into the directory of compiled kernels, because what is in it "
+            "no other user may write into the directory of compiled kernels, because what is in it "
             f"is executed, got {directory} with mode {stat.S_IMODE(found.st_mode):o}"
         )

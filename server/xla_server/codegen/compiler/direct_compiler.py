@@ -38,8 +38,9 @@ _DEEPEST = 16
 """Calls inside of calls at most; one that calls itself is refused."""
 
 _PARSING = threading.Lock()
-"""Python 3.11 counts the depth of syntax trees for all threads together: two that parse at once
-may both be told SystemError."""
+"""Python 3.11 counts the depth of syntax trees for all threads together: two that parse at once may
+both get SystemError.
+"""
 
 
 def _parsed(text: str) -> ast.Module:

@@ -29,7 +29,7 @@ FORMS: dict[Any, Any] = {
     types.complex64: ir.LiteralStructType([ir.FloatType()] * 2),
     types.complex128: ir.LiteralStructType([ir.DoubleType()] * 2),
 }
-"""How values of each type are in registers."""
+"""Representation of each type in registers."""
 
 _NUMPY = {np.dtype(str(kind) if kind != types.boolean else "bool"): kind for kind in FORMS}
 _RELATIONS = {

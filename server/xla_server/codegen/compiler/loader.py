@@ -46,11 +46,11 @@ class Loader:
 
     @property
     def symbol_count(self) -> int:
-        """How many symbols are loaded."""
+        """Return the number of loaded symbols."""
         return len(self._addresses)
 
     def address(self, symbol: str) -> int | None:
-        """Where what a symbol names is, if it is loaded."""
+        """Return the address of a symbol, if it is loaded."""
         return self._addresses.get(symbol)
 
     def load(self, code: bytes, symbol: str) -> int:

@@ -10,7 +10,7 @@ _MAGIC = b"\x7fELF\x02\x01"
 _SYMBOL_TABLE = 2
 _UNDEFINED = 0
 _LINKERS_OWN = frozenset({"_GLOBAL_OFFSET_TABLE_"})
-"""Symbols that whoever loads object code defines."""
+"""Symbols that the loader of object code defines."""
 
 
 def undefined_symbols(code: bytes) -> frozenset[str]:

@@ -1,10 +1,9 @@
 """Elementary functions that kernels call: of one number, and of as many as registers hold.
 
 A copy of a function costs a kernel some milliseconds of compilation, in each loop anew. Where
-little of the time is spent in it a call is as good. LLVM's vectoriser is told of each function
-which others do the same for several numbers, and calls one of them for all lanes of a vector. They
-are written by the same formulas as the copies and give the same bits; each is compiled by itself,
-once.
+little of the time is spent in it a call is as good. An attribute of each function names its vector
+variants for LLVM's vectoriser, which calls one of them for all lanes of a vector. They are written
+by the same formulas as the copies and give the same bits; each is compiled by itself, once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.ops.elementwise_table import CostClass
 
 LANES: Mapping[str, Sequence[int]] = MappingProxyType({"f32": (4, 8, 16), "f64": (2, 4, 8)})
-"""How many numbers of a type LLVM may ask for at once."""
+"""Numbers of lanes of a type for which LLVM may call a vector function."""
 
 _PURE = "nounwind willreturn memory(none)"
 _KEPT = "llvm.compiler.used"

@@ -48,7 +48,7 @@ def _taylor(angle: Fraction, first: int) -> Fraction:
 
 @functools.cache
 def _table() -> Table:
-    """For each angle its cosine and sine, as sums of two floats."""
+    """Cosine and sine of each angle, as sums of two floats."""
     rows = []
     for number in range(_STEPS):
         for first in (0, 1):

@@ -29,4 +29,4 @@ def widens_to_c128(opcode: Opcode, element_type: ElementType) -> bool:
 
 
 COST: Mapping[str, int] = MappingProxyType({row.kernel: int(row.cost) for row in ROWS.values()})
-"""How long a kernel function takes, in additions, by its name without the type."""
+"""Cost of a kernel function in additions, by its name without the type."""

@@ -19,10 +19,10 @@ from xla_server.codegen.functions.values import (
 )
 
 _FAR = {"f32": 1.1998465061187744, "f64": 1.0}
-"""Where erf is computed from erfc; the first is that of ERFC_ROOT."""
+"""Argument from which erf is computed from erfc; the first is that of ERFC_ROOT."""
 
 _ONE = {"f32": 3.96, "f64": 5.95}
-"""Where erf is 1."""
+"""Argument from which erf is 1."""
 
 
 def erf(x: Value) -> Value:

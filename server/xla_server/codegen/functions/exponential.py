@@ -21,25 +21,27 @@ from xla_server.codegen.functions.values import (
 )
 
 _TOP = {"f32": 89.0, "f64": 710.0}
-"""Where exp is infinite and its exponent still fits."""
+"""Argument at which exp is infinite and its exponent still fits."""
 
 _BOTTOM = {"f32": -105.0, "f64": -746.0}
-"""Where exp is zero."""
+"""Argument at which exp is zero."""
 
 _TOP_OF_HALF = {"f32": 89.6, "f64": 710.6}
-"""Where exp / 2 is infinite and the exponent of exp / 4 still fits."""
+"""Argument at which exp / 2 is infinite and the exponent of exp / 4 still fits."""
 
 _MINUS_ONE = {"f32": -20.0, "f64": -40.0}
-"""Where expm1 is -1."""
+"""Argument below which expm1 is -1."""
 
 _ONE = {"f32": 9.02, "f64": 19.1}
-"""Where tanh is 1."""
+"""Argument from which tanh is 1."""
 
 _HALF_LN3 = 0.54931
-"""Where tanh is 1/2, or a little more: from there on the error of 2 / (e^2x + 1) counts half."""
+"""Argument at which tanh is 1/2, or a little more: from there on the error of 2 / (e^2x + 1) counts
+half.
+"""
 
 TINY = {"f32": 2.0**-30, "f64": 2.0**-60}
-"""Below, atan x, expm1 x, log1p x and their like are x to the last bit."""
+"""Size of arguments below which atan x, expm1 x, log1p x and their like are x to the last bit."""
 
 
 def _plainly_reduced(x: Value) -> tuple[Value, Value]:

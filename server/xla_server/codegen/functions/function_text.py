@@ -26,7 +26,7 @@ class KeptText:
         return cls(function.name, function.ftype, str(function), called)
 
     def added_to(self, module: Any) -> Any:
-        """The function in another module, which has none of its name."""
+        """The function in another module, which has no function of its name."""
         for name, form in self.called:
             if name not in module.globals:
                 ir.Function(module, form, name)

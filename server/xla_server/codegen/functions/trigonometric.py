@@ -1,11 +1,10 @@
 """sin, cos and tan for every argument, by one reduction that has no branch.
 
-x = M 2^e with M whole, so of 2/pi 2^e only what is left modulo 4 counts for the quadrant and the
-fraction of it: Payne and Hanek's reduction. The remainder is a sum of floats of type f64, the same
-for a range of exponents. f32 has four ranges of three floats, chosen by selection; the first two
-floats are short, so that their products with x are exact. f64 has ranges of 16 exponents in a
-table, of four floats each: enough for the closest that any f64 comes to a multiple of pi/2, 2^-61
-off, and 53 bits after.
+x = M 2^e with M whole, so only 2/pi 2^e modulo 4 counts for the quadrant and the fraction of it:
+Payne and Hanek's reduction. The remainder is a sum of floats of type f64, the same for a range of
+exponents. f32 has four ranges of three floats, chosen by selection. The first two floats are short,
+so that their products with x are exact. f64 has ranges of 16 exponents in a table, of four floats
+each. These are enough for the f64 closest to a multiple of pi/2, 2^-61 off, and 53 bits after.
 """
 
 import functools
@@ -64,7 +63,7 @@ _RANGES_F32 = (0, 50, 76, 102)
 
 @functools.cache
 def _rows_f32() -> list[list[float]]:
-    """For each range three floats; x times their sum is the number of quadrants modulo 4."""
+    """Three floats for each range; x times their sum is the number of quadrants modulo 4."""
     whole = _row(0, (29, 29, 53))
     others = [[word * 2.0 ** (23 - e) for word in _row(e - 23, (29, 29, 53))] for e in _RANGES_F32]
     return [whole, *others[1:]]
@@ -142,7 +141,7 @@ def _of_quadrant(n: Value, sine: Value, cosine: Value) -> Value:
 
 
 _STRAIGHT = {"f32": 2.0**-14, "f64": 2.0**-30}
-"""Below, sin x and tan x are x to the last bit."""
+"""Size of arguments below which sin x and tan x are x to the last bit."""
 
 
 def _finite(x: Value, result: Value) -> Value:

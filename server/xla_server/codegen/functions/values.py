@@ -1,8 +1,8 @@
 """Scalar code that writes itself: Python over `Value` becomes LLVM instructions.
 
-An elementary function is a Python function over Values. It runs once for a process, where
-each operation adds one instruction; kernels see one instruction. Nothing promotes f32 to f64, and
-there is no branch to stop the vectoriser.
+An elementary function is a Python function over Values. It runs once for a process, where each
+operation adds one instruction; kernels see one instruction. f32 is never promoted to f64, and there
+is no branch to stop the vectoriser.
 """
 
 import dataclasses

@@ -152,7 +152,9 @@ def _scope(module: Any, *names: str) -> Any:
 
 
 def _cast(target: str) -> Any:
-    """To `target` from any computed type: integers wrap, floats must fit where it is integral."""
+    """Conversion to `target` from any computed type: integers wrap, floats must fit where it is
+    integral.
+    """
     computed = COMPUTED[target]
 
     @instruction

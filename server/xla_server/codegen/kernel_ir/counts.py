@@ -1,4 +1,4 @@
-"""How often a kernel evaluates what it computes, counted on its statements.
+"""Counts of a kernel's evaluations of each value, from its statements.
 
 An instruction of HLO has each of its elements once. A kernel may evaluate an element again: for
 each chunk of work items, for each row, for each reader that asks at another index. The count is

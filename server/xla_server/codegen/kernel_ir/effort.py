@@ -1,4 +1,4 @@
-"""How much LLVM does for a kernel."""
+"""Optimisation effort of LLVM for a kernel."""
 
 import enum
 

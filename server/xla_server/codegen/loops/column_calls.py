@@ -39,7 +39,10 @@ def may_call(
 
 
 def row_start(store: Store, last: Variable) -> Affine:
-    """Where a row of a store begins; made of `last` itself where neighbours are apart."""
+    """Return the index at which a row of a store begins.
+
+    It contains `last` if neighbours along it are not contiguous.
+    """
     return store.offset + variable(last) * -1
 
 

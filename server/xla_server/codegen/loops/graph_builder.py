@@ -48,7 +48,9 @@ class GraphBuilder(abc.ABC):
         self._shared_rows = NO_ROW_BUFFERS
         self._row_buffers: dict[int, StackArray] = {}
         self._invariants: Body | None = None
-        """Where values that vary with no loop are evaluated, if that is not the outermost level."""
+        """The level at which loop-invariant values are evaluated, if it is not the outermost
+        one.
+        """
         self._stored: dict[Node, Expression] = {}
         stored = {store.argument for store in stores}
         read = {node.argument for node in all_nodes(stores) if isinstance(node, Load)}

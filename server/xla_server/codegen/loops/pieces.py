@@ -198,7 +198,9 @@ def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
 
 
 def _cuts(stores: Sequence[Store], loops: Sequence[Variable]) -> dict[int, list[int]]:
-    """Where tests of a loop's variable change their outcome, by the loop's number."""
+    """Return the values of a loop's variable at which tests change their outcome, by the loop's
+    number.
+    """
     found: dict[int, set[int]] = {}
     for node in all_nodes(stores):
         bound = _bound(node) if isinstance(node, Apply) else None

@@ -228,7 +228,7 @@ class _Keeping:
 
 
 def cost_of(node: Apply) -> int:
-    """How many cheap operations take as long."""
+    """Cost in cheap operations."""
     return COST.get(node.function.split("_", maxsplit=1)[0], 1)
 
 

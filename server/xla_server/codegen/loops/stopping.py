@@ -1,4 +1,4 @@
-"""Where kernels look whether their execution is to stop.
+"""Cancellation points of kernels.
 
 The executor polls between chunks of work items. A kernel whose work items take longer than a client
 may wait has the cancellation flag (CANCELLATION) among its arguments, polls it, and returns once it

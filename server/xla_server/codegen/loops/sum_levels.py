@@ -1,4 +1,4 @@
-"""How long sums are cut: short runs first, then runs of their results, and so on.
+"""Pairwise summation of long sums: short runs first, then runs of their results, and so on.
 
 Errors of a sum grow with how many numbers are added one to the other in sequence. Lengths follow
 from sizes alone, so sums are the same on any number of threads.

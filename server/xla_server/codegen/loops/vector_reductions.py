@@ -13,7 +13,7 @@ from xla_server.codegen.trace.reductions import neutral_element
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VectorReduction:
-    """How a loop combines the elements of a reduction.
+    """Vectorised reduction of a loop.
 
     `run` combines a partial result with an element, which `enter` makes what is combined, `join`
     two partial results, and `neutral` changes none; `leave` makes the result.

@@ -1,5 +1,5 @@
-"""How the elements under a window are combined: directly, or from partial results that it shares
-with the windows beside it.
+"""Reduction of the elements under a window: directly, or from partial results that it shares with
+the windows beside it.
 
 A window of 64 elements needs 63 operations. Combined from windows of 8, each of which is computed
 once and shared by 8 others, it needs 14. Every result is a tree over exactly the elements under its
@@ -46,8 +46,8 @@ class Level:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spacing:
-    """Where the elements under windows lie: `size` of them `dilation` apart, for windows `stride`
-    apart.
+    """Positions of the elements under windows: `size` of them `dilation` apart, for windows
+    `stride` apart.
 
     Elements are stored by phase: those at multiples of the stride first, then those after these, so
     that the elements with one offset in neighbouring windows are neighbours. `span` of them are

@@ -42,7 +42,7 @@ class TiledAxis:
 
     @property
     def spacing(self) -> Spacing:
-        """How the elements under a block's windows are stored."""
+        """Storage of the elements under a block's windows."""
         window = self.axis.window
         return Spacing(window.size, window.stride, window.window_dilation, self.length)
 

@@ -231,7 +231,7 @@ _MOVED = {
     Opcode.SLICE: _sliced,
     Opcode.TRANSPOSE: _transposed,
 }
-"""For operations that only move elements: where the first one is then, and the axes."""
+"""Functions by opcode for operations that only move elements: offset of the first one, and axes."""
 
 
 def _add_copies(

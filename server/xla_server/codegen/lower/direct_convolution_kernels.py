@@ -174,7 +174,7 @@ def _block_operands(phase: Phase, block: Value) -> Operands:
 
 
 def _position_operands(phase: Phase) -> Operands:
-    """Where the windows of a phase are in the input, and its results in the whole result."""
+    """Strides of a phase: of its windows in the input, and of its results in the whole result."""
     lines = phase.lines
     return {
         **_of_dimensions("size", [line.size for line in lines], 1),
@@ -191,7 +191,7 @@ def _position_operands(phase: Phase) -> Operands:
 
 
 def _panel_operands(phase: Phase) -> Operands:
-    """Where groups and panels are in the input, the kernel and the result."""
+    """Strides of groups and panels in the input, the kernel and the result."""
     width, outputs = phase.width, phase.outputs
     columns = panel_columns(phase)
     count, rest = divmod(outputs, columns)

@@ -165,7 +165,7 @@ _GEQRF = MatrixCall(lower_geqrf)
 
 
 def calls(element: ElementType) -> Mapping[str, MatrixCall]:
-    """How calls become rows, by LAPACK's names without the letter of the type."""
+    """Lowerings by LAPACK's names without the letter of the type."""
     unitary = "un" if element.is_complex else "or"
     return {
         "potrf": MatrixCall(lower_potrf),
@@ -184,4 +184,4 @@ PORTABLE: Mapping[str, MatrixCall] = MappingProxyType(
         "Qr": _GEQRF,
     }
 )
-"""How calls that any platform knows become rows."""
+"""Lowerings of portable targets."""

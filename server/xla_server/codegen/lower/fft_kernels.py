@@ -40,7 +40,7 @@ from xla_server.target.kernel_tuning import FourierTransforms
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
-    """Where the lines of a kernel are in a value; steps are in bytes, as is an element's `width`.
+    """Strides of a kernel's lines in a value; steps are in bytes, as is an element's `width`.
 
     `steps` are those of the outer dimensions, `inner_step` is that from line to line and
     `element_step` that along a line. With `split` = (size, step), lines come in groups of `size`,
@@ -99,8 +99,8 @@ class BlockKernel:
         target: Where they are stored, `stored` elements of each.
         transform: The length of the transform; 0 for none.
         is_inverse: Whether it is an inverse one.
-        factor: What results are multiplied by.
-        before: What is done to the block after the load, if anything.
+        factor: Factor of the results.
+        before: Code on the block after the load, or None.
         after: The same after the transform.
         tables: The constants.
         has_lane_tables: Whether `after` needs lanes to be lines of one outer index.

@@ -58,7 +58,7 @@ FUSED = frozenset({Opcode.FUSION, Opcode.WHILE})
 """Instructions that are compiled to one kernel though those inside could have their own kernels."""
 
 FUSION_FAULTS = FusionFaults()
-"""Those of this process."""
+"""The faults of this process."""
 
 
 def is_fault(error: Exception) -> bool:

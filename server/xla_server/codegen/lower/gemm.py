@@ -31,9 +31,9 @@ from xla_server.target.tuning import MatrixProducts
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
-    """A matrix of one side: the type of its elements, and whether members' steps lie side by side.
+    """An operand: the type of its elements, and whether the k indices of a member are contiguous.
 
-    Members are the rows of the left one and the columns of the right one.
+    Members are the rows of the left operand and the columns of the right one.
     """
 
     source: str
@@ -49,7 +49,7 @@ class Side:
         return (steps if self.is_across else members) * self.width
 
     def strides(self, members: int, steps: int) -> tuple[int, int]:
-        """Bytes from member to member and from step to step."""
+        """Return the distances of members and of k indices, in bytes."""
         ahead = self.ahead(members, steps)
         return (ahead, self.width) if self.is_across else (self.width, ahead)
 

@@ -15,7 +15,7 @@ from xla_server.target.target import Target
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """How a convolution is cut into products.
+    """Plan of a convolution as matrix products.
 
     `matrix` has the rows outside where `depth_inside`, else inside. `is_nhwc` says that
     products are rows by features. `leading` are elements from row to row where the matrix lies
@@ -104,7 +104,7 @@ def _strides(dimensions: Sequence[int]) -> list[int]:
 
 
 def _axes(i: HloInstruction) -> tuple[dict[int, Axis], dict[int, Axis]]:
-    """How result dimensions and kernel dimensions, features of results aside, move in the input."""
+    """Return the axes of result and kernel dimensions in the input, output features aside."""
     numbers = i.attributes.dimension_numbers
     base, kernel = (operand.shape.dimensions for operand in i.operands)
     strides = _strides(base)

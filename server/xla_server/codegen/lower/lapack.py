@@ -35,7 +35,7 @@ LAPACK_CALLS: Mapping[str, MatrixCall] = MappingProxyType(
         **lower_spectral.PORTABLE,
     }
 )
-"""How calls become rows, by target."""
+"""Lowerings by target."""
 
 
 def lower_lapack(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -1,4 +1,4 @@
-"""How each opcode becomes rows of code."""
+"""Lowerings of all opcodes."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -102,4 +102,6 @@ NOT_LOWERED: Mapping[Opcode, str] = MappingProxyType(
         Opcode.SHUFFLE: "the operation has no public semantics to follow",
     }
 )
-"""Why each remaining opcode has no lowering. With the tables above it covers every opcode."""
+"""Reasons why the remaining opcodes have no lowering. With the tables above it covers every
+opcode.
+"""

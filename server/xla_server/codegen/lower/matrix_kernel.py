@@ -40,7 +40,7 @@ Answer: TypeAlias = Callable[[Expression, Expression], Expression]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatrixCall:
-    """How a call becomes rows; `rank` is that of its first operand without the batch.
+    """Lowering of a call; `rank` is that of its first operand without the batch.
 
     `empty` gives results where an operand has no elements: the operand of that number, or a
     function of each element's index; zero where it has no entry.

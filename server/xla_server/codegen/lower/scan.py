@@ -95,7 +95,7 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
-    """How running values of these types go on, by variables.
+    """Step of running values of these types, as code on variables.
 
     Runs start from `starts`, which are `initial` values as the reducer takes them. `begin` makes
     the first running values and `advance` those after `running` from `new` elements; `give` makes

@@ -26,7 +26,7 @@ class Blocks:
 
     @property
     def work_items(self) -> int:
-        """How many there are."""
+        """The number of work items."""
         return -(-self.length // self.size)
 
 
@@ -44,12 +44,13 @@ class Ranges:
 
 
 Division: TypeAlias = Blocks | Ranges | None
-"""How a scatter is split into work items; None if it is one."""
+"""Return the work items of a scatter; None if it is one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Space:
-    """Where updates go: for each input dimension, the update dimensions it is counted by.
+    """Mapping of updates to the input: for each input dimension, the update dimensions that count
+    it.
 
     `window` and `batch` give the update dimension, -1 for none, that counts positions in the window
     and along a batching dimension; `scattered` is the number of the index, -1 for none. `sizes` are
@@ -121,7 +122,7 @@ class Space:
 
     @property
     def vectors(self) -> int:
-        """How many index vectors there are."""
+        """The number of index vectors."""
         return math.prod(self.updates[d] for d in self.batch_dims)
 
     @property
@@ -140,7 +141,7 @@ class Space:
         return self.updates[axis] if axis >= 0 else 1
 
     def division(self, is_unique: bool, weight: int, width: int, tuned: Scatters) -> Division:
-        """How to share the updates out.
+        """The distribution of the updates.
 
         An update costs as much as `weight` plain ones; an element of the input has `width` bytes.
         """

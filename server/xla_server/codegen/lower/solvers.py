@@ -47,7 +47,7 @@ def lower_perturbed(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def calls(element: ElementType) -> Mapping[str, MatrixCall]:
-    """How calls become rows, by LAPACK's names without the letter of the type."""
+    """Lowerings by LAPACK's names without the letter of the type."""
     return {
         "trsm": MatrixCall(lower_trsm),
         "gtsv": MatrixCall(lower_gtsv, {0: 0, 1: 1, 2: 2, 3: 3}, 1),
@@ -57,4 +57,4 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
 PORTABLE: Mapping[str, MatrixCall] = MappingProxyType(
     {"tridiagonal_solve_perturbed_ffi": MatrixCall(lower_perturbed, {0: 3}, 1)}
 )
-"""How calls that any platform knows become rows."""
+"""Lowerings of portable targets."""

@@ -234,7 +234,7 @@ def _singular(lowering: Lowering, i: HloInstruction, name: str) -> Tree:
 
 
 def calls(element: ElementType) -> Mapping[str, MatrixCall]:
-    """How calls become rows, by LAPACK's names without the letter of the type."""
+    """Lowerings by LAPACK's names without the letter of the type."""
     symmetric = "he" if element.is_complex else "sy"
     return {
         f"{symmetric}evd": MatrixCall(lower_hermitian),
@@ -248,4 +248,4 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
 
 
 PORTABLE: Mapping[str, MatrixCall] = MappingProxyType({"Eigh": MatrixCall(lower_eigh)})
-"""How calls that any platform knows become rows."""
+"""Lowerings of portable targets."""

@@ -111,9 +111,9 @@ def add_thin_product(
 
     Args:
         made: The product.
-        thin: How it is divided.
+        thin: Its blocking.
         operands: The matrix and the vectors.
-        epilogue: What follows a block of the product.
+        epilogue: Code on each block of the product.
         is_right: Whether the matrix is the right operand, so that blocks are columns.
     """
     width, block, blocks = thin.width, thin.block, thin.blocks

@@ -59,7 +59,7 @@ class Transposition:
 def transposition(
     dimensions: Sequence[int], permutation: Sequence[int], width: int
 ) -> Transposition | None:
-    """How to transpose an array; None where runs of elements stay together."""
+    """Return the blocking of a transpose; None if runs of elements stay contiguous."""
     groups = _merged(dimensions, permutation)
     if not groups:
         return None

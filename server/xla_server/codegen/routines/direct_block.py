@@ -66,7 +66,7 @@ BLOCK = Routine(
         *parameters(Unit.FUNCTION, "tile", "low_tile", "rest_tile", "low_rest_tile"),
     ),
 )
-"""Does a block of a convolution."""
+"""Computes a block of a convolution."""
 
 
 def _block(  # type: ignore[no-untyped-def]

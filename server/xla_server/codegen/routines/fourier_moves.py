@@ -1,6 +1,6 @@
 """Loads of lines into blocks and stores of blocks, for Fourier transforms.
 
-How lines lie in memory decides the form. "rows": each line is contiguous, and squares of lines and
+The strides of lines decide the form. "rows": each line is contiguous, and squares of lines and
 elements are transposed in registers. "columns": neighbouring lines are neighbours in memory.
 "lines": any other, element by element. Real numbers are complex ones whose imaginary part is zero
 when they are loaded and left out when they are stored.

@@ -34,8 +34,7 @@ BAND = Routine(
         *parameters(Unit.COUNT, "start", "stop", "across", "down"),
         # The functions for a tile and for panels of both sides.
         *parameters(Unit.FUNCTION, "tile", "lay_out_left", "lay_out_right"),
-        # Left matrices, and from one to the next, from stored row to stored row, from member to
-        # member and from step to step.
+        # Left matrices, and the distances of matrices, stored rows, members (rows) and k indices.
         *parameters(Unit.READ, "left"),
         *parameters(Unit.OFFSET, "left_batch_ahead", "left_ahead", "member_ahead", "step_ahead"),
         # Right matrices, or their panels, and from one to the next, from work item to work item,

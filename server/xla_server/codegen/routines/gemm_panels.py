@@ -1,8 +1,8 @@
-"""Panels of matrices laid out, step after step, for the tiles of `gemm_tiles`.
+"""Packing of matrices into panels, k index by k index, for the tiles of `gemm_tiles`.
 
-Members of a panel are rows of the left matrix or columns of the right one. The memory of a panel
-is followed by that of the next, or by `SLACK`: vectors are stored whole, and what they have too
-much is overwritten by what comes after.
+A panel packs some rows of the left matrix or some columns of the right one, here called its rows.
+The memory of a panel is followed by that of the next, or by `SLACK`: vectors are stored whole, and
+the excess is overwritten by the next panel.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ _QUARTER = 16
 """Bytes within which the processor exchanges elements in least time."""
 
 _CHUNK = 128
-"""Steps transposed at a time for all members, so that the part of the panel stays in L1."""
+"""Number of k indices transposed at a time for all rows, so that the part of the panel stays in
+L1.
+"""
 
 SOURCES = {
     "f32": ("i32", 4),
@@ -34,19 +36,19 @@ SOURCES = {
 PANEL = Routine(
     "gemm_panel",
     (
-        # The first member and step, and from stored row to stored row.
+        # The first row at the first k index, and the distance of stored rows.
         *parameters(Unit.READ, "source"),
         *parameters(Unit.OFFSET, "ahead"),
         *parameters(Unit.WRITE, "panel"),
-        # Steps of the panel, and members that exist.
+        # Number of k indices, and of rows that exist.
         *parameters(Unit.COUNT, "steps", "width"),
     ),
 )
-"""Packs a panel of members that are stored along or across."""
+"""Packs a panel of rows that are contiguous along k or across it."""
 
 
 class _Panel:
-    """The function that lays out a panel of `height` members, while it is written."""
+    """The function that packs a panel of `height` rows, while it is written."""
 
     def __init__(self, symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> None:
         self.f = FunctionText(symbol, PANEL.names, is_plain=True)
@@ -64,14 +66,14 @@ class _Panel:
         return self.f.let(f"{self.extend} <{lanes} x {self.stored}> {value} to <{lanes} x i16>")
 
     def halved(self, number: str) -> str:
-        """So many pairs of steps."""
+        """Return half of a number of k steps, which is the number of pairs."""
         return self.f.let(f"lshr i64 {number}, 1")
 
 
 def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
-    """The function for a matrix in which the members of a step lie side by side.
+    """Return the function for a matrix in which the rows at one k index are contiguous.
 
-    `ahead` is from step to step. Members beyond `width` become zeros.
+    `ahead` is the distance of k indices. Rows beyond `width` become zeros.
     """
     panel = _Panel(symbol, machine, kind, source, height)
     f, lanes = panel.f, panel.lanes
@@ -106,9 +108,9 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
 
 
 def across_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
-    """The function for a matrix in which the steps of a member lie side by side.
+    """Return the function for a matrix in which the k indices of a row are contiguous.
 
-    `ahead` is from member to member. Members beyond `width` are copies of the last one.
+    `ahead` is the distance of rows. Rows beyond `width` are copies of the last one.
     """
     panel = _Panel(symbol, machine, kind, source, height)
     f, lanes = panel.f, panel.lanes
@@ -136,10 +138,10 @@ def across_text(symbol: str, machine: Machine, kind: Kind, source: str, height: 
 
 
 def _squares(panel: _Panel, whole: str, last: str) -> None:
-    """Few members at a time, a vector of steps of each, the last members first.
+    """Transpose few rows at a time, a vector of k indices of each, the last rows first.
 
-    Within a vector's quarters, of sixteen bytes each, members and steps are exchanged; then each
-    quarter of a result has a step of all these members.
+    Rows and k indices are exchanged within a vector's quarters, of sixteen bytes each. Then each
+    quarter of a result has one k index of all these rows.
     """
     f, lanes, width = panel.f, panel.lanes, panel.kind.width
     unit = width if not panel.kind.pairs else 2 * panel.bytes
@@ -176,7 +178,7 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
 
 
 def _loaded(panel: _Panel, pointer: str) -> str:
-    """A vector of steps of a member."""
+    """Load a vector of k indices of a row."""
     f, lanes = panel.f, panel.lanes
     if not panel.kind.pairs:
         return f.read(panel.vector, pointer, panel.bytes)
@@ -186,7 +188,7 @@ def _loaded(panel: _Panel, pointer: str) -> str:
 
 
 def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list[str]:
-    """Rows after the round that takes elements in turn from each row and that half of all below.
+    """Interleave each row of the upper half with its row of the lower half.
 
     Elements within a quarter of `few` elements keep their position.
     """
@@ -204,7 +206,7 @@ def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list
 
 
 def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
-    """Steps from `start` on, of which there are too few for squares."""
+    """Pack the k indices from `start` on, which are too few for squares."""
     f = panel.f
     step = Loop(f, start, steps, 1, [])
     row = Loop(f, "0", str(panel.height), 1, [])

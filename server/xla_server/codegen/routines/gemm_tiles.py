@@ -20,7 +20,7 @@ VECTORS = 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """How elements are multiplied: the type of results, and the bytes of it and of a step.
+    """Types of a product: the element type of results, its bytes, and the bytes of a k step.
 
     `sources` are the types of elements that are laid out for it; with `pairs` there are two of
     them to a step, as 16-bit numbers.

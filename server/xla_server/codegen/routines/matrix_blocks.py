@@ -72,7 +72,7 @@ def _divided(computed: str) -> Any:
 
 
 def _piece(computed: str) -> Any:
-    """How many rows or columns of so many products each are a piece."""
+    """Return a function from the work of a row or column to the number of them in a piece."""
     most = PIECE_WORK[computed]
 
     @njit(error_model="numpy")
@@ -191,7 +191,7 @@ def _lu(computed: str) -> Any:
 
 
 def _solve(computed: str) -> Any:
-    """So many systems at b become their solutions, with a triangle of an order on one side of them.
+    """Solve a number of systems at b in their own memory, with a triangle on one side of them.
 
     `ahead` elements are from one column of b to the next. If `goes_on`, unknowns are solved from
     the first to the last, else from the last to the first. `form`, `diagonal` and `triangle`, of

@@ -48,7 +48,7 @@ BLOCK = Routine(
         *parameters(Unit.FUNCTION, "tile", "narrow_tile"),
     ),
 )
-"""Does a block of tiles."""
+"""Computes a block of tiles."""
 
 
 def panel_width(machine: Machine) -> int:

@@ -21,7 +21,7 @@ from xla_server.codegen.routines.product_tiles import lanes
 from xla_server.target.machine import Machine
 
 POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2))
-"""Where polynomials are evaluated: small numbers and their inverses lose least."""
+"""Points at which polynomials are evaluated: small numbers and their inverses lose least."""
 
 TAPS, RESULTS = 3, 4
 SIDE = TAPS + RESULTS - 1

@@ -1,4 +1,4 @@
-"""How each element type is stored in buffers and computed with in kernels.
+"""Storage of each element type in buffers, and its computed type in kernels.
 
 Floats narrower than f32 are computed as f32 and rounded after every operation, integers narrower
 than a byte in a byte, as XLA's CPU backend does.

@@ -233,5 +233,5 @@ def integer(number: int) -> Literal:
 
 
 def computed_type(instruction: HloInstruction) -> KernelType:
-    """How the elements of an instruction's array are computed."""
+    """Return the type in which an instruction's elements are computed."""
     return KERNEL_TYPE[instruction.shape.element_type]

@@ -18,7 +18,7 @@ Matrix: TypeAlias = Any
 """An array of one element of the batch; scipy's routines are not typed."""
 
 ELEMENTS = (ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128)
-"""What LAPACK computes with."""
+"""Element types of LAPACK's routines."""
 
 STATUS = Shape.scalar(ElementType.S32)
 """LAPACK's info: 0, or what went wrong."""

@@ -31,7 +31,7 @@ def cholesky_shapes(call: Call) -> Shape:
 
 
 def cholesky(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """Only the named triangle is read and written."""
+    """Cholesky factors; only the named triangle is read and written."""
     lower = call.letter("uplo", "LU") == "L"
     factor, info = routine(call.element, "potrf")(matrices[0], lower=lower, clean=0)
     return factor, info
@@ -44,7 +44,7 @@ def lu_shapes(call: Call) -> Shape:
 
 
 def lu(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """With partial pivoting; a zero pivot is the status, not an error."""
+    """LU factors with partial pivoting; a zero pivot is the status, not an error."""
     factors, pivots, info = routine(call.element, "getrf")(matrices[0])
     return factors, pivots + 1, info
 

@@ -26,7 +26,7 @@ def solve(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     below, diagonal, above, right = matrices
     with np.errstate(all="ignore"):
         upper, reduced = _eliminated(below, diagonal, above, right)
-        # As there, the row before the last does not count.
+        # LAPACK does not look at the row before the last here.
         seen = [diagonal[0], *above[:1][: len(diagonal) - 1], *upper[:-2].ravel(), upper[-1, 0]]
         return (_substituted(upper, reduced, np.abs(seen).max()),)
 

@@ -34,7 +34,9 @@ def triangular_shapes(call: Call) -> Shape:
 
 
 def triangular(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """Only the named triangle is read; a zero on the diagonal gives infinities."""
+    """Solutions of triangular systems; only the named triangle is read; a zero on the diagonal
+    gives infinities.
+    """
     solution = blas_routine(call.element, "trsm")(
         1.0,
         *matrices,
@@ -66,7 +68,7 @@ def tridiagonal(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     second, diagonal, above[:-1], solution, info = routine(call.element, "gtsv")(
         below[1:], diagonal, above[:-1], right
     )
-    # In place of the lower diagonal LAPACK leaves the second upper one of the factors.
+    # LAPACK overwrites the lower diagonal with the second upper one of the factors.
     below[1 : 1 + len(second)] = np.ravel(second)
     return below, diagonal, above, solution, info
 

@@ -1,7 +1,9 @@
-"""Eigenvalues, singular values and what leads to them: syevd, geev, gees, gehrd, sytrd, gesdd.
+"""Eigenvalues, singular values and reductions to condensed form: syevd, geev, gees, gehrd, sytrd,
+gesdd.
 
-Semantics: LAPACK's routines of these names, called as JAX's typed FFI calls them on CPUs. What
-LAPACK leaves undefined (factors nobody asked for) is 0 here, the overwritten operand itself.
+Semantics: LAPACK's routines of these names, called as JAX's typed FFI calls them on CPUs. Results
+that LAPACK leaves undefined, as factors that are not requested, are 0 here; the overwritten operand
+is the operand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,7 @@ def hermitian_shapes(call: Call) -> Shape:
 
 
 def hermitian(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """Of a matrix of which only the named triangle is read."""
+    """Eigenvalues and eigenvectors of a Hermitian matrix, of which the named triangle is read."""
     return hermitian_parts(
         call,
         matrices[0],
@@ -116,7 +118,7 @@ def hessenberg_shapes(call: Call) -> Shape:
 
 
 def hessenberg(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """Of rows and columns from low to high; outside of them the operand is triangular."""
+    """Hessenberg form of rows and columns low to high; the operand is triangular outside."""
     low, high = call.integer("low") - 1, call.integer("high") - 1
     if call.rows == 1:
         return matrices[0], 0, 0
@@ -136,7 +138,7 @@ def tridiagonal_shapes(call: Call) -> Shape:
 
 
 def tridiagonal(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """Of a hermitian matrix of which only the named triangle is read."""
+    """Tridiagonal form of a Hermitian matrix, of which the named triangle is read."""
     lower = int(call.letter("uplo", "LU") == "L")
     if call.rows == 1:
         return matrices[0], matrices[0][0].real, 0, 0, 0
@@ -150,7 +152,7 @@ def tridiagonal(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
 def singular_shapes(call: Call) -> Shape:
     """(the operand, singular values descending, left and right vectors in rows, status)
 
-    Nobody writes vectors in mode N, which then may be declared in either size.
+    In mode N vectors are not written and may be declared in either size.
     """
     mode = call.letter("mode", "ASN")
     rows, columns, smaller = call.rows, call.columns, call.smaller

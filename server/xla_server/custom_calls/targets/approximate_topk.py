@@ -78,7 +78,7 @@ def check(instruction: HloInstruction) -> None:
 
 
 def _found(declared: Sequence[Shape], dimension: int, wanted: int) -> int:
-    """How many elements the first declared array has room for, `wanted` where it is none."""
+    """Return the declared size of the dimension, `wanted` if there is none."""
     if not declared or not declared[0].is_array or declared[0].rank <= dimension:
         return wanted
     return declared[0].dimensions[dimension]

@@ -42,7 +42,7 @@ def _eigh_options(text: bytes) -> Mapping[str, Attribute]:
     found = _EIGH_OPTIONS.match(text)
     if found is None:
         raise InvalidArgumentError(
-            "Eigh is told lower,sort,iterations,tolerance such as 1,1,100,1e-6, got "
+            "Eigh takes lower,sort,iterations,tolerance such as 1,1,100,1e-6, got "
             f"'{text[:40].decode(errors='replace')}'"
         )
     return MappingProxyType({"lower": found[1] == b"1"})
@@ -67,7 +67,7 @@ def lu_shapes(call: Call) -> Shape:
 
 
 def lu_with_order(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
-    """With partial pivoting."""
+    """LU factors with partial pivoting."""
     factors, exchanged, _ = lu(call, matrices)
     order = np.arange(call.rows)
     for row, other in enumerate(exchanged - 1):

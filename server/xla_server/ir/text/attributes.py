@@ -16,7 +16,7 @@ from xla_server.ir.text.scanner import HloReader
 
 @dataclasses.dataclass(slots=True)
 class Attributes:
-    """What was said: values by name, computations by name, and what only decorates."""
+    """Attributes as written: values by name, computations by name, and decorations."""
 
     values: dict[str, Any] = dataclasses.field(default_factory=dict)
     called: dict[str, tuple[HloComputation, ...]] = dataclasses.field(default_factory=dict)

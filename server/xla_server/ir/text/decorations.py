@@ -37,7 +37,7 @@ from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
 IGNORED = frozenset({"origin", "original_value", "statistics", "mode", "conv_kind"})
-"""What other writers say besides and what says nothing about the value."""
+"""Attributes of other writers that are skipped: they do not change the value."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 _METADATA: dict[str, Kind] = {
@@ -90,7 +90,7 @@ def frontend_text(attributes: xla_data_pb2.FrontendAttributes) -> str:
 
 
 def read_frontend(reader: HloReader) -> xla_data_pb2.FrontendAttributes:
-    """What `frontend_text` wrote."""
+    """Read the text of `frontend_text`."""
 
     def read_pair() -> tuple[str, str]:
         key = reader.match(_KEY, "the name of an attribute")[0]

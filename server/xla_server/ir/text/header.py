@@ -22,14 +22,14 @@ _IGNORED = frozenset(
         "device_type",
     }
 )
-"""What says how a program is to be compiled, which here the compile request says."""
+"""Attributes about compilation, which are part of the compile request here."""
 
 _ALIAS_KINDS = {hlo_pb2.MAY_ALIAS: "may-alias", hlo_pb2.MUST_ALIAS: "must-alias"}
 
 
 @dataclasses.dataclass(slots=True)
 class Header:
-    """What stands before the computations; `layout` None where it is not said."""
+    """The module's header, before the computations; `layout` is None if absent."""
 
     name: str
     layout: ProgramShape | None

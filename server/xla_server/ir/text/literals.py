@@ -46,7 +46,7 @@ def print_literal(literal: Literal) -> str:
 
 
 def read_literal(reader: HloReader, shape: Shape, depth: int = 0) -> Literal:
-    """The value of this shape that begins here. Raises InvalidArgumentError with the place."""
+    """Read a value of this shape. Raises InvalidArgumentError with the position."""
     if depth > _MAX_NESTING:
         reader.fail(f"at most {_MAX_NESTING} nested tuples are")
     if shape.is_tuple:

@@ -42,7 +42,7 @@ def parse_module(text: str) -> HloModule:
 
 
 class _Parser:
-    """What is known of the module while its computations are read in order."""
+    """State of the parser: the module's parts so far, while its computations are read in order."""
 
     def __init__(self, text: str) -> None:
         self._reader = HloReader(text)

@@ -17,8 +17,8 @@ from xla_server.ir.text.scanner import IDENTIFIER
 def print_module(module: HloModule) -> str:
     """The module in HLO text; `parse_module` and XLA read it back.
 
-    Names are written so that they can be read, which may change those with other characters than
-    letters, digits and `_.-`. Of the decoration, what HLO text has words for is written.
+    Names are changed where they would not be read back: letters, digits and `_.-` remain.
+    Decorations are written as far as HLO text has a notation for them.
     """
     return "\n".join(_lines(module)) + "\n"
 

@@ -60,7 +60,7 @@ def iota_text(dimensions: Sequence[int], permutation: Sequence[int]) -> str:
 
 
 def read_iota(reader: HloReader) -> tuple[list[int], list[int]]:
-    """What `iota_text` wrote: the shape and the permutation."""
+    """Read the text of `iota_text`: the shape and the permutation."""
     dimensions = reader.listed("[", reader.signed, "]")
     if not reader.skip("T"):
         return dimensions, list(range(len(dimensions)))
@@ -108,7 +108,7 @@ def axes_text(axes: Iterable[xla_data_pb2.AxisRefProto], mesh: xla_data_pb2.Mesh
 
 
 def read_axes(reader: HloReader, mesh: xla_data_pb2.MeshProto) -> list[xla_data_pb2.AxisRefProto]:
-    """What `axes_text` wrote."""
+    """Read the text of `axes_text`."""
     return reader.braced(lambda: read_axis(reader, mesh))
 
 

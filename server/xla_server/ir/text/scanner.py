@@ -13,7 +13,7 @@ from xla_contract.types.shape import Shape, ShapeReader
 T = TypeVar("T")
 
 IDENTIFIER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-"""What a name in HLO text is made of."""
+"""A name in HLO text."""
 
 _NAME = re.compile(r"%?([A-Za-z0-9_][A-Za-z0-9_.\-]*)")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")
@@ -48,7 +48,7 @@ class HloReader(ShapeReader):
         return shape
 
     def place(self, position: int) -> str:
-        """How messages call a position: line:column, both from 1."""
+        """Return a position's text in messages: line:column, both from 1."""
         line = self.text.count("\n", 0, position) + 1
         return f"{line}:{position - self.text.rfind(chr(10), 0, position)}"
 

@@ -1,9 +1,8 @@
-"""Convolutions brought into the order batch, spatial dimensions, features.
+"""Convolutions in the order batch, spatial dimensions, features (channels last, NHWC).
 
-That is the order of the fastest kernels, which write blocks of whole rows. What follows a
-convolution is brought into it as well, as far as it goes element by element, dimension by
-dimension or into other convolutions, so a network that begins with its features first is
-transposed at its ends.
+The fastest kernels have that order: they write blocks of whole rows. Transposes move behind the
+users of a convolution, through elementwise operations, operations on dimensions and further
+convolutions, so that a network with channels first is transposed at its ends.
 """
 
 import dataclasses
@@ -48,13 +47,13 @@ class _Moving:
         return result
 
     def _order_of(self, i: HloInstruction) -> tuple[int, ...] | None:
-        """How the operands of an instruction are transposed, if all are alike."""
+        """Return the permutation of an instruction's operands, if all have the same."""
         orders = {part.attributes.permutation for part in i.operands if part in self._made}
         if len(orders) != 1 or i.control_predecessors:
             return None
         for part in i.operands:
             if part in self._made:
-                # What reads it as it is would have it transposed in any case.
+                # Another reader of the original order would need the transpose in any case.
                 if not all(reader.opcode in _TAKEN for reader in self._readers[part]):
                     return None
             elif part.shape.rank and part.opcode is not Opcode.BROADCAST:
@@ -64,7 +63,7 @@ class _Moving:
     def _convolution(
         self, i: HloInstruction
     ) -> tuple[HloInstruction | None, tuple[int, ...] | None]:
-        """A convolution that reads what is transposed as it is, and gives features last."""
+        """Return a convolution with channels last of the operands before their transposes."""
         numbers = i.attributes.dimension_numbers
         operands = list(i.operands)
         for place, renumbered in ((0, input_numbers), (1, kernel_numbers)):
@@ -108,7 +107,7 @@ def has_one_place(i: HloInstruction) -> bool:
 
 
 def is_worth_it(i: HloInstruction, target: Target) -> bool:
-    """Whether a convolution is computed so much faster that moving arrays is worth it."""
+    """Return whether channels last makes a convolution faster by more than transposes cost."""
     capability, tuning = target.capability, target.tuning.convolution_layouts
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     kernel, groups = i.operands[1].shape, i.attributes.feature_group_count
@@ -173,11 +172,11 @@ def _output_numbers(
 
 
 Moved = tuple[HloInstruction | None, tuple[int, ...] | None]
-"""What stands before a transpose, and the transpose's permutation."""
+"""An instruction before a transpose, and the permutation of the transpose."""
 
 
 def _elementwise(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
-    """The same of what was transposed, of scalars, and of broadcasts to other places."""
+    """Apply the operation before the transposes; broadcasts get permuted dimensions."""
     operands: list[HloInstruction] = []
     for part in i.operands:
         if part.opcode is Opcode.TRANSPOSE:
@@ -216,7 +215,7 @@ def _reduce_window(i: HloInstruction, order: tuple[int, ...], editor: Editor) ->
 
 
 def _concatenate(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> Moved:
-    """Of what all was transposed."""
+    """Concatenate operands before their transposes, if all of them have one."""
     if any(part.opcode is not Opcode.TRANSPOSE for part in i.operands):
         return None, None
     sources = [part.operands[0] for part in i.operands]
@@ -235,7 +234,7 @@ _RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Move
     )
 )
 _TAKEN = frozenset({*_RULES, Opcode.CONVOLUTION, Opcode.TRANSPOSE})
-"""What may read an array before its transpose."""
+"""Opcodes that transposes are moved behind."""
 
 
 class ChannelsLast(TargetRewritePass):

@@ -11,7 +11,7 @@ from xla_server.passes.framework.rewrite_pass import RewritePass
 
 
 class ConvolutionCanonicaliser(RewritePass):
-    """Makes dots of convolutions whose windows have one place, and of those without any."""
+    """Turns convolutions with a window of one position, or without window, into dots."""
 
     name = "convolution-canonicaliser"
     opcodes = (Opcode.CONVOLUTION,)
@@ -72,5 +72,5 @@ def _features(i: HloInstruction) -> list[int]:
 
 
 def _is(order: Sequence[int], wanted: Sequence[int]) -> bool:
-    """Whether batch, feature and spatial dimensions, as `order` has them, are the `wanted` ones."""
+    """Return whether `order` is the permutation to `wanted`: batch, feature, spatial dimensions."""
     return [order[d] for d in wanted] == list(range(len(order)))

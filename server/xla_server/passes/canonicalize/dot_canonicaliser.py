@@ -72,12 +72,14 @@ class _Side:
 
     @property
     def lies_well(self) -> bool:
-        """Whether one of the arrangements is how the operand lies, dimensions of size 1 aside."""
+        """True if one of the arrangements is the operand's memory order, ignoring dimensions of
+        size 1.
+        """
         return any(is_in_order(self.operand, order) for order in self.arrangements)
 
     @property
     def is_read_in_order(self) -> bool:
-        """Whether sums over the contracted dimensions read rows, or columns of one matrix."""
+        """True if sums over the contracted dimensions read rows, or the columns of one matrix."""
         rows, columns = self.arrangements
         is_batch = any(size != 1 for size in self.sizes(self.batch))
         return is_in_order(self.operand, rows) or (

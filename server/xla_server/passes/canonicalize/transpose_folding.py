@@ -71,7 +71,8 @@ def _dot(
         if not is_in_order(source.value, source.of(free)):
             continue
         before = source.of(batch), source.of(free), tuple(sorted(source.of(contracting)))
-        # What is no matrix before the transpose is copied in any case, to rows of contracted ones.
+        # An operand that is no matrix before the transpose is copied in any case, to rows of
+        # contracted elements.
         if not _is_matrix(source.value, *before) and is_in_order(
             operand, (*batch, *free, *sorted(contracting))
         ):

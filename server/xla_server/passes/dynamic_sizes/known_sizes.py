@@ -29,9 +29,9 @@ ArgumentIndex: TypeAlias = tuple[int, int]
 
 
 class KnownSizes:
-    """What is known of the numbers in a program that is being written.
+    """Numbers that are known while a program is written, computed from its arguments.
 
-    `asked` are the arguments whose values decided something: the program is right for these alone.
+    `asked` are the arguments whose values were used: the program is valid for these values only.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class KnownSizes:
         return int(value)  # type: ignore[arg-type]
 
     def _needed(self, instruction: HloInstruction) -> list[HloInstruction] | None:
-        """What an instruction is computed from, operands first."""
+        """Return the instructions that an instruction is computed from, operands first."""
         order: dict[HloInstruction, None] = {}
         waiting = [(instruction, False)]
         while waiting:

@@ -1,8 +1,8 @@
-"""Part of a computation of dynamic shape, written as a program of static shape.
+"""Specialisation of a part of a computation of dynamic shape to given sizes, as a static program.
 
-The sizes of its operands are known, and all others are to follow from them and from a few
-integers. What an operation means at these sizes is what evaluator/dynamic_shapes.py says: operands
-are cut and filled by the same functions, which write slices and pads here.
+The sizes of its operands are known, and all others must follow from them and from a few integers.
+evaluator/dynamic_shapes.py defines an operation at these sizes; its functions, which cut and fill
+operands, write slices and pads here.
 """
 
 import dataclasses
@@ -232,7 +232,7 @@ class SizeSpecialiser:
         if not all(map(_is_full, i.operands, arrays)):
             if i.opcode in UPDATED_IN_PLACE:
                 return updated(i, arrays)
-            # What stands for arrays has the functions of bounds.py that this asks for.
+            # A PaddedArray has the functions of bounds.py that `fit_operands` needs.
             fitting, attributes = fit_operands(i, cast(list[Array], arrays))
             shape = actual_shape(i, fitting, attributes)
             arrays = cast(list[PaddedArray], fitting)
@@ -303,7 +303,7 @@ class SizeSpecialiser:
 
 
 def has_effect(i: HloInstruction) -> bool:
-    """Whether an instruction's place among others is seen from outside."""
+    """Return whether an instruction, or one that it calls, has an effect outside of the program."""
     return _is_seen(i) or any(map(_is_seen, _inside(i)))
 
 
@@ -333,7 +333,7 @@ def _inside(i: HloInstruction) -> Iterator[HloInstruction]:
 
 
 def _is_full(i: HloInstruction, operand: Known) -> bool:
-    """Whether the operand that `i` gives has the sizes of its shape."""
+    """Return whether an operand of `i` has the sizes of its shape."""
     return _fills(operand, i.shape)
 
 

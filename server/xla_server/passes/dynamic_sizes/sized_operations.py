@@ -19,7 +19,7 @@ from xla_server.passes.framework.editor import Editor
 
 
 class UnspecialisedError(Exception):
-    """An instruction has no place in a program of static shape at these sizes."""
+    """An instruction has no static form at these sizes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -120,13 +120,14 @@ SIZED_OPERATIONS: Mapping[Opcode, _Rule] = MappingProxyType(
         Opcode.TUPLE: _tuple,
     }
 )
-"""What is done to sizes and to values of any size while the program is written."""
+"""Rules for operations on sizes and on values of any size, applied while the program is written."""
 
 
 def updated(i: HloInstruction, arrays: Sequence[PaddedArray]) -> PaddedArray:
-    """dynamic-update-slice of arrays that may be smaller than their bounds.
+    """Return the dynamic-update-slice of arrays that may be smaller than their bounds.
 
-    As in evaluator/dynamic_shapes.py: what counts of the update, where its bounds fit.
+    The rule is that of evaluator/dynamic_shapes.py: the elements of the update that count are
+    written where its bounds fit.
     """
     operand, update = arrays[:2]
     editor = operand.editor

@@ -1,7 +1,7 @@
-"""What stands for a value of dynamic shape while a program of static shape is written.
+"""Values of dynamic shape while a program of static shape is written.
 
-An array is an instruction of static shape, of which the first elements in each dimension count:
-the counterpart of xla_server.ops.bounds.Part, whose operations on arrays it takes too.
+An array is an instruction of static shape and the number of elements that count in each dimension:
+the counterpart of xla_server.ops.bounds.Part, with its operations on arrays.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from xla_server.passes.framework.editor import Editor
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PaddedExtent:
-    """How large an array is in memory, and how much of it counts."""
+    """Size of an array in memory, and of the part that counts."""
 
     whole: tuple[int, ...]
     sizes: tuple[int, ...]

@@ -24,10 +24,10 @@ from xla_server.passes.dynamic_sizes.sized_values import (
 class Segment:
     """Steps written as a program of static shape.
 
-    `module` is None where no step could be taken. Its parameters are the whole arrays of the
-    values in the slots `inputs`, its result has those of the `outputs`, slots with the extents of
-    what comes into them. It is right where the sizes of all values are the same, and the numbers
-    at the places `asked`. `left` are the steps that remain to be done, in their order.
+    `module` is None if no step could be taken. Its parameters are the whole arrays of the values in
+    the slots `inputs`; its result has those of `outputs`, slots with the extents of their new
+    values. It is valid for values of the same sizes, and of the same numbers at the indices
+    `asked`. `left` are the remaining steps, in order.
     """
 
     module: HloModule | None
@@ -44,7 +44,7 @@ def first_segment(
     constants: Mapping[int, HloInstruction],
     wanted: Collection[int],
 ) -> Segment:
-    """As many of the steps as can be one program, for the values that are there.
+    """Return the longest segment of the steps that can be one program, for the available values.
 
     `values` are those that steps read from other slots than each other's, `constants` the slots
     of instructions that may be written into the program; the values in `wanted` are needed after
@@ -87,7 +87,7 @@ def first_segment(
         try:
             known[step.result] = specialiser.value(i, operands)
         except (UnspecialisedError, XlaError):
-            # What is wrong at these sizes is said when the step is reached.
+            # An error at these sizes is raised when the step is reached.
             left.append(step)
         else:
             taken.append(step)

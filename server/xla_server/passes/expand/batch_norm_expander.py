@@ -24,7 +24,7 @@ class BatchNormExpander(RewritePass):
 
 
 class _Normalisation:
-    """One batch-norm instruction being written out."""
+    """Expansion of one batch-norm instruction."""
 
     def __init__(self, i: HloInstruction, editor: Editor) -> None:
         self._instruction, self._editor = i, editor

@@ -14,9 +14,9 @@ _EXPANDED = frozenset({"TopK", approximate_topk.TARGET.name, *partitioning_marke
 
 
 class CustomCallExpander(RewritePass):
-    """Writes them as topk, as a stable sort that is cut, and as the value they mark.
+    """Expands custom calls to topk, to a stable sort with a slice, or to the marked value.
 
-    What their targets refuse stays, for lowering to refuse it.
+    Calls that their targets refuse stay; lowering reports them.
     """
 
     name = "custom-call-expander"

@@ -47,7 +47,7 @@ def _dot(
 
 
 class _Ragged:
-    """One ragged dot being written out."""
+    """Expansion of one ragged dot."""
 
     def __init__(self, i: HloInstruction, editor: Editor) -> None:
         self._i, self._editor = i, editor
@@ -80,7 +80,7 @@ class _Ragged:
         return self._editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(0))
 
     def _members(self) -> list[HloInstruction]:
-        """Per group, whether it has each place of the cut dimensions."""
+        """Return for each group whether it has each position of the ragged dimensions."""
         editor, sizes = self._editor, [self._lhs.shape.dimensions[d] for d in self._cut]
         shape = Shape.array(ElementType.S64, sizes)
         places = editor.add(Opcode.IOTA, (), IotaAttributes(shape, len(sizes) - 1))

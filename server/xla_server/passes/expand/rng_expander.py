@@ -55,7 +55,7 @@ class _Numbers:
         self._first, self._second = i.operands
         self._shape = words_of(i.attributes.distribution, i.shape)
         state = editor.add(Opcode.CUSTOM_CALL, (), _DRAWN)
-        # What had to come before the numbers has to come before they are drawn.
+        # The state is drawn after the control predecessors of the numbers.
         state.control_predecessors = i.control_predecessors
         attributes = RngBitGeneratorAttributes(RandomAlgorithm.PHILOX, self._shape)
         self._words = editor.element(editor.add(Opcode.RNG_BIT_GENERATOR, (state,), attributes), 1)

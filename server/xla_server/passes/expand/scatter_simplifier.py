@@ -12,10 +12,10 @@ from xla_server.passes.simplify.map_inliner import applied
 
 
 class SingleScatter(RewritePass):
-    """Makes of a scatter with one index vector a dynamic-update-slice.
+    """Turns a scatter with one index vector into a dynamic-update-slice.
 
-    That is done in place by a loop that fuses what it writes. A window that does not fit is
-    skipped by scatter, so the box then gets back what it had.
+    A loop that fuses the update writes it without a copy of the operand. Scatter skips a window
+    that does not fit, so the slice is then updated with its old elements.
     """
 
     name = "single-scatter"

@@ -266,10 +266,10 @@ def rewrite(
     rule: Callable[[HloInstruction], HloInstruction | None],
     editor: Editor,
 ) -> bool:
-    """Replace each instruction for which `rule` gives another; whether it gave any.
+    """Replace each instruction for which `rule` returns another; return whether it returned any.
 
-    The rule sees instructions after their operands were replaced, and makes new ones with
-    `editor`, which come to stand where the old one stood. What nothing reads any more is dropped.
+    The rule sees instructions after their operands were replaced, and makes new ones with `editor`,
+    which are inserted at the old one's position. Instructions without users are dropped.
     """
     replaced: dict[HloInstruction, HloInstruction] = {}
     instructions: list[HloInstruction] = []

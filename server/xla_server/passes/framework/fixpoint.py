@@ -15,7 +15,7 @@ class Pass(Protocol):
         """The name in dumps and in xla_disable_hlo_passes."""
 
     def apply(self, module: HloModule) -> bool:
-        """Transform in place; whether anything changed."""
+        """Transform the module and return whether anything changed."""
 
 
 class PassObserver(Protocol):
@@ -32,7 +32,7 @@ class PassObserver(Protocol):
 class Fixpoint:
     """Runs passes one after the other, round after round, while a round changes anything.
 
-    At most `rounds` times, so that passes that undo each other cost time and not the compiler.
+    There are at most `rounds` rounds, so that passes that undo each other do not run for ever.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Fixpoint:
         return self.repeat(lambda step: step.apply(module))
 
     def repeat(self, run: Callable[[Pass], bool]) -> bool:
-        """What `apply` does, with `run` to run a pass and say whether it changed anything."""
+        """Do as `apply` does; `run` runs a pass and returns whether it changed anything."""
         changed = False
-        # As many passes in a row as there are have found nothing to do: none of them will.
+        # The fixed point is reached after as many idle passes in a row as there are passes.
         idle = 0
         for step in self.passes * self.rounds:
             if run(step):
@@ -63,7 +63,7 @@ def run_once(
 ) -> bool:
     """Every pass once, in order; whether any of them changed anything.
 
-    An observer is told of the passes inside of fixpoints, and of each time they run.
+    An observer is called for each run of a pass, those inside of fixpoints included.
     """
 
     def run(step: Pass) -> bool:

@@ -11,7 +11,7 @@ from xla_server.ir.splat import splat as splat
 
 
 def is_empty(instruction: HloInstruction) -> bool:
-    """Whether an array has no elements."""
+    """Return whether an array has no elements."""
     return instruction.shape.is_array and 0 in instruction.shape.dimensions
 
 

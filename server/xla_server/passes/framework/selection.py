@@ -1,4 +1,4 @@
-"""Which passes run: what the options of a program leave out."""
+"""Selection of the passes that run, by the options of a program."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,11 @@ FUSION = "fusion"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PassOptions:
-    """What a program may say about passes.
+    """Options of a program about passes.
 
-    `disabled` are names of passes not to run; `only`, unless it is empty, those of the only
-    optional ones to run. `level` 0 leaves out all optional ones, 1 fusion, 2 and 3 none.
+    `disabled` are names of passes not to run. `only`, unless it is empty, has the names of the
+    optional passes that run. `level` 0 disables all optional passes, 1 disables fusion, 2 and 3
+    disable none.
     """
 
     disabled: frozenset[str] = frozenset()
@@ -30,9 +31,9 @@ def selected(
 ) -> tuple[Pass, ...]:
     """The steps that run, a fixpoint with what is left of its passes.
 
-    Those in `needed` always do; `fusions` are what level 1 leaves out. Raises
-    InvalidArgumentError for a level that there is not, and for names of no pass that can be left
-    out, in `only` for names of no pass.
+    Those in `needed` always do; `fusions` are what level 1 leaves out. Raises InvalidArgumentError
+    for an unknown level, for names that are no optional pass's, and in `only` for names that are no
+    pass's.
     """
     if not 0 <= options.level <= HIGHEST_LEVEL:
         raise InvalidArgumentError(

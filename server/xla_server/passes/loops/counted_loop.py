@@ -12,7 +12,7 @@ from xla_server.passes.framework.editor import Editor
 
 Values: TypeAlias = Sequence[HloInstruction]
 LoopBody: TypeAlias = Callable[[HloInstruction, Values, Values], Values]
-"""From the number of the turn, what stays the same and what changes to what it has changed to."""
+"""Body of a loop: from iteration number, loop invariants and state to the next state."""
 
 
 def counted_loop(
@@ -23,10 +23,10 @@ def counted_loop(
     initial: Values,
     turn: LoopBody,
 ) -> list[HloInstruction]:
-    """What `initial` has become after `count` turns, numbered from 0 in s64.
+    """Return the state after `count` iterations from `initial`, numbered from 0 in s64.
 
-    A turn reads nothing from outside but what is `given`. The loop's computations are added to
-    the editor's `inner` ones, those of loops inside before them.
+    The body reads no outside values except the invariants `given`. The loop's computations are
+    added to the editor's `inner` ones, after those of loops inside.
     """
     if not count:
         return list(initial)
@@ -51,13 +51,13 @@ def counted_loop(
 
 
 def read_slice(
-    editor: Editor, array: HloInstruction, place: HloInstruction, dimension: int = 0
+    editor: Editor, array: HloInstruction, index: HloInstruction, dimension: int = 0
 ) -> HloInstruction:
-    """What an array has at one place of a dimension, which is dropped."""
+    """Return an array's slice at index `index` of a dimension, which is dropped."""
     sizes = list(array.shape.dimensions)
     sizes[dimension] = 1
     box = DynamicSliceAttributes(tuple(sizes))
-    starts = _starts(editor, place, dimension, len(sizes))
+    starts = _starts(editor, index, dimension, len(sizes))
     part = editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box)
     return editor.reshape(part, sizes[:dimension] + sizes[dimension + 1 :])
 
@@ -66,19 +66,19 @@ def write_slice(
     editor: Editor,
     array: HloInstruction,
     part: HloInstruction,
-    place: HloInstruction,
+    index: HloInstruction,
     dimension: int = 0,
 ) -> HloInstruction:
-    """The array with a part at one place of a dimension that the part does not have."""
+    """Return the array with a slice replaced at one index of a dimension, which the slice lacks."""
     sizes = list(array.shape.dimensions)
     sizes[dimension] = 1
-    starts = _starts(editor, place, dimension, len(sizes))
+    starts = _starts(editor, index, dimension, len(sizes))
     update = editor.reshape(part, sizes)
     return editor.add(Opcode.DYNAMIC_UPDATE_SLICE, (array, update, *starts))
 
 
 def _starts(
-    editor: Editor, place: HloInstruction, dimension: int, rank: int
+    editor: Editor, index: HloInstruction, dimension: int, rank: int
 ) -> Sequence[HloInstruction]:
-    zero = editor.constant(0, place.shape.element_type)
-    return [place if n == dimension else zero for n in range(rank)]
+    zero = editor.constant(0, index.shape.element_type)
+    return [index if n == dimension else zero for n in range(rank)]

@@ -1,4 +1,4 @@
-"""What is known of a while loop: its state, what stays the same in it, and how often it turns."""
+"""Analysis of while loops: state, loop invariants, number of iterations."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ _SWAPPED = {_D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE, _D.EQ: _D.EQ
 
 
 def callers(module: HloModule) -> dict[HloComputation, int]:
-    """How many instructions call each computation, calling twice counted twice."""
+    """Return the number of calls of each computation; an instruction may call it twice."""
     counts = dict.fromkeys(module.computations, 0)
     for instruction in module.instructions():
         for called in instruction.called:
@@ -42,7 +42,7 @@ class Loop:
         return len(self.instruction.shape.tuple_shapes)
 
     def initial(self, index: int) -> HloInstruction | None:
-        """What an element starts as, where the operand says so."""
+        """Return the initial value of an element, None if the operand does not show it."""
         (start,) = self.instruction.operands
         return start.operands[index] if start.opcode is Opcode.TUPLE else None
 
@@ -76,27 +76,27 @@ def loop_of(i: HloInstruction) -> Loop | None:
 
 
 def is_element(part: HloInstruction, parameter: HloInstruction) -> bool:
-    """Whether an instruction is an element of this tuple."""
+    """Return whether an instruction is a get-tuple-element of this tuple."""
     return part.opcode is Opcode.GET_TUPLE_ELEMENT and part.operands[0] is parameter
 
 
 def resize(
     computation: HloComputation,
     state: Shape,
-    places: dict[int, int],
+    numbers: dict[int, int],
     root: HloInstruction,
     editor: Editor,
 ) -> None:
-    """Let a computation take another state: element `old` is found at `places[old]` now.
+    """Give a computation another state type: element `old` is element `numbers[old]` now.
 
-    `root` becomes the root; what is read of elements without a place must have no readers left.
+    `root` becomes the root; elements without a new index must have no users left.
     """
     (parameter,) = computation.parameters
     new = editor.parameter(0, state)
     elements: dict[HloInstruction, HloInstruction] = {parameter: new}
     for part in computation.instructions:
-        if is_element(part, parameter) and part.attributes.index in places:
-            attributes = GetTupleElementAttributes(places[part.attributes.index])
+        if is_element(part, parameter) and part.attributes.index in numbers:
+            attributes = GetTupleElementAttributes(numbers[part.attributes.index])
             elements[part] = editor.add(Opcode.GET_TUPLE_ELEMENT, (new,), attributes)
     kept = [part for part in computation.instructions if part is not parameter]
     for part in (*kept, root):
@@ -109,7 +109,7 @@ def resize(
 
 
 def trip_count(loop: Loop) -> int | None:
-    """How often the body runs, where a counter with a known start, step and end decides."""
+    """Return the number of iterations, if a counter with known start, step and end decides."""
     test = loop.condition.root
     always = splat(test)
     if always is not None:
@@ -152,7 +152,7 @@ def _counted(
 
 
 def _step(loop: Loop, index: int) -> int | None:
-    """What the body adds to an element."""
+    """Return the constant that the body adds to an element, None if there is none."""
     new = loop.body.root.operands[index]
     parameter = loop.body.parameters[0]
     if new.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
@@ -179,7 +179,9 @@ def _value(loop: Loop, limit: HloInstruction) -> int | None:
 
 
 def _distance(start: int, step: int, end: int, relation: ComparisonDirection) -> int | None:
-    """How many steps lead from the start to the first number the relation fails for."""
+    """Return the number of steps from the start to the first number for which the relation
+    fails.
+    """
     if relation is _D.NE:
         if start == end:
             return 0

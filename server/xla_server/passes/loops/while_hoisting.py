@@ -1,4 +1,4 @@
-"""What gives the same in every trip, computed once before the loop."""
+"""Loop-invariant code motion: invariants of a loop are computed once before it."""
 
 import dataclasses
 
@@ -68,7 +68,7 @@ def _hoisted(
         [part.without_layout() for part in (*i.shape.tuple_shapes, *(h.shape for h in handed_in))]
     )
     _hand_in(loop, handed_in, state, editor)
-    # What is made is arranged by what reads it, in the computation that it is read in.
+    # The rewrite inserts new instructions of the body before their readers there, not here.
     editor.take()
     (start,) = i.operands
     given = [editor.element(start, k) for k in range(loop.size)]
@@ -101,7 +101,9 @@ def _invariant(loop: Loop) -> set[HloInstruction]:
 
 
 def _frontier(loop: Loop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
-    """Those that what stays in the loop reads; what is not worth its memory stays too."""
+    """Return the invariants that the rest of the loop reads; those not worth their memory stay
+    inside.
+    """
     readers = users(loop.body)
     leaving = set(moved)
     found = []

@@ -11,7 +11,7 @@ from xla_server.target.pass_tuning import ControlFlow
 
 
 class WhileSimplifier(TargetRewritePass):
-    """Replaces loops of known few trips by the trips themselves."""
+    """Unrolls loops with a known small number of iterations."""
 
     name = "while-simplifier"
     opcodes = (Opcode.WHILE,)

@@ -13,10 +13,10 @@ from xla_server.passes.loops.while_analysis import Loop, callers, loop_of, resiz
 
 @dataclasses.dataclass(frozen=True)
 class WhileState:
-    """Takes out of a loop's state what is constant, what stays the same and what nobody reads.
+    """Removes constants, invariants and unused elements from a loop's state.
 
-    Constants are written where they are read; behind the loop, what stayed the same is read from
-    before it; an element that only its own next value depends on is dropped.
+    Constants are written at their readers. Readers of an invariant behind the loop read its initial
+    value. An element that only its own next value depends on is dropped.
     """
 
     name: str = "while-state"
@@ -35,7 +35,7 @@ class WhileState:
 
 
 def _loops(computation: HloComputation, counts: dict[HloComputation, int]) -> Iterable[Loop]:
-    """The loops of a computation whose body and condition belong to nobody else."""
+    """Yield the loops of a computation whose body and condition have no other caller."""
     for i in list(computation.instructions):
         loop = loop_of(i)
         if loop is not None and counts[loop.body] == counts[loop.condition] == 1:
@@ -55,7 +55,7 @@ def _sink(computation: HloComputation, counts: dict[HloComputation, int], editor
 
 
 def is_constant(i: HloInstruction) -> bool:
-    """Whether an instruction is a constant array, or a scalar one broadcast."""
+    """Return whether an instruction is a constant array, or a broadcast scalar constant."""
     if i.opcode is Opcode.BROADCAST:
         (i,) = i.operands
         return i.opcode is Opcode.CONSTANT and i.shape.is_scalar

@@ -1,4 +1,4 @@
-"""The place of the largest or smallest element of rows: the extremum first, then where it is.
+"""Argmax and argmin of rows: the extremum first, then its index.
 
 Frameworks state it as one reduction of pairs, each step of which depends on the one before. Two
 reductions, one of values and one of indices, can be done many elements at a time.
@@ -77,7 +77,7 @@ def _split(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def _counts(indices: HloInstruction, dimension: int) -> bool:
-    """Whether an array holds each element's index in a dimension."""
+    """Return whether an array holds each element's index in a dimension."""
     while indices.opcode is Opcode.BROADCAST:
         if dimension not in indices.attributes.dimensions:
             return False
@@ -87,7 +87,9 @@ def _counts(indices: HloInstruction, dimension: int) -> bool:
 
 
 def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
-    """What a reducer of pairs keeps: of equal values the one of lower index, else the extremum."""
+    """Return the extremum that a reducer of pairs selects, with the lower index of equal values;
+    else None.
+    """
     if len(reducer.parameters) != 4 or reducer.root.opcode is not Opcode.TUPLE:
         return None
     one, index, other, other_index = reducer.parameters
@@ -119,7 +121,7 @@ def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
 
 
 def _alternatives(condition: HloInstruction) -> list[HloInstruction]:
-    """What must hold one of, for a condition to hold."""
+    """Return the operands of a tree of `or`."""
     found: dict[HloInstruction, None] = {}
     waiting = [condition]
     while waiting:

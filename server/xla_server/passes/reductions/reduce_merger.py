@@ -13,10 +13,10 @@ from xla_server.passes.reductions.tree_reduction import neutral_of
 
 
 class ReduceMerger(RewritePass):
-    """Folds away at once what two reductions fold away one after the other.
+    """Merges a reduction of a reduction into one over both sets of dimensions.
 
-    Both must combine by the same operation, whose order is free, and the first must start from
-    what changes nothing and be read by the second alone.
+    Both must combine by the same operation, whose order is free. The first must start from the
+    operation's neutral element, and the second must be its only user.
     """
 
     name = "reduce-merger"
@@ -47,7 +47,7 @@ class ReduceMerger(RewritePass):
 
 
 def _changes_nothing(operation: Opcode, start: HloInstruction, initial: HloInstruction) -> bool:
-    """Whether results that are combined with `initial` do not depend on `start`."""
+    """Return whether results that are combined with `initial` do not depend on `start`."""
     neutral, value = neutral_of(operation, start.shape.element_type), splat(start)
     if neutral is None or value is None or value != neutral:
         return False
@@ -63,6 +63,6 @@ def _changes_nothing(operation: Opcode, start: HloInstruction, initial: HloInstr
 
 
 def _keeps_signs(zero: Any, known: Any) -> bool:
-    """Whether a zero leaves the sign of what it is added to, or of `known` behind that."""
+    """Return whether adding a zero keeps the operand's sign, or that of `known` added later."""
     is_positive_zero = known is not None and known == 0 and not np.signbit(known)
     return bool(np.signbit(zero) or is_positive_zero)

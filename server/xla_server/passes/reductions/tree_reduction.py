@@ -125,7 +125,7 @@ class _Cut:
         return self._reduce(partial, self._initial, tuple(d for d in reduced if d not in last))
 
     def _parts(self, length: int) -> int:
-        """How many parts: a number that divides the length where there is one."""
+        """Return the number of parts, which divides the length if possible."""
         parts = self._tuning.parts
         fitting = [n for n in range(self._tuning.min_parts, 4 * parts + 1) if length % n == 0]
         return min(fitting, key=lambda n: abs(n - parts), default=parts)

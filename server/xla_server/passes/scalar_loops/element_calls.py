@@ -41,9 +41,9 @@ TRACED = ELEMENTWISE | {
 
 
 class ScalarComputations:
-    """Which computations are formulas that kernels can hold.
+    """Scalar computations that kernels can hold as formulas.
 
-    What is known of a computation is kept: each may call the next one twice.
+    Results are cached by computation: in a chain, each may call the next one twice.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class ScalarComputations:
         self._lifted: dict[HloComputation, bool] = {}
 
     def fits_loops(self, computation: HloComputation) -> bool:
-        """Whether loop nests can hold a computation, with what it calls."""
+        """Return whether loop nests can hold a computation and its callees."""
         if computation not in self._known:
             self._known[computation] = all(
                 self._is_traced(i) or (i.opcode is Opcode.TUPLE and i is computation.root)
@@ -60,7 +60,7 @@ class ScalarComputations:
         return self._known[computation]
 
     def fits_text(self, computation: HloComputation) -> bool:
-        """Whether kernels written by hand can hold it: it is a formula of scalars only."""
+        """Return whether hand-written kernels can hold it: it is a formula of scalars only."""
         return can_lift(computation, self._lifted) and self.fits_loops(computation)
 
     def _is_traced(self, i: HloInstruction) -> bool:

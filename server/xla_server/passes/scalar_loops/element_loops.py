@@ -125,7 +125,7 @@ _WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ScalarCallEmitter]], Va
     )
 )
 _TRACED = (Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_WINDOW)
-"""Those that are made into loop nests; the others have kernels written by hand."""
+"""Opcodes that become loop nests; the others have kernels written by hand."""
 
 
 class ElementLoops(RewritePass):

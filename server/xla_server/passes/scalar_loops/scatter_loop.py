@@ -79,7 +79,9 @@ def _starts(
     numbers: ScatterDimensionNumbers,
     rank: int,
 ) -> list[HloInstruction]:
-    """Where a box starts: what the vector says, or which of a batch it is of."""
+    """Return the start indices of a box: the index vector's, or the position in a batch
+    dimension.
+    """
     starts = [editor.constant(0, ElementType.S64)] * rank
     for entry, d in enumerate(numbers.scatter_dims_to_operand_dims):
         starts[d] = editor.reshape(editor.sliced(vector, (entry,), (entry + 1,)), ())

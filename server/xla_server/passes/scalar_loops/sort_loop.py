@@ -63,7 +63,7 @@ def _place(
     many: HloInstruction,
     length: int,
 ) -> HloInstruction:
-    """How many of the first `many`, which are sorted, a new element does not come before."""
+    """Return the number of the first `many` sorted elements that a new element does not precede."""
     editor = caller.editor
     at_new = len(new)
 
@@ -93,7 +93,7 @@ def _place(
 def _inserted(
     editor: Editor, array: HloInstruction, value: HloInstruction, place: HloInstruction
 ) -> HloInstruction:
-    """The array with a value at a place, what was there and behind it moved up by one."""
+    """Return the array with a value inserted at an index; elements from there move up by one."""
     (length,) = array.shape.dimensions
     moved = array
     if length > 1:

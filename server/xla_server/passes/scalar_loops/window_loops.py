@@ -20,7 +20,7 @@ from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slic
 from xla_server.passes.scalar_loops.element_calls import ScalarCallEmitter
 
 NOWHERE = -1
-"""The place of padding."""
+"""Index of padding."""
 
 
 def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
@@ -58,7 +58,9 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]
 
 
 def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
-    """A select-and-scatter: the place that each window keeps, then the source values there."""
+    """Expand a select-and-scatter: the index that each window selects, then the source values
+    there.
+    """
     select, scatter = callers
     editor = select.editor
     operand, source, initial = i.operands
@@ -82,7 +84,7 @@ def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitte
 
 
 def _kept_places(i: HloInstruction, select: ScalarCallEmitter) -> HloInstruction:
-    """The flat place of the element that each window keeps; NOWHERE of windows of padding.
+    """Return the linear index of the element that each window selects; NOWHERE for only padding.
 
     A window keeps its first element, until select(kept, later) is false for a later one.
     """
@@ -144,7 +146,7 @@ def _under(
     positions: Sequence[int],
     number: HloInstruction,
 ) -> HloInstruction:
-    """What lies under the window's element of a row-major number, at each position."""
+    """Return the elements under a window element with a row-major number, at each position."""
     starts = []
     for d in reversed(window.dimensions):
         size, step = (

@@ -1,7 +1,7 @@
-"""Alias analysis of a computation: buffers, their readers, and the in-place updates of them.
+"""Alias analysis of a computation: buffers, their readers, and updates without a copy.
 
 It follows the lowering: a reshape or a tuple shares the buffers of its operands, and a
-dynamic-update-slice writes over the buffer of its operand if nothing reads that later.
+dynamic-update-slice overwrites the buffer of its operand if it has no later reader.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Buffer:
 
     @property
     def is_given(self) -> bool:
-        """Whether the buffer holds a parameter or a constant."""
+        """True if the buffer holds a parameter or a constant."""
         return self.definer.opcode in (Opcode.PARAMETER, Opcode.CONSTANT)
 
 
@@ -138,7 +138,7 @@ class _Analysis:
                 self.readers.setdefault(buffer, []).append(i)
 
     def overwrite_state(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
-        """Add an overwrite for each next value of a loop's state that is not made in place."""
+        """Add an overwrite for each next value of a loop's state that is in another buffer."""
         begun_as = {o.new: o.old for o in self.overwrites.values() if o.new is not None}
         for old, new in zip(inputs, outputs, strict=True):
             while new is not old and new in begun_as:

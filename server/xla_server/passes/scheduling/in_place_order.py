@@ -1,4 +1,4 @@
-"""Instruction order in which arrays are updated in place instead of copied."""
+"""Instruction order in which arrays are updated without a copy."""
 
 import dataclasses
 import itertools
@@ -25,8 +25,8 @@ class InPlaceOrder:
 
     A dynamic-update-slice, a scatter, a while, and the instruction that computes the next state of
     a loop body copy an array that is read later. Where no dependence forbids it, its readers come
-    first and there is no copy. Of overwrites that exclude each other, the smallest array is
-    copied. The order is otherwise stable, and that of side effects never changes.
+    first and there is no copy. If overwrites exclude each other, the smallest array is copied. The
+    order is otherwise stable, and that of side effects never changes.
 
     Peak memory is estimated for both orders. While it grows by more than `MAX_PEAK_GROWTH` or by
     more than the bytes saved, the smaller half of the arrays is given up.
@@ -90,7 +90,7 @@ class _Orders:
                 self._inside.setdefault(o.writer, []).append(o)
 
     def improved(self, effects: Sequence[HloInstruction]) -> list[HloInstruction] | None:
-        """Return an order with more overwrites in place, or None if none is found.
+        """Return an order with more overwrites without a copy, or None if none is found.
 
         Args:
             effects: the instructions with side effects, which keep this order.
@@ -147,7 +147,7 @@ class _Orders:
     def _inner_peak(self, i: HloInstruction, order: "_Order") -> int:
         """Return the peak of the computations that an instruction calls.
 
-        What they overwrite of the operands they copy first, if it is read later.
+        They copy operands that they overwrite and that are read later.
         """
         if i.opcode not in SEQUENTIAL_CALLERS:
             return 0
@@ -173,7 +173,8 @@ class _Orders:
         )
 
     def _priority(self, overwrite: Overwrite) -> tuple[int, int, int]:
-        """Order overwrites by the bytes saved; of equal ones, the last writer is in place already.
+        """Order overwrites by the bytes saved; of equal ones, the last writer needs no copy
+        already.
 
         Arguments come last: whether they are donated is not known.
         """

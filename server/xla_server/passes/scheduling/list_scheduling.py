@@ -22,9 +22,9 @@ class SoftDependence:
 def schedule(predecessors: Sequence[Sequence[int]], soft: Sequence[SoftDependence]) -> list[int]:
     """Return the nodes 0, 1 ... in a topological order.
 
-    Among the nodes whose dependences are scheduled the lowest comes next, so the order changes
-    only where a dependence asks for it. The time is O((nodes + edges) log nodes), plus the lengths
-    of the cycles on which soft dependences are dropped.
+    The next node is the lowest one whose dependences are scheduled, so the order changes only where
+    a dependence requires it. The time is O((nodes + edges) log nodes), plus the lengths of the
+    cycles on which soft dependences are dropped.
 
     Args:
         predecessors: for each node those that must come before it, each once; without cycles.

@@ -19,7 +19,7 @@ _OF_ELEMENTWISE = {
 RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
     {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}
 )
-"""What is tried for each opcode, in order."""
+"""Rules by opcode, in the order in which they are tried."""
 
 _MOST_STEPS = 8
 

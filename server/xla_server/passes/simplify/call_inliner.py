@@ -23,10 +23,10 @@ class CallInliner(_Inliner):
 
 
 class FusionInliner(_Inliner):
-    """Puts what fusions hold in their place.
+    """Replaces fusions by their computations.
 
-    Fusions that a program came with say how another compiler would have split it; ours decides
-    anew. They may hold what no kernel of ours can.
+    Fusions of the input are another compiler's partition; ours decides anew. They may hold
+    operations that no kernel of ours can.
     """
 
     name = "fusion-inliner"
@@ -39,7 +39,7 @@ A chain of 20,000 loops has 300,000."""
 
 
 def require_inlinable(module: HloModule) -> None:
-    """Raise ResourceExhaustedError for a program that is too long with its calls written out.
+    """Raise ResourceExhaustedError for a program that is too long once its calls are inlined.
 
     A computation may call the next one twice, and that the one after it.
     """
@@ -50,8 +50,8 @@ def require_inlinable(module: HloModule) -> None:
         )
     if lengths[module.entry] > MOST_INSTRUCTIONS:
         raise ResourceExhaustedError(
-            f"a program must have at most {MOST_INSTRUCTIONS} instructions with its calls written "
-            f"out, got {lengths[module.entry]}"
+            f"a program must have at most {MOST_INSTRUCTIONS} instructions with its calls inlined, "
+            f"got {lengths[module.entry]}"
         )
 
 

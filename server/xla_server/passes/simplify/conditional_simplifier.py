@@ -23,7 +23,7 @@ _PLAIN = ELEMENTWISE | {
 
 
 class ConditionalSimplifier(TargetRewritePass):
-    """Puts the chosen branch in place of the conditional, or both tiny ones and a select."""
+    """Replaces a conditional by the known branch, or by both and a select if they are tiny."""
 
     name = "conditional-simplifier"
     opcodes = (Opcode.CONDITIONAL,)

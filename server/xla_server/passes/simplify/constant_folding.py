@@ -15,7 +15,7 @@ LARGEST_RESULT = 1 << 16
 """Bytes of a result that may be larger than what it is made of."""
 
 LONGEST_WORK = 1 << 20
-"""Elements that folding one instruction may touch."""
+"""Bound of the elements that evaluating one instruction at compile time may touch."""
 
 _FOLDED = ELEMENTWISE | {
     Opcode.BITCAST_CONVERT,

@@ -15,14 +15,14 @@ _LARGEST_CONSTANT = 4096
 """Bytes: comparing larger constants costs more than it saves."""
 
 _Same = dict[HloComputation, HloComputation | None]
-"""For each computation the first written like it; None where calls of it may differ."""
+"""Computation -> the first equal one; None if calls of it may differ."""
 
 
 @dataclasses.dataclass(frozen=True)
 class CommonSubexpressions:
-    """Of instructions that do the same to the same operands, the first is kept.
+    """Merges instructions with equal opcodes, attributes and operands into the first of them.
 
-    Called computations are the same where they are written alike, whatever their names.
+    Called computations are equal if their instructions are, whatever their names.
     """
 
     name: str = "cse"
@@ -54,7 +54,7 @@ class CommonSubexpressions:
 
 
 def _key(instruction: HloInstruction, same: _Same) -> object:
-    """What an instruction does to its operands; None where it may not be merged."""
+    """Return the key of an instruction without its operands; None if it must not be merged."""
     if instruction.opcode in _NEVER or instruction.control_predecessors:
         return None
     shape = instruction.shape

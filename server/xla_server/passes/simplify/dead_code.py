@@ -1,4 +1,4 @@
-"""What nothing reads is dropped."""
+"""Dead code elimination."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from xla_server.passes.framework.editor import drop_uncalled, rearrange
 
 @dataclasses.dataclass(frozen=True)
 class DeadCode:
-    """Drops instructions without users or side effects, and computations nobody calls."""
+    """Drops instructions without users or side effects, and computations without callers."""
 
     name: str = "dce"
 

@@ -1,4 +1,4 @@
-"""What reads or gives arrays without elements, replaced by what it is known to give."""
+"""Replacement of instructions that read or produce arrays without elements by known values."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -38,7 +38,7 @@ class EmptyArrays(RewritePass):
 
 
 def _all_empty(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Constants in the place of a result without elements, loops that may not end aside."""
+    """Return constants for a result without elements; loops stay, as they may not end."""
     if i.opcode in (Opcode.WHILE, Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION):
         return None
     if i.shape.is_array:

@@ -28,7 +28,7 @@ class MapInliner(RewritePass):
 
 
 def is_liftable(computation: HloComputation) -> bool:
-    """Whether a computation on scalars works element by element and has one result."""
+    """Return whether a computation on scalars is elementwise and has one result."""
     return computation.root.shape.is_scalar and _are_liftable(computation.instructions)
 
 
@@ -73,7 +73,7 @@ def results_applied(
 ) -> list[HloInstruction] | None:
     """Return the elements of the computation's tuple for each element of the arguments.
 
-    None where it cannot be lifted.
+    The result is None if the computation cannot be lifted.
     """
     root = computation.root
     inside = [i for i in computation.instructions if i is not root]

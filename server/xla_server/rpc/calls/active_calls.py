@@ -15,7 +15,7 @@ from xla_server.execution.cancellation import Cancellation
 
 
 class ActiveCalls:
-    """Every call while it runs. Any thread may use it."""
+    """Every call while it runs. Thread-safe."""
 
     def __init__(self) -> None:
         self._running: set[Cancellation] = set()
@@ -24,9 +24,9 @@ class ActiveCalls:
         self._answers: dict[Cancellation, Callable[[XlaError], object]] = {}
         self._closed = False
         self.are_refused = False
-        """Whether calls that come are not begun any more."""
+        """True if new calls are refused."""
         self.refused_at = 0.0
-        """When the last of them came, by the monotonic clock."""
+        """Time of the last of them, by the monotonic clock."""
 
     def __len__(self) -> int:
         return len(self._running)
@@ -41,7 +41,7 @@ class ActiveCalls:
             self.end(cancellation)
 
     def begin(self, context: grpc.ServicerContext) -> Cancellation:
-        """As `running`, until `end`."""
+        """Begin a call as `running` does; `end` ends it."""
         cancellation = Cancellation()
         running, opened = self._running, self._open
         opened.add(cancellation)
@@ -87,7 +87,9 @@ class ActiveCalls:
         return running if all(self._serves_others.get(call, _no)() for call in running) else []
 
     def are_over(self) -> bool:
-        """Whether none is in progress, and all answers have been sent or their clients are gone."""
+        """Return whether no call is in progress, and all responses are sent or their clients are
+        gone.
+        """
         return not self._running and not self._open
 
     def cancel_all(self) -> int:
@@ -111,7 +113,7 @@ def _gone(context: grpc.ServicerContext) -> CancelledError | DeadlineExceededErr
 
 
 def shutting_down() -> UnavailableError:
-    """What calls are told that the server does not finish, or begin, any more."""
+    """Return the error of calls that are refused, or ended, because the server shuts down."""
     return UnavailableError(
         "the server is shutting down and ended the call", hint="Call again on another server."
     )

@@ -43,12 +43,14 @@ Method: TypeAlias = Callable[[Any, Any, Cancellation], Response]
 Its arguments are the session, the request, and the call's cancellation."""
 
 Decode: TypeAlias = Callable[[bytes], Any]
-"""What makes a method's request of its bytes; raises DecodeError for bytes that are none."""
+"""Parser of a method's request; raises DecodeError for malformed bytes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Boundary:
-    """What all calls of a server pass: who calls, how much fits, and what is told of errors."""
+    """Checks and conversions for all calls of a server: authentication, admission, status of
+    errors.
+    """
 
     sessions: SessionRegistry
     calls: ActiveCalls
@@ -76,7 +78,7 @@ class Boundary:
     def serialize(self, rpc: Rpc, response: Response) -> bytes:
         """The bytes of a response.
 
-        Raises ResourceExhaustedError when no message may be so large, and lets go of it.
+        Raises ResourceExhaustedError if no message may be so large, and drops it.
         """
         data: bytes | None
         if isinstance(response, bytes):
@@ -101,7 +103,7 @@ class Boundary:
         return status_of(self._told(rpc, error, peer, seconds))
 
     def status_bytes(self, rpc: Rpc, error: BaseException, peer: str, seconds: float) -> bytes:
-        """As `status`, as a serialized google.rpc.Status."""
+        """Return `status` as a serialized google.rpc.Status."""
         status = status_proto_of(self._told(rpc, error, peer, seconds))
         data: bytes = status.SerializeToString()
         return data
@@ -183,7 +185,7 @@ class Handler:
         token = session_token(context.invocation_metadata())
         path = self._rpc.path
         caller = boundary.callers.of(context, path, with_connection=token is None)
-        # As with `using`, `running` and `calling`, whose generators cost a tenth of a small call.
+        # The context managers `using`, `running` and `calling` would cost a tenth of a small call.
         session = boundary.sessions.enter(token, caller, is_stateless=self._is_stateless)
         service = session.service
         cancellation = boundary.calls.begin(context)

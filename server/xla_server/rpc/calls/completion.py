@@ -1,11 +1,11 @@
-"""Ending calls whose answers are given by any thread.
+"""Ending of calls from any thread.
 
-grpc lets a behaviour that streams responses return at once and answer later, by a callback. That
-waits until the client takes the message, which may be never. What ends a unary call sends all there
-is at once and leaves it to grpc; it has no public name, so it is used here where it is as it is
-known, and where it is not the callback waits in the thread that answers.
+grpc lets a streaming behaviour return at once and respond later, by a callback. The callback blocks
+until the client takes the message, which may be never. grpc's function for the end of a unary call
+does not block. It has no public name, so it is used if it has the known form; otherwise the
+callback blocks in the thread that responds.
 
-An error is told by setting the status on the context before the end.
+The status of an error is set on the context before the end.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def answer_call(context: grpc.ServicerContext, send: SendResponse, response: byt
 
 
 def _last_message_sender(context: Any) -> Callable[[bytes], None] | None:
-    """What sends a message with the end of a call; None where grpc is another."""
+    """Return a function that sends a message with the end of a call; None for an unknown grpc."""
     try:
         send_last, event, state = _SEND_LAST, context._rpc_event, context._state
     except AttributeError:

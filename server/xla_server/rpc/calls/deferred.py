@@ -50,7 +50,7 @@ class Responder:
         self._executor = executor
 
     def done(self, response: Response) -> None:
-        """Answer well. May wait for who sends."""
+        """Send a successful response. It may wait for the sending thread."""
         if not self._finish(lambda: response):
             discard(response)
 
@@ -67,7 +67,7 @@ class Responder:
 
         For who must not wait, such as a callback of a queue or of a cancellation.
         """
-        # The threads are gone only when the server is; then nobody waits any more.
+        # The threads are closed with the server only; there is no caller left then.
         with contextlib.suppress(RuntimeError):
             self._executor.submit(self._finish, make_response)
 
@@ -121,7 +121,7 @@ class DeferredHandler:
                 seconds = time.monotonic() - started
                 status = boundary.status(rpc, error, context.peer(), seconds)
             uses.close()
-            # Before the answer: who has it may call again.
+            # Before the response: its client may call again.
             self.experimental_thread_pool.leave(context)
             if status is None:
                 answer_call(context, send_response_callback, data)

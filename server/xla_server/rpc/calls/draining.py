@@ -1,10 +1,9 @@
-"""The end of a server's work: what is begun may end, what comes is refused.
+"""Draining of a server: calls in progress may end, new ones are refused.
 
-grpc's own way to stop takes no call from that moment on, but leaves some unanswered: one that comes
-between the moment in which its core lets go of the requests for calls and the one in which it knows
-that it stops has nobody who takes it, and waits until the server cancels all. Others are told that
-they were cancelled, which their clients did not do. So grpc stops last, when nothing is in progress
-any more, and until then calls are refused in here.
+grpc's own stop leaves some calls without an answer. A call is lost if it comes after the core has
+dropped the requests for calls and before it has noted the stop: it waits until the server cancels
+all. Other calls end with CANCELLED, although their clients cancelled nothing. So grpc is stopped
+last, when no call is in progress, and until then calls are refused here.
 """
 
 import threading
@@ -21,19 +20,19 @@ from xla_server.rpc.threads.pools import Pool, Pools
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 
 _ROUND_SECONDS = 0.02
-"""How often is looked at what is left, so that no call need tell of its end before."""
+"""Seconds between two looks at the calls in progress, which need not report their ends."""
 
 _QUIET_SECONDS = 0.1
-"""How long no call must have come before grpc stops."""
+"""Seconds without a new call after which grpc is stopped."""
 
 _LINGER_SECONDS = 1.0
-"""How long that is waited for at most: who calls more often than that has been told by then."""
+"""Bound of that wait in seconds: clients that call more often have been refused by then."""
 
 _RPCS = {rpc.path.encode(): rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
 
 class Refusal:
-    """What serves the calls of an rpc while the server drains: their end, with UNAVAILABLE."""
+    """Handler of an rpc while the server drains: it ends calls with UNAVAILABLE."""
 
     experimental_non_blocking = True
     """Read by grpc: the behaviour gets the callback that sends responses."""
@@ -52,7 +51,7 @@ class Refusal:
         end_call(context, send_response_callback, self._status)
 
     def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
-        """What grpc calls: a stream, for whose messages it does not wait; calls begin all alike."""
+        """The handler as a stream, for whose messages grpc does not wait; all calls begin alike."""
         return grpc.stream_stream_rpc_method_handler(self)
 
 
@@ -100,7 +99,7 @@ class DrainController:
     def linger(self, seconds: float, cut_short: threading.Event) -> None:
         """Refuse calls until none comes for a moment, `seconds` in all, or `cut_short` is set.
 
-        So clients in the midst of their calls are told by us.
+        So clients with calls in progress get our status.
         """
         last = self._began_at + min(seconds, _LINGER_SECONDS)
         while True:
@@ -130,7 +129,7 @@ class DrainController:
         """End calls whose requests have not come whole, and streams without a first message."""
         expected = self._pools.expected
         for state, event in expected.events.copy().items():
-            # Those of health are answered, and nobody waits for them.
+            # Health checks are answered, and this does not wait for them.
             rpc = _RPCS.get(event.call_details.method)
             if rpc is not None:
                 expected.refuse(state, _status(rpc))
@@ -140,5 +139,5 @@ class DrainController:
 
 
 def _status(rpc: Rpc) -> grpc.Status:
-    """What a call of an rpc is told that is not begun."""
+    """Return the status of a call that is refused while the server drains."""
     return status_of(shutting_down().at(rpc.name))

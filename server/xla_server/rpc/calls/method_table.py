@@ -1,4 +1,4 @@
-"""What the tables of rpcs have for each: which threads it runs in, and how it answers."""
+"""Entries of the tables of rpcs: the thread pool of each, and how it responds."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class Unary:
     is_stateless: bool = False
     """True if the call neither needs nor leaves anything in its session."""
     decode: Decode | None = None
-    """What reads requests, where protobuf's own parser does not."""
+    """Parser of requests, if it is not protobuf's own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Deferred:
     pool: Pool
     method: DeferredMethod
     decode: Decode | None = None
-    """What reads requests, where protobuf's own parser does not."""
+    """Parser of requests, if it is not protobuf's own."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Streaming:
-    """Has a thread of its own as long as the stream lasts."""
+    """A streaming method, which has a thread of its own as long as the stream lasts."""
 
     method: StreamMethod
 
@@ -66,11 +66,11 @@ def rpc_handlers(
 
 
 class ServiceHandler(grpc.ServiceRpcHandler):
-    """One service, as grpc asks it for the handlers of calls.
+    """One service, which gives grpc the handlers of calls.
 
-    A unary call answers fastest if it never has to wait. So only while executions are under way
-    that were launched, whose outputs a call may name, calls go to handlers that can wait for them.
-    (Who names an output has got its handle from Launch, so the execution is counted by then.)
+    A unary call answers fastest with a handler that cannot wait. Handlers that can wait for the
+    outputs of launched executions are used only while such executions run. A client that names an
+    output has its handle from Launch, so the execution is counted by then.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from xla_server.rpc.calls.response_turns import ANSWER_TURNS
 from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
 
 LARGE_BYTES = 16 << 10
-"""From so many bytes on answers are counted. A call that is open takes about as much itself."""
+"""Least size of responses that are counted, in bytes; an open call takes about as much itself."""
 
 SLOW_BYTES = 1 << 20
 """The smallest values that are encoded in turns. Less is copied sooner than a thread wakes."""
@@ -26,7 +26,7 @@ class AccountedResponse:
     def __init__(self, message: Message | bytes, room: ResponseReservation) -> None:
         self.message = message
         self.room: ResponseReservation | None = room
-        """None once it was given back."""
+        """The reservation; None once it is released."""
 
     def SerializeToString(self) -> bytes:  # noqa: N802
         """The bytes; the room is given back where they are so few that they need none."""
@@ -83,14 +83,15 @@ def reservation_of(
 ) -> ResponseReservation:
     """The room of a large answer of `byte_size` bytes, taken now where it was not before.
 
-    Raises ResourceExhaustedError when there is none in twice the limit, and lets go of the answer.
+    Raises ResourceExhaustedError if there is none in twice the limit, and drops the response.
     """
     room = response.room if isinstance(response, AccountedResponse) else None
     if room is None:
         return answers.take(byte_size, is_made=True)
     more = byte_size - room.byte_size
     try:
-        # What describes values is not known before, and little; else they are of many small parts.
+        # Metadata of values is small and its size unknown before; more than that is of many small
+        # parts.
         if more > LARGE_BYTES:
             room.grow(more, is_made=True)
         else:

@@ -2,8 +2,8 @@
 
 An answer of megabytes takes a core and the system's attention for each of its pages while it is
 made. A client that asks for many at the same time, whether it reads them or not, would have all
-cores. So one is made at a time in a process, and connections take turns: whoever asks for one waits
-for one of each other connection. While a thread waits, its pool may have one thread more.
+cores. So one is made at a time in a process, and connections take turns: a client that requests one
+waits for one of each other connection. While a thread waits, its pool may have one thread more.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ class _Waiting:
 
 
 class ResponseTurns:
-    """One turn at a time, by identity and connection. Any thread may use it."""
+    """One turn at a time, by identity and connection. Thread-safe."""
 
     def __init__(self) -> None:
         self._waiting = FairQueue[_Waiting](1)

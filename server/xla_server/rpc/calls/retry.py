@@ -62,6 +62,6 @@ def wait(
         if not cancellation.is_cancelled:
             proceed()
 
-    # What is awaited keeps the call in mind until it is done, though nobody needs it then.
+    # The awaited value refers to the call until it is done, even if the call is over.
     forget_value = reason.awaited.when_done(on_done)
     cancellation.add_callback(forget_value)

@@ -53,11 +53,11 @@ class Stream:
         self._first: bytes | None = None
 
     def require_first(self) -> None:
-        """Wait for the first message, which `receive` gives then.
+        """Wait for the first message, which `receive` returns then.
 
-        Of a connection that is cut in the middle of a call's headers grpc makes a call with those
-        that have come. Behind a message are all of them, so that one without a token names none.
-        Raises InvalidArgumentError when there is no message, and as `receive` does.
+        If a connection is cut inside a call's headers, grpc makes a call with the headers that have
+        come. All headers precede the first message, so after it a call without a token names no
+        session. Raises InvalidArgumentError without a message, and the errors of `receive`.
         """
         self._first = self.receive_bytes()
         if self._first is None:
@@ -147,7 +147,7 @@ class StreamHandler:
         """Serve one stream; whatever goes wrong becomes a status."""
         boundary = self._boundary
         started = time.monotonic()
-        # No call in line any more: from here on it is counted among streams.
+        # It is not a queued call any more: from here on it is counted among streams.
         self.experimental_thread_pool.leave(context)
         ending = threading.Lock()
 
@@ -197,8 +197,8 @@ class StreamHandler:
                         cancellation.check()
                 finally:
                     forget()
-                    # What it asks has the stream, and so the silence: a cycle, which would keep
-                    # the call, and answers that were not read, until Python looks for cycles.
+                    # The callback refers to the stream, and so to the silence: a cycle, which would
+                    # keep the call and unread responses until a garbage collection.
                     silence.is_idle = never_idle
         except BaseException as error:  # The boundary: `end` makes a status of it.
             end(error)
@@ -217,7 +217,7 @@ class StreamHandler:
             forget()
 
     def handler(self) -> "grpc.RpcMethodHandler[Any, Any]":
-        """What grpc calls; a side that does not stream sends one message."""
+        """The handler for grpc; a side that does not stream sends one message."""
         if self._rpc.request_streaming:
             return grpc.stream_stream_rpc_method_handler(self)
         return grpc.unary_stream_rpc_method_handler(self)

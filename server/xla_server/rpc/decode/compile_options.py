@@ -1,4 +1,4 @@
-"""ExecutionOptions, as clients write them -> what a platform is told."""
+"""ExecutionOptions of clients -> compile options of a platform."""
 
 from xla_contract.stubs import xla_pb2
 from xla_server.backends.compile_options import CompileOptions, DumpFormat, DumpOptions, Pattern

@@ -55,7 +55,7 @@ def converted(
     """Return a module in the form that a request asks for.
 
     Raises as `read_source` and `verify`; ResourceExhaustedError for one that takes more than
-    `max_bytes`, before it is written; InvalidArgumentError for a form that there is not.
+    `max_bytes`, before it is written; InvalidArgumentError for an unknown form.
     """
     wanted = FORMATS.get(request.format)
     if wanted is None:

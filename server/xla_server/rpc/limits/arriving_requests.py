@@ -8,7 +8,7 @@ from xla_server.rpc.grpc_internals import end_call
 
 
 class ArrivingRequests:
-    """The calls whose requests have not arrived. Any thread may use it.
+    """The calls whose requests have not arrived. Thread-safe.
 
     It stays empty if this grpc is not the known one.
     """

@@ -24,11 +24,14 @@ from xla_server.sessions.limits.caller import Caller
 _LOG = logging.getLogger(__name__)
 
 _LOG_SECONDS = 1.0
-"""Between two lines of the log that tell of refused calls. They come as fast as clients like."""
+"""Least seconds between two log messages about refused calls, which clients can cause at any rate.
+"""
 
 
 _KEPT_STATUSES = 64
-"""Who is refused once is so again, with the same words: they cost more than the refusal."""
+"""Number of cached statuses: repeated refusals are equal, and making a status costs more than the
+refusal.
+"""
 
 
 def _no_session(_: str) -> None:

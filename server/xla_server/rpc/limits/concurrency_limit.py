@@ -1,4 +1,4 @@
-"""How many calls and streams there may be, and whose they are."""
+"""Limits of concurrent calls and streams, in all and by caller."""
 
 import contextlib
 import dataclasses
@@ -12,31 +12,33 @@ from xla_server.sessions.limits.fair_share import FairShare
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """What there may be of a kind at the same time: of all clients, and of each."""
+    """Limits of calls or streams of a kind at the same time: of all clients, and of each."""
 
     limit: int
     each: int
     reserve: int = 4096
-    """For clients that have none, when those of `limit` are taken."""
+    """Additional slots for clients that have none, when those of `limit` are taken."""
     shares: CallerShares = EVERYTHING
     """The largest shares of `limit` for one identity and one connection."""
 
     @property
     def most(self) -> int:
-        """What there may be in all, the reserve among it."""
+        """The total limit, the reserve included."""
         return self.limit + self.reserve
 
 
 CALL_LIMITS = ConcurrencyLimits(4096, 2048)
 STREAM_LIMITS = ConcurrencyLimits(1024, 256)
-"""Where nobody says others. A session may wait for all it may have launched, and has some left."""
+"""Default limits. A session may wait for all executions that it may launch, and has some streams
+left.
+"""
 
 
 class ConcurrencyLimit:
     """The calls or streams there may be at the same time, of all clients and of one.
 
     Those that name a session are counted by it, others by their connection: that is their owner.
-    `noun` and `hint` are for who is refused. Any thread may use it.
+    `noun` and `hint` are for the refusals. Thread-safe.
     """
 
     def __init__(self, limits: ConcurrencyLimits, noun: str, hint: str) -> None:
@@ -59,7 +61,7 @@ class ConcurrencyLimit:
         return self._shares.limit
 
     def used_by(self, owner: str) -> int:
-        """Those of one owner."""
+        """The calls or streams of one owner."""
         return self._used.get(owner, 0)
 
     def enter(self, key: Hashable, owner: str, caller: Caller | None = None) -> None:

@@ -1,7 +1,7 @@
-"""How much has come over each connection, as the system counts it.
+"""Bytes received on each connection, as the system counts them.
 
-grpc tells nothing of a message before it is whole. The system knows how many bytes a TCP connection
-has received since it began, whoever read them.
+grpc reports nothing of a message before it is complete. The system counts the bytes that a TCP
+connection has received since it began, read or not.
 """
 
 import os
@@ -14,17 +14,17 @@ from xla_server.rpc.peers.addresses import address
 _DESCRIPTORS = "/proc/self/fd"
 _COUNT = struct.Struct("=Q")
 _COUNT_OFFSET = 128
-"""Of tcpi_bytes_received in tcp_info (linux/tcp.h), whose fields stay where they are."""
+"""Offset of tcpi_bytes_received in tcp_info (linux/tcp.h), whose layout is stable."""
 _INFO_BYTES = 256
 
 
 class Received(NamedTuple):
-    """What a connection has received since it began."""
+    """Bytes that a connection has received since it began."""
 
     connection: int
     """Tells it from another one of the same address: the number of its socket."""
     byte_count: int
-    """Read by somebody or not."""
+    """Bytes that were read or wait in the socket."""
 
     def since(self, before: "Received | None") -> int:
         """Bytes received since it was `before`; all, where that is nothing or another one."""

@@ -1,9 +1,9 @@
 """Streams whose clients have sent no whole message for a while, ended where memory is short.
 
-A message that has come in part is not to be told from a client that is silent, as it may be. But
-where its connection has received next to nothing since the silence began there is no such part, and
-the stream stays. The others are ended with UNAVAILABLE, from which clients go on: they open the
-stream again, a feed or an upload where it was.
+An incomplete message cannot be distinguished from a silent client, which is legitimate. But where
+its connection has received next to nothing since the silence began there is no such part, and the
+stream stays. The others are ended with UNAVAILABLE, from which clients go on: they open the stream
+again, a feed or an upload where it was.
 """
 
 import collections
@@ -16,10 +16,10 @@ from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, count_to_end, to_e
 from xla_server.rpc.peers.addresses import tcp_address
 
 UNASKED_BYTES = 1 << 16
-"""What a stream may have received without anybody waiting for it, by HTTP/2's flow control."""
+"""Bytes that a stream may receive before the server reads, by HTTP/2's flow control."""
 
 _COUNTING_PART = 0.01
-"""Of the time there is, for asking what connections have received while memory is not short."""
+"""Share of the time for counting received bytes while memory is not short."""
 
 
 def never_idle() -> bool:
@@ -28,7 +28,7 @@ def never_idle() -> bool:
 
 
 class IdleTimer:
-    """The silence of one stream's client, and what ends the stream. Any thread may use it.
+    """The silence of one stream's client, and what ends the stream. Thread-safe.
 
     `cancel` ends the stream with an error, and does not wait; `reset` cuts it off.
     """
@@ -40,16 +40,17 @@ class IdleTimer:
         self.cancel = cancel
         self.reset = reset
         self.since: list[float] = []
-        """When the server began to wait for the message it waits for; empty while it does not.
+        """The time at which the server began to wait for a message; empty while it does not wait.
 
-        Who takes that out decides: who received, that the message is taken, or `end`, that it is
-        not and never will be."""
+        The thread that takes it out decides: the receiver takes the message, or `end` refuses all
+        later ones.
+        """
         self.has_begun = False
-        """Whether a message has come."""
+        """True if a message has come."""
         self.is_idle: Callable[[], bool] = never_idle
-        """Whether nothing is in progress, so that nothing is lost but the stream itself."""
+        """Returns whether no work is in progress, so that only the stream itself would be lost."""
         self.ended_at: float | None = None
-        """When it was ended for its silence."""
+        """Time at which it was ended for its silence."""
 
     def received(self) -> bool:
         """Say that the awaited message, or its stream's end, has come; False after `end`."""
@@ -99,11 +100,11 @@ class IdleStreams:
         self._found: list[IdleTimer] = []
 
     def look(self, *, is_short: bool) -> int:
-        """Note who is silent; gives how many streams may hold a part of a message for long.
+        """Update the silent streams; return how many of them may hold a part of a message for long.
 
-        What that is by now is asked at any cost where memory is short.
+        With `is_short`, received bytes are counted at any cost.
         """
-        # Who is silent below and was not in the round before began after these.
+        # Streams that are silent below and were not in the round before began after these counts.
         before = self._counts
         now = self._clock()
         if is_short or now >= self._count_at:
@@ -156,7 +157,7 @@ class IdleStreams:
         return ended
 
     def _order(self, *, is_all_alike: bool) -> list[IdleTimer]:
-        """Those that are to be ended in a round."""
+        """Return the streams to end in a round."""
         count = count_to_end(len(self._found))
         first = [each for each in self._found if is_all_alike or _comes_first(each)]
         chosen = to_end(((each, each.peer) for each in first), count)

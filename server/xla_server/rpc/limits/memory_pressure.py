@@ -1,10 +1,10 @@
-"""What clients have sent in part, let go of where memory is short.
+"""Ending of incomplete messages while memory is short.
 
-grpc takes a message in as it comes and hands it over whole. Until then nobody knows how large it
-is, so no quota counts it, and clients that send all of many messages but their ends hold as much of
-the server. What is known is how long a message has been coming, or nothing has, and how much memory
-the process has. While that is too much such calls are ended, as Envoy's overload manager resets
-streams: of the connection that has most of them first.
+grpc receives a message as it comes and hands it over whole. Until then its size is unknown, so no
+quota counts it, and clients that send many messages without their ends hold as much of the server's
+memory. Known are the time for which a message has been coming, or a stream silent, and the memory
+of the process. While that is too much such calls are ended, as Envoy's overload manager resets
+streams: those of the connection with most of them first.
 
 Calls with one request come first, as theirs must be on its way; then streams, whose clients may
 just be silent.
@@ -26,7 +26,7 @@ from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, SlowRequests
 _ROUND_SECONDS = 0.5
 
 SPARED_SECONDS = 3 * SLOW_SECONDS
-"""How long, while memory is short, calls in progress on a stream put it behind all others."""
+"""Seconds of short memory for which a stream with calls in progress is ended after all others."""
 
 _LOG = logging.getLogger(__name__)
 _STATM = Path("/proc/self/statm")

@@ -1,7 +1,7 @@
 """Calls with one request that arrives slowly, ended where memory is short.
 
-These are the calls of `ArrivingRequests`. What is known of a request that is not whole is how long
-it has been coming.
+These are the calls of `ArrivingRequests`. Only the time for which an incomplete request has been
+coming is known.
 """
 
 import collections
@@ -16,23 +16,23 @@ from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 T = TypeVar("T")
 
 SLOW_SECONDS = 1.0
-"""How long a request or a message may arrive, however much memory is used."""
+"""Seconds for which a request or a message may arrive, however much memory is used."""
 
 _LEAST_ENDED = 2
 _ENDED_PART = 4
-"""Of so many one is ended in a round, and that least: memory comes back later."""
+"""Divisor of the number of calls ended in a round, at least one: memory is freed with a delay."""
 
 
 def count_to_end(count: int) -> int:
-    """How many of so many calls are to be ended in a round."""
+    """Return the number of calls to end in a round."""
     return max(_LEAST_ENDED, count // _ENDED_PART)
 
 
 def to_end(calls: Iterable[tuple[T, str]], count: int) -> list[T]:
-    """The `count` of `calls`, each with its peer, the oldest first, that are to be ended.
+    """Return the `count` of `calls`, each with its peer, the oldest first, that are to be ended.
 
-    That is the newest of whichever peer has most that are left, one after the other; of peers that
-    have as many, the newest.
+    Calls are chosen one after the other: the newest of the peer with most calls left; the newest
+    among peers with as many.
     """
     of_peer: collections.Counter[str] = collections.Counter()
     ranked = []
@@ -59,7 +59,7 @@ class SlowRequests:
         now, before = self._clock(), self._since
         events = self._expected.events.copy()
         self._since = since = {state: before.get(state, now) for state in events}
-        # What grpc knows of a call -> the event with which it came; the oldest is the first.
+        # grpc's state of a call -> the event with which it came; the oldest is the first.
         self._slow = {
             state: event for state, event in events.items() if now - since[state] >= SLOW_SECONDS
         }

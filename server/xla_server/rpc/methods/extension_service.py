@@ -23,7 +23,7 @@ CAPABILITIES: Sequence[extension_pb2.Capability] = (
     extension_pb2.CAPABILITY_ANALYSIS,
     extension_pb2.CAPABILITY_SHARDED,
 )
-"""What this server has, for clients to ask for."""
+"""Capabilities of this server, which clients query."""
 
 
 def extension_methods(
@@ -35,7 +35,7 @@ def extension_methods(
 ) -> dict[str, MethodSpec]:
     """Rpc name -> how it is answered.
 
-    Without a socket for it there is no shared memory, and clients are told so. DescribeServer tells
+    Without a socket for it there is no shared memory, and OpenSession says so. DescribeServer tells
     of the pools and of the limit of resident memory.
     """
     capabilities = list(CAPABILITIES)

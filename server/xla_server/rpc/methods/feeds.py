@@ -66,7 +66,7 @@ def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -
     declared = _declared(start, "shape")
     feeds = _feeds(session.service, start)
     infeed = feeds.infeed.attach(declared, cancellation)
-    # What is in the queue is for programs alone.
+    # Queued items are for programs alone, so the stream can always be ended.
     stream.serves_others(lambda: True)
     reporter = threading.Thread(
         target=_report, args=(infeed, stream, cancellation), name="infeed-reports", daemon=True
@@ -84,7 +84,7 @@ def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -
         while (request := stream.receive()) is not None:
             _receive_into(infeed, request, decoder)
         last = infeed.end()
-        # What it has taken must be told before, refusals above all.
+        # Reports about received items, refusals above all, are sent first.
         reporter.join()
         for report in last:
             stream.send(_report_to_proto(report))
@@ -158,7 +158,7 @@ def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) 
     credit = Credit(start.credit.items, start.credit.bytes)
     feeds = _feeds(session.service, start)
     outfeed = feeds.outfeed.attach(declared, start.next_sequence, credit, cancellation)
-    # What is in the queue is for the client, program or not.
+    # Queued values are for the client, even without a program.
     stream.serves_others(lambda: not feeds.outfeed.queue.size[0])
     listener = threading.Thread(
         target=_listen, args=(outfeed, stream, cancellation), name="outfeed-progress", daemon=True
@@ -246,7 +246,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "CloseFeed": Unary(Pool.SHORT, _close),
     }
 )
-"""By the names of the rpcs."""
+"""Methods by the names of the rpcs."""
 
 
 def _start_of(stream: Stream, name: str) -> Any:

@@ -45,7 +45,7 @@ class _Check:
         self.experimental_thread_pool = RequestThreadPool(self._threads, expected, calls)
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        """Say how a service is; NOT_FOUND when there is none of the name."""
+        """Return the status of a service; NOT_FOUND for an unknown name."""
         asked = _parsed("Check", request, context)
         found = self._servicer.Check(asked, context)
         if found.status == health_pb2.HealthCheckResponse.UNKNOWN:
@@ -66,7 +66,7 @@ class _Watch:
     """The streaming rpc of health, in threads of its own.
 
     grpc's own way without threads sends while it holds the lock of all that is known of health: one
-    client that does not read would hold up everybody who asks, and the server's end.
+    client that does not read would block all others, and the server's end.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class _Reflection:
         """Answer the questions of one stream."""
         _require_admitted(self._gate, context, _REFLECTION_PATH)
         silence = IdleTimer(context.peer(), lambda _: context.cancel(), context.cancel)
-        # Nothing is lost with a stream: each question is one by itself.
+        # Each query is independent, so a silent stream can be ended.
         silence.is_idle = lambda: True
         self._silences[silence] = None
         if not context.add_callback(lambda: self._silences.pop(silence, None)):

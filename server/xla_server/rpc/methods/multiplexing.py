@@ -148,7 +148,7 @@ class _ConversationAnswer(Responder):
         if threading.get_ident() == self._thread:
             super().done(response)
             return
-        # The threads are gone only when the server is; then nobody waits any more.
+        # The threads are closed with the server only; there is no caller left then.
         with contextlib.suppress(RuntimeError):
             self._executor.submit(super().done, response)
 
@@ -282,7 +282,7 @@ class MultiplexedStream:
             if deadline <= now:
                 call.deadline = None
                 error = DeadlineExceededError("the deadline of the call passed before it finished")
-                # Who tells the client may wait for it, and this thread is there for all streams.
+                # Cancelling may block on the client, and this thread serves all streams.
                 with contextlib.suppress(RuntimeError):
                     self._shared.threads.submit(call.cancellation.cancel, error)
             elif following is None or deadline < following:
@@ -372,7 +372,7 @@ class MultiplexedStream:
                     self.answering = 0
         except BaseException as error:
             with lock:
-                if not self._over.is_set():  # Else nobody asks for it any more.
+                if not self._over.is_set():  # After the end the error is not read.
                     self._error = error
             self._over.set()
             return
@@ -416,7 +416,7 @@ class MultiplexedStream:
         begin(subject, request.request, call.cancellation, answer)
 
     def _refusal(self, request: extension_pb2.ConverseRequest) -> XlaError | None:
-        """Why a call is not begun."""
+        """Return the error of a call that is refused; None if it begins."""
         if self._is_draining:
             return shutting_down()
         if request.id in self._calls:
@@ -437,7 +437,9 @@ class MultiplexedStream:
         return None
 
     def _role_refusal(self, path: str) -> XlaError | None:
-        """Why a call needs another role than the stream's; None where it does not."""
+        """Return the error of a call that needs another role than the stream's; None if it does
+        not.
+        """
         try:
             self._stream.lease.authorise(path)
         except PermissionDeniedError as error:

@@ -30,11 +30,11 @@ class MonitoredStream(Protocol):
 
 
 class StreamWatchdog:
-    """One thread for all streams, there as long as there is one. Any thread may use it."""
+    """One thread for all streams, there as long as there is one. Thread-safe."""
 
     def __init__(self) -> None:
         self.is_asleep = False
-        """Whether it must be woken to see a call."""
+        """True if it must be woken for a new call."""
         self._seen: dict[MonitoredStream, int] = {}
         self._thread: threading.Thread | None = None
         self._woken = threading.Event()
@@ -87,7 +87,7 @@ class StreamWatchdog:
         self.is_asleep = False
 
     def _look(self, streams: list[tuple[MonitoredStream, int]]) -> tuple[bool, float | None]:
-        """Whether there are calls, and the next deadline."""
+        """Return whether there are calls, and the next deadline."""
         now = time.monotonic()
         is_busy = False
         following = None
@@ -109,7 +109,9 @@ class StreamWatchdog:
 
 
 def _wait_seconds(deadline: float | None) -> float | None:
-    """How long to sleep for a deadline, which clients choose: it may be later than any clock."""
+    """Return the seconds to sleep for a deadline, which clients choose: it may be later than any
+    clock.
+    """
     if deadline is None:
         return None
     return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

@@ -105,7 +105,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
     }
 )
-"""Names of rpcs -> their handlers."""
+"""Methods by the names of the rpcs."""
 
 
 def _handle(

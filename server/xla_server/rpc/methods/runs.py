@@ -34,7 +34,7 @@ def _run(
     with contextlib.closing(service.planner.plan(read_run(request))) as run:
         for value in run.pending:
             value.result()
-        # Before a slot is taken: who waits for memory holds none.
+        # Before a slot is taken: a call that waits for memory must hold none.
         with run.reserve(cancellation) as memory:
             service.running.take()
             try:
@@ -129,7 +129,7 @@ def _run_batch(
     def done(outcomes: "list[extension_pb2.RunResponse | XlaError]") -> None:
         forget()
         if cancellation.is_cancelled:
-            # Whichever is seen first, the call ends as it was told to.
+            # Whichever is seen first, the call ends with the cancellation's error.
             room.release()
             answer.later(cancelled)
             return
@@ -210,4 +210,4 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "CancelExecution": Unary(Pool.SHORT, _cancel_execution),
     }
 )
-"""By the names of the rpcs."""
+"""Methods by the names of the rpcs."""

@@ -24,7 +24,7 @@ from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
 
 SERVER_NAME = f"xla-service {importlib.metadata.version('xla-service')}"
-"""The name and version that clients are told."""
+"""The server's name and version for clients."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _MAX_DESCRIBED = 1024
 """Handles in one answer of DescribeHandles, as the contract says."""
 
 _DESCRIBED_BYTES = 1 << 20
-"""When such an answer takes no more."""
+"""Size of such an answer, in bytes, from which no further handle is added."""
 
 
 class SessionRpcs:
@@ -54,7 +54,7 @@ class SessionRpcs:
 
     @property
     def rows(self) -> Mapping[str, MethodSpec]:
-        """By the names of the rpcs."""
+        """The methods by the names of the rpcs."""
         return MappingProxyType(
             {
                 "OpenSession": Unary(Pool.SHORT, self._open, has_session=False),

@@ -83,4 +83,4 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "DownloadShared": Unary(Pool.SHORT, _download),
     }
 )
-"""Rpc name -> how it is answered."""
+"""Methods by the names of the rpcs."""

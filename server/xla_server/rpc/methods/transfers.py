@@ -121,4 +121,4 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "Download": Streaming(_download),
     }
 )
-"""Rpc name -> how it is answered."""
+"""Methods by the names of the rpcs."""

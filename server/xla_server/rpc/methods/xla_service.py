@@ -241,7 +241,7 @@ METHODS: Mapping[str, MethodSpec] = MappingProxyType(
         "WaitForExecution": Unary(Pool.SHORT, wait_for_execution),
     }
 )
-"""By the names of the rpcs; `rpc_handlers` refuses it unless it is total."""
+"""Methods by the names of the rpcs; `rpc_handlers` refuses the table unless it is total."""
 
 
 def _graph_request(request: xla_pb2.ExecuteGraphRequest) -> GraphProgram:

@@ -1,4 +1,4 @@
-"""Connections by the names that grpc has for who is at their other ends."""
+"""Addresses of clients in grpc's notation."""
 
 import urllib.parse
 

@@ -16,7 +16,7 @@ _NETWORK_BITS = 64
 
 
 class Callers:
-    """The caller of each call of one server. Any thread may use it."""
+    """The caller of each call of one server. Thread-safe."""
 
     def __init__(self, connections: Connections | None = None, gate: Gate | None = None) -> None:
         self.connections = Connections() if connections is None else connections
@@ -44,7 +44,7 @@ def host_of(peer: str) -> str:
     """Return the host of a client without credentials, by which its use is counted.
 
     Args:
-        peer: What `context.peer()` gives.
+        peer: The result of `context.peer()`.
 
     Returns:
         "ipv4:ADDRESS"; "ipv6:NETWORK" with the network of the host; "local" for a unix socket.

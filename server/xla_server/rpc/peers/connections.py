@@ -1,11 +1,11 @@
 """The accepted connections of a grpc server, and the one that a call came over.
 
 grpc tells the server of a call the address of the client alone. An address does not name a
-connection: with several local addresses two clients may call from the same one at the same time,
-and after a client has left another may come from there. grpc's Channelz numbers the connections of
-a server, never uses a number again, and lists a connection as long as it has a call. (The kernel's
-number of a socket, SO_COOKIE, is gone before: grpc closes the socket first.) So if one connection
-in the list has the address of a call in progress, the call came over it.
+connection. With several local addresses two clients may have the same one at the same time, and
+another client may have it later. grpc's Channelz numbers the connections of a server and never uses
+a number again. It lists a connection as long as it has a call. The kernel's number of a socket,
+SO_COOKIE, is no substitute, as grpc closes the socket first. So if one connection in the list has
+the address of a call in progress, the call came over it.
 """
 
 import json
@@ -43,10 +43,10 @@ class Live(NamedTuple):
 
 
 class Connections:
-    """The connections that grpc servers of this process have accepted. Any thread may use it.
+    """The connections that grpc servers of this process have accepted. Thread-safe.
 
     Args:
-        server_numbers: The servers, by Channelz's numbers; None for all that there are.
+        server_numbers: The servers, by Channelz's numbers; None for all.
         is_incremental: True if a connection that is listed later has a higher number.
     """
 
@@ -151,7 +151,7 @@ def connected_server(make: Callable[[], grpc.Server]) -> tuple[grpc.Server, Conn
     with _MAKING, grpc.insecure_channel(f"unix:{target}"):
         before = set(_server_numbers(channelz))
         server = make()
-        # Others may have been made meanwhile, by somebody else: their connections do no harm.
+        # Other threads may have made some meanwhile: their connections do no harm.
         numbers = set(_server_numbers(channelz)) - before
         is_incremental = _is_numbered_after(channelz, target, max(numbers))
         return server, Connections(numbers, is_incremental=is_incremental)

@@ -37,10 +37,10 @@ _KEPT_STATUSES = 64
 
 
 class Gate:
-    """Identities of calls, and which of them may be made. Any thread may use it."""
+    """Identities of calls, and which of them may be made. Thread-safe."""
 
     def __init__(self, authenticator: Authenticator | None = None) -> None:
-        """Without an authenticator anybody may call."""
+        """Without an authenticator every client may call."""
         self.authenticator = authenticator or Authenticator(Sources())
         self._refused = 0
         self._told_at = -_LOG_SECONDS

@@ -47,7 +47,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of a server's streams, and the thread that ends them. Any thread may use it."""
+    """The leases of a server's streams, and the thread that ends them. Thread-safe."""
 
     def __init__(self, gate: Gate, clock: Callable[[], float] = time.time) -> None:
         self._gate = gate

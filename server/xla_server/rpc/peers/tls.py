@@ -14,8 +14,8 @@ _LOG = logging.getLogger(__name__)
 def server_credentials(pair: ReloadedKeyPair) -> grpc.ServerCredentials:
     """Return credentials that look at the files of `pair` at each handshake.
 
-    Clients must have a certificate of the pair's authority, where it has one. Connections that
-    there are keep the certificates they were made with.
+    Clients must have a certificate of the pair's authority, where it has one. Open connections keep
+    their certificates.
     """
 
     def changed() -> Any:

@@ -33,8 +33,10 @@ _MAX_COMPLETIONS = 16
 that have begun, and streams make them without end."""
 
 _TAKE_OVER_SECONDS = 0.001
-"""How long calls are taken over before the next one begins. Each takes some 10 us, but one with as
-many headers as HTTP/2 has room for takes 10 ms, and it may be followed by hundreds of these."""
+"""Seconds for which calls are taken over before the next one begins. Each takes some 10 us, but one
+with as many headers as HTTP/2 has room for takes 10 ms, and it may be followed by hundreds of
+these.
+"""
 
 MAX_HEADERS = 512
 """Headers of a call. Fewer take up the 16 KiB that the server announces as its limit; only a client

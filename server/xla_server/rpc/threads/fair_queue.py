@@ -30,7 +30,7 @@ class FairQueue(Generic[J]):
     others where there are several.
 
     Args:
-        threads: How many threads there are.
+        threads: Number of threads.
         shares: The largest shares of them that one caller may have.
     """
 

@@ -35,7 +35,7 @@ class Pool(enum.StrEnum):
     SHORT = "short"
     """Answers from what is there."""
     COMPILE = "compile"
-    """Computes, but waits for nobody."""
+    """Calls that compute and never block."""
     EXECUTE = "execute"
     """Runs programs, which may wait for feeds."""
     STREAM = "stream"
@@ -50,9 +50,9 @@ class PoolSizes:
     compile: int = 4
     execute: int = 256
     stream: int = 64
-    """Beside those of the streams that there are."""
+    """Threads of streams, beside those of the streams in progress."""
     lent: int = 1 << 13
-    """More of each kind, for programs that wait or run for long."""
+    """Additional threads of each kind, for programs that wait or run for long."""
     shares: CallerShares = EVERYTHING
     """The largest shares of the threads that compile for one identity and one connection."""
 
@@ -83,13 +83,13 @@ class Pools:
             for pool in Pool
         }
         self.refusals = ThreadPool(_REFUSAL_THREADS, f"{self._prefix}refusals")
-        """For calls that are not begun, and so no work that is in progress."""
+        """Threads for calls that are not begun, which are no work in progress."""
         self.expected = ArrivingRequests()
         """The calls whose requests are not there yet."""
         self.begun = Begun()
         """The unary calls that threads are answering."""
         self.silences: dict[IdleTimer, None] = {}
-        """Those of the streams that grpc has, the oldest first."""
+        """Timers of grpc's open streams, the oldest first."""
         self._arrivals = {
             (pool, is_streamed): RequestThreadPool(
                 threads,
@@ -104,7 +104,7 @@ class Pools:
         }
 
     def serving_stream(self) -> contextlib.AbstractContextManager[None]:
-        """More threads as long as one stream is there, which is served in one of its kind's."""
+        """Add threads for the time of a stream, which is served in one of its kind's."""
         return self._executors[Pool.STREAM].larger(_THREADS_OF_A_STREAM)
 
     def executor(self, pool: Pool) -> ThreadPool:
@@ -123,7 +123,7 @@ class Pools:
         return self._executors
 
     def is_idle(self, *, besides: Pool | None = None) -> bool:
-        """Whether no thread of any kind of calls, or of all `besides` one, has something to do."""
+        """Return whether no thread of any kind of calls, `besides` excepted, is busy."""
         return all(
             threads.is_idle() for pool, threads in self._executors.items() if pool is not besides
         )

@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Begun:
-    """The unary calls of `RequestThreadPool` that threads are answering. Any thread may use it.
+    """The unary calls of `RequestThreadPool` that threads are answering. Thread-safe.
 
     Whoever takes a call out of `events` answers it.
     """
@@ -62,13 +62,13 @@ class Begun:
 
 
 class RequestThreadPool(ThreadPoolExecutor):
-    """What grpc takes for the pool of handlers.
+    """The executor of handlers for grpc.
 
     Calls that have one request begin in `threads` when it has come; those that wait for a thread
     take turns. Calls with a stream of requests (`is_streamed`) begin with their first message, so
     that those which never send one take no thread; if they name a session they begin at once, as
-    they keep it. That is for handlers that take and give bytes; calls of others begin as grpc
-    begins them. grpc takes nothing for a pool but that class; nothing of the class's own is used.
+    they keep it. This holds for handlers on bytes; grpc begins the calls of others itself. grpc
+    requires a ThreadPoolExecutor, of which no method is used.
 
     A call that the gate refuses ends at once, before its request is read. Any other has a slot of
     `admission` until it is answered. One that is answered later, by a behaviour that does not
@@ -178,7 +178,7 @@ class RequestThreadPool(ThreadPoolExecutor):
                 leave(state)
                 job.end()
             else:
-                # Last: who is woken needs what this thread holds until it waits again.
+                # Last: the woken thread needs a lock that this one holds until it waits again.
                 job.arguments = (serve, server, event, state, behavior, request, leave)
                 self._begin(job, state)
             return ended
@@ -193,7 +193,7 @@ class RequestThreadPool(ThreadPoolExecutor):
         try:
             self._taken_from.begin(job)
         except RuntimeError:
-            # The server ends, and with it the call. What is raised here would end grpc's thread.
+            # The server stops, and the call with it. An exception here would end grpc's thread.
             _LOG.debug("a call came after the threads were closed")
             self._admission.leave(state)
             job.end()
@@ -230,7 +230,9 @@ def _answer(
     request: bytes,
     leave: Callable[[Any], object],
 ) -> None:
-    """As `_unary_response_in_pool` of grpc, without what only its plugins need."""
+    """Call the behaviour as grpc's `_unary_response_in_pool` does, without the support of its
+    plugins.
+    """
     if not server._is_rpc_state_active(state):
         leave(state)
         return  # Given up while it stood in the queue.

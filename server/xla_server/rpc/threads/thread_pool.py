@@ -1,4 +1,4 @@
-"""Threads for calls: what a thread pool does, without results that nobody asks for."""
+"""Thread pool for calls, without futures of their results."""
 
 import contextlib
 import functools
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Task:
-    """Something to be done, whose end can be told."""
+    """A job with a callback at its end."""
 
     __slots__ = ("_callbacks", "_do", "_is_over", "arguments", "flow")
 
@@ -47,7 +47,9 @@ class Task:
             _LOG.exception("a job of the server failed")
 
     def end(self) -> None:
-        """Say that it is over. Each callback is called by whoever takes it from the list."""
+        """Mark the job as over. Each callback is called by the thread that takes it from the
+        list.
+        """
         self._is_over = True
         while self._callbacks:
             try:
@@ -58,17 +60,17 @@ class Task:
 
 
 class ThreadPool(ThreadPoolExecutor):
-    """A pool of up to so many threads, which start when they are needed. Any thread may use it.
+    """A pool of a bounded number of threads, which start when they are needed. Thread-safe.
 
-    Those that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at the
-    same time. Where the system has no more threads, jobs wait for those there are.
+    Threads that wait for others can lend their slots (`sessions.limits.blocking`), `most_lent` at
+    the same time. If the system refuses a new thread, jobs wait for the existing ones.
 
     Jobs that wait for a thread take turns (`FairQueue`). With `shares` no caller has more than its
     share of the threads, lent slots not counted as threads.
 
-    The futures of Python's own pool, with a condition variable each, and its count of idle
-    threads cost a small call a few percent. grpc takes nothing for a pool but that class, though
-    it only ever asks when a job is over; nothing of the class's own is used.
+    Python's own pool costs a small call a few percent, with a condition variable in each future and
+    a count of idle threads. The class is derived because grpc requires a ThreadPoolExecutor, of
+    which it uses the futures' callbacks alone.
     """
 
     def __init__(
@@ -165,7 +167,7 @@ class ThreadPool(ThreadPoolExecutor):
         return len(self._started)
 
     def is_idle(self) -> bool:
-        """Whether no job is being done or waits."""
+        """Return whether no job runs or waits."""
         with self._changing:
             return self._spare == len(self._started) and not len(self._waiting)
 

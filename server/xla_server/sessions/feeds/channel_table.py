@@ -1,9 +1,9 @@
 """Channels between send and recv instructions of different runs.
 
-A channel belongs to the smallest whole that has both its ends: one program (then each run of it
-has its own, `evaluator.channels`), the programs of one ExecuteGraphParallel (`CallChannels`), or
-the server (`ChannelTable`). So numbers that writers choose by themselves meet nobody else's;
-only a channel of the server must have been made by CreateChannelHandle.
+A channel belongs to the smallest scope that has both its ends. One program: each run of it has its
+own (`execution.channel_protocol`). The programs of one ExecuteGraphParallel: `CallChannels`. The
+server: `ChannelTable`. So numbers chosen in one scope never meet those of another; only a channel
+of the server must have been made by CreateChannelHandle.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
 
 class ChannelType(enum.IntEnum):
-    """Which ends a channel connects; the numbers of ChannelHandle.ChannelType."""
+    """Kinds of a channel's ends; the numbers of ChannelHandle.ChannelType."""
 
     DEVICE_TO_DEVICE = 1
     DEVICE_TO_HOST = 2
@@ -49,7 +49,7 @@ class _Item:
 
 @dataclasses.dataclass(slots=True)
 class _Channel:
-    """The values on one channel and who stands in line at its ends."""
+    """The values on one channel, and the queues at its ends."""
 
     items: deque[_Item] = dataclasses.field(default_factory=deque)
     senders: deque[object] = dataclasses.field(default_factory=deque)
@@ -63,10 +63,10 @@ class _Channel:
 class ChannelQueues:
     """The values on any number of channels, between any number of threads.
 
-    First come, first served at each end of a channel. Room is counted over all channels, by items
-    and bytes; what is larger than all room is let in when nothing else is there, and what somebody
-    waits for is always let in, so those who meet never wait for those who do not. A value of
-    another shape than the receiver's stays where it is.
+    Each end of a channel is first come, first served. Capacity is counted over all channels, by
+    items and bytes. A value larger than it is let in when all channels are empty. A value that a
+    receiver waits for is always let in, so a matched pair never waits for another channel. A value
+    of another shape than the receiver's stays in the channel.
     """
 
     def __init__(self, *, max_items: int, max_bytes: int) -> None:
@@ -111,7 +111,7 @@ class ChannelQueues:
     ) -> Value:
         """Wait for the next value of a channel and take it.
 
-        `is_over` says whether nobody will send any more. Raises what `cancellation` raises,
+        `is_over` returns whether all senders have ended. Raises what `cancellation` raises,
         InvalidArgumentError when the value has another shape than `shape`, and
         FailedPreconditionError when it is over and there is no value.
         """
@@ -166,7 +166,7 @@ class ChannelQueues:
 
     @contextlib.contextmanager
     def _in_line(self, line: deque[object]) -> Iterator[Callable[[], bool]]:
-        """A place in the line, left at the end; gives the question whether it is the first."""
+        """Stand in a queue until the block ends; yield a function that says whether it is first."""
         place = object()
         line.append(place)
         try:
@@ -190,8 +190,8 @@ class ChannelQueues:
 class ChannelTable:
     """The channels that CreateChannelHandle makes; between any two runs on the server.
 
-    Nobody can guess the channel of another (the reference counts from 1, but there a channel only
-    marks programs). Implements xla_server.execution.channel_protocol.Channels.
+    Handles cannot be guessed. (The reference counts from 1, but there a channel only marks
+    programs.) Implements xla_server.execution.channel_protocol.Channels.
     """
 
     def __init__(self, handles: HandleFactory, *, max_items: int, max_bytes: int) -> None:
@@ -201,7 +201,7 @@ class ChannelTable:
         self._queues = ChannelQueues(max_items=max_items, max_bytes=max_bytes)
 
     def create(self, channel_type: int) -> tuple[int, ChannelType]:
-        """A new handle and its type; InvalidArgumentError when the type is none of the three."""
+        """A new handle and its type; InvalidArgumentError for an unknown type."""
         try:
             known = ChannelType(channel_type)
         except ValueError:
@@ -213,12 +213,12 @@ class ChannelTable:
         return self._handles.issue(_KINDS[known]), known
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """As `ChannelQueues.send`; FailedPreconditionError for a channel not made for it."""
+        """Do as `ChannelQueues.send`; FailedPreconditionError for a channel not made for it."""
         self._require_made(channel_id)
         self._queues.send(channel_id, value, shape, cancellation)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
-        """As `ChannelQueues.receive`; FailedPreconditionError for a channel not made for it."""
+        """Do as `ChannelQueues.receive`; FailedPreconditionError for a channel not made for it."""
         self._require_made(channel_id)
         return self._queues.receive(channel_id, shape, cancellation)
 
@@ -264,12 +264,12 @@ class CallChannels:
         self._queues = ChannelQueues(max_items=max_items, max_bytes=max_bytes)
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """As `ChannelQueues.send`, or as the server's."""
+        """Send on the call's own channel, else on the server's."""
         channels = self._queues if channel_id in self._shared else self._server
         channels.send(channel_id, value, shape, cancellation)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
-        """As `ChannelQueues.receive`, or as the server's."""
+        """Receive from the call's own channel, else from the server's."""
         if channel_id not in self._shared:
             return self._server.receive(channel_id, shape, cancellation)
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedState:
-    """What a queue holds, who waits for it, and how far its streams have come."""
+    """State of a queue: its contents, its waiting clients, and the progress of its streams."""
 
     queue: FeedQueue
     front: Sequence[Shape]
@@ -44,14 +44,14 @@ class FeedState:
 
 
 class DeviceFeeds:
-    """The two queues of one device and one session. Any thread may call any method."""
+    """The two queues of one device and one session. Thread-safe."""
 
     def __init__(self, *, max_items: int, max_bytes: int) -> None:
         self.infeed = InfeedSide(FeedQueue("infeed", max_items=max_items, max_bytes=max_bytes))
         self.outfeed = OutfeedSide(FeedQueue("outfeed", max_items=max_items, max_bytes=max_bytes))
 
     def bound_to(self, name: str, execution: int = 0) -> "ProgramFeeds":
-        """The queues for a program, whose instructions are told of by its name.
+        """The queues for a program, whose name describes its waiting instructions.
 
         `execution` is the handle of the execution, where it was launched.
         """
@@ -74,10 +74,12 @@ class DeviceFeeds:
     ) -> None:
         """Lend the next value of outfeed, laid out as `shape`, to `done` once it is there.
 
-        It leaves the queue when `BorrowedLiteral.keep` is called. What a stream was sent and did
-        not acknowledge comes first, where none is connected. Or calls `done` with the error:
-        InvalidArgumentError when the value has another shape, AbortedError when the queue is
-        closed, and what `cancellation` raises. Raises as `outfeed_arrays`.
+        The value leaves the queue when `BorrowedLiteral.keep` is called. If no stream is connected,
+        values that the last one did not acknowledge come first.
+
+        `done` may be called with an error instead: InvalidArgumentError if the value has another
+        shape, AbortedError if the queue is closed, and the error of `cancellation`. Raises the
+        errors of `outfeed_arrays`.
         """
         arrays = outfeed_arrays(shape)
 
@@ -109,7 +111,7 @@ class DeviceFeeds:
         return dropped + held
 
     def describe_infeed(self) -> FeedState:
-        """What infeed holds, and who waits for it."""
+        """Return the state of infeed."""
         side = self.infeed
         refusal = side.last_refusal()
         waiting = [
@@ -122,7 +124,7 @@ class DeviceFeeds:
         return FeedState(side.queue, side.queue.front(), waiting, is_streaming, side.received)
 
     def describe_outfeed(self) -> FeedState:
-        """What outfeed holds, and who waits for it."""
+        """Return the state of outfeed."""
         side = self.outfeed
         is_streaming = side.stream is not None
         waiting = side.queue.waiting()
@@ -214,7 +216,7 @@ class ProgramFeeds:
 
 
 def _wait(begin: Callable[[Callable[[T | XlaError], None]], None]) -> T:
-    """What a call of a queue gives to its callback, waited for; raises the error it gives."""
+    """Wait for the outcome that `begin` passes to its callback; return it or raise it."""
     outcomes: queue.SimpleQueue[T | XlaError] = queue.SimpleQueue()
     begin(outcomes.put)
     try:

@@ -1,4 +1,4 @@
-"""The devices that device handles mean."""
+"""Table from device handles to devices."""
 
 import dataclasses
 import threading
@@ -31,7 +31,7 @@ class DeviceTable:
     def __init__(self, devices: Sequence[Device], make_feeds: Callable[[], DeviceFeeds]) -> None:
         self._devices = tuple(devices)
         self.default = self._devices[0]
-        """The device of no handle, which means the handle {0, 1}."""
+        """The device of a call without a handle: that of the handle {0, 1}."""
         self._make_feeds = make_feeds
         self._feeds: dict[int, DeviceFeeds] = {}
         self._lock = threading.Lock()

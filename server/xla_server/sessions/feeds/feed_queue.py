@@ -1,20 +1,20 @@
-"""A queue between programs and clients, where who waits is a callback and not a thread.
+"""A queue between programs and clients, in which callbacks wait instead of threads.
 
 A queue holds arrays. A tuple enters as its elements and leaves as as many arrays as its shape
 has, each time in one step, so that `(a, b)` may also be fed as `a` and then `b`.
 
-The rules where a queue could go either way:
-- First come, first served, among those who put and among those who take.
-- A queue is full by items or by bytes. What is larger than the queue is let in when the queue is
-  empty, and arrays that a waiting taker still lacks are always let in, so nothing waits for ever.
-- What a stream has credit for is let in without waiting: credit is given for room there is, so a
-  queue holds at most its capacity and, of others, what came while the credit was out.
-- A value of another shape than the taker's stays where it is: the taker fails, and the queue can
-  be read by a right one or emptied by ResetDevice.
-- Cancelling a taker loses nothing and cancelling a putter leaves nothing behind.
-- Emptying a queue also turns away (AbortedError) those who wait to put, because what they bring
-  belongs to the time before; those who wait to take go on waiting.
-- A closed queue turns away who puts, and who takes what can not come any more.
+The rules, where several would do:
+- Producers are served first come, first served, and so are consumers.
+- A queue is full by items or by bytes. An item larger than the queue is let in when the queue is
+  empty. Arrays that a waiting consumer still lacks are always let in, so no wait is for ever.
+- Items for which a stream has credit are let in without waiting. Credit is granted for free
+  capacity, so a queue holds at most its capacity and items of others that came since the grant.
+- A value of another shape than the consumer's stays in the queue: the consumer fails, and the queue
+  can be read with the right shape or emptied by ResetDevice.
+- Cancelling a consumer loses no item and cancelling a producer leaves none behind.
+- Emptying a queue also ends (AbortedError) waiting producers, because their items belong to the
+  time before; consumers go on waiting.
+- A closed queue refuses producers, and consumers of items that cannot come any more.
 - Callbacks are called in the thread that ends the wait, with no lock held.
 """
 
@@ -50,16 +50,16 @@ from xla_server.sessions.feeds.wait_reasons import (
 )
 
 MAX_FRONT = 16
-"""Shapes of first items that are told."""
+"""Number of first items whose shapes are described."""
 
 MAX_TOLD = 256
-"""Of those who wait, as many are told of."""
+"""Largest number of waiting clients that are described."""
 
 _Calls: TypeAlias = list[Callable[[], None]]
 
 
 class FeedQueue:
-    """A bounded queue of arrays between any number of parties. Any thread may call any method."""
+    """A bounded queue of arrays between any number of parties. Thread-safe."""
 
     def __init__(self, name: str, *, max_items: int, max_bytes: int) -> None:
         self.name = name
@@ -93,11 +93,11 @@ class FeedQueue:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called and neither `open` nor `clear` after it."""
+        """True after `close`, until `open` or `clear`."""
         return self._is_closed
 
     def room(self) -> tuple[int, int]:
-        """Items and bytes that may come: at least 1 of both where somebody lacks items."""
+        """Items and bytes that may come: at least 1 of both if a consumer lacks items."""
         with self._lock:
             items, byte_size = self.size
             lacking = self._lacking()
@@ -115,7 +115,7 @@ class FeedQueue:
             return [item.shape for item in self._stock.first(MAX_FRONT)]
 
     def waiting(self) -> list[WaitState]:
-        """Who waits, those who take first, at most MAX_TOLD of them, with the reason of each."""
+        """Return the waiting clients with reasons, consumers first, at most MAX_TOLD."""
         lines = (
             (self._takers, why_taking),
             (self._putters, why_putting),
@@ -185,10 +185,12 @@ class FeedQueue:
     ) -> None:
         """Take items of these shapes once they are there, and call `done` with them.
 
-        None takes the next value whatever it is. With `holds` they go on to use room, until
-        `release`. Or calls `done` with the error: what `cancellation` raises, InvalidArgumentError
-        when a queued item has another shape, AbortedError when the queue is closed and the items
-        are not there. `done` is called once, maybe before this returns.
+        Without `shapes` it takes the next value of any shape. With `holds` the items go on to use
+        capacity, until `release`.
+
+        `done` is called once, maybe before this returns, with the items or an error: that of
+        `cancellation`, InvalidArgumentError if a queued item has another shape, AbortedError if the
+        queue is closed without the items.
         """
         self._enter(QueueConsumer(shapes, user, done, self._takers, holds=holds), cancellation)
 
@@ -199,7 +201,7 @@ class FeedQueue:
         done: Lent,
         user: FeedClient,
     ) -> None:
-        """As `take`, but the items stay in the queue until the loan is ended."""
+        """Take items as `take` does, but keep them in the queue until the loan is ended."""
         self._enter(QueueConsumer(shapes, user, done, self._takers, is_lending=True), cancellation)
 
     def release(self, items: int, byte_size: int) -> None:
@@ -311,7 +313,7 @@ class FeedQueue:
         return True
 
     def _lend(self, taker: QueueConsumer, count: int) -> BorrowedItems:
-        """Lend the first items; the taker stays in line until the loan ends."""
+        """Lend the first items; the consumer stays in the queue until the loan ends."""
         self._lent = taker
         taker.is_settled = True
         items, epoch = self._stock.first(count), self._stock.epoch
@@ -325,7 +327,7 @@ class FeedQueue:
         if (
             isinstance(first, QueueConsumer)
             and len(self._stock) < first.wanted
-            # Who holds items gets more when what it holds is let go.
+            # A consumer that holds items gets more only after they are released.
             and not (first.holds and self._stock.held_items)
         ):
             return True
@@ -341,7 +343,7 @@ class FeedQueue:
         return 0 if self._stock.items else 1
 
     def _count_for(self, taker: QueueConsumer) -> int | None:
-        """How many items the taker gets; None when they are not there."""
+        """Return the number of items for the consumer; None if they are not there."""
         if taker.shapes is not None:
             return len(taker.shapes) if len(self._stock) >= len(taker.shapes) else None
         return self._stock.value_count()
@@ -360,7 +362,9 @@ class FeedQueue:
         return None
 
     def _refusal(self, items: Sequence[Item]) -> InvalidArgumentError | None:
-        """Why items do not fit what the first of those who wait still lacks."""
+        """Return the error if items do not fit the remaining shapes of the first waiting
+        consumer.
+        """
         first = self._takers[0] if self._takers and self._lent is None else None
         if not isinstance(first, QueueConsumer) or first.shapes is None:
             return None
@@ -459,7 +463,7 @@ class FeedQueue:
 
 
 def _error_of(cancellation: Cancellation) -> XlaError:
-    """What a cancellation that was set raises."""
+    """Return the error of a cancellation that was set."""
     try:
         cancellation.check()
     except XlaError as error:

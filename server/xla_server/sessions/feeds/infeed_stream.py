@@ -1,9 +1,9 @@
 """The client's end of an infeed queue: numbered items on streams that may be cut and resumed.
 
-What was received is a fact of the session, so that a client that lost its stream goes on behind
-it. Credit belongs to a stream: it is given for room in the queue, a quarter of it at a time, or
-at once where the queue lacks items; so a stream's items always find room, and the thread that
-reads them never waits.
+Progress belongs to the session, so that a client that lost its stream goes on behind the last
+received item. Credit belongs to a stream. It is granted for free capacity of the queue, a quarter
+of it at a time, or at once if the queue lacks items. So a stream's items always fit, and the thread
+that reads them never waits.
 """
 
 import dataclasses
@@ -28,12 +28,12 @@ from xla_server.sessions.feeds.queue_entries import FeedClient, Item, WaitState
 
 STREAM = FeedClient("Infeed")
 MAX_REFUSALS = 64
-"""Refusals that are told once more after a stream was cut."""
+"""Refusals that are repeated after a stream was cut."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Credit:
-    """How much more may be sent: arrays, and bytes of their data."""
+    """Additional credit of the client: arrays, and bytes of their data."""
 
     items: int
     bytes: int
@@ -70,7 +70,7 @@ Report: TypeAlias = Progress | RejectedItem
 
 
 class InfeedSide:
-    """What outlives the streams of one infeed queue. Any thread may call any method."""
+    """State of an infeed queue that outlives its streams. Thread-safe."""
 
     def __init__(self, queue: FeedQueue) -> None:
         self.queue = queue
@@ -94,7 +94,7 @@ class InfeedSide:
             self.queue.open()
             self.queue.observer = stream.wake_if_due
         if previous is not None:
-            previous.abort(AbortedError("another Infeed stream has taken the place of this one"))
+            previous.abort(AbortedError("another Infeed stream has replaced this one"))
         return stream
 
     def abort(self, error: XlaError) -> None:
@@ -138,14 +138,14 @@ class InfeedStream:
         self._fitting: Shape | None = None
         self.next_sequence = side.received + 1
         self.credit = Credit(self._credit_items, self._credit_bytes)
-        """What may be sent at first."""
+        """Initial credit of the client."""
 
     def accept(self, arrivals: Sequence[ReceivedItem]) -> None:
         """Queue items that came together, those that were received before left out.
 
-        What does not fit is refused in a report. Raises InvalidArgumentError for a gap in the
-        numbers, ResourceExhaustedError for an item without credit, AbortedError when the queue is
-        closed or another stream has come; what came before the fault counts as received.
+        Items that do not fit are refused in a report. Raises InvalidArgumentError for a gap in the
+        numbers, ResourceExhaustedError for an item without credit, AbortedError if the queue is
+        closed or another stream has come. Items before the fault count as received.
         """
         side = self._side
         with side.changed:
@@ -173,7 +173,7 @@ class InfeedStream:
             self._side.changed.notify_all()
 
     def reports(self) -> Iterator[Report]:
-        """What the client is to be told, as it comes, until `end`. Waits."""
+        """Yield reports for the client as they come, until `end`. Blocks."""
         changed = self._side.changed
         while True:
             with changed:
@@ -184,7 +184,7 @@ class InfeedStream:
             yield from reports
 
     def end(self) -> list[Report]:
-        """Let the stream go; gives what is still to be told."""
+        """End the stream; return the remaining reports."""
         side = self._side
         with side.changed:
             if side.stream is self:
@@ -201,7 +201,7 @@ class InfeedStream:
         self._cancellation.cancel(error)
 
     def wake_if_due(self) -> None:
-        """Wake who waits for reports when there is something to tell."""
+        """Wake the reporting thread if a report is due."""
         with self._side.changed:
             if self._is_due():
                 self._side.changed.notify_all()
@@ -297,7 +297,7 @@ class InfeedStream:
         return items - self._credit_items, byte_size - self._credit_bytes
 
     def _take_reports(self) -> list[Report]:
-        """What is to be told now, with all credit there is; refusals before the progress."""
+        """Return the due reports with all available credit; refusals before the progress."""
         side = self._side
         items, byte_size = (max(0, more) for more in self._grantable())
         self._credit_items += items

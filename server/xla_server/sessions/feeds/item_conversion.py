@@ -1,4 +1,4 @@
-"""Between literals and the items of feed queues."""
+"""Conversion between literals and the items of feed queues."""
 
 from collections.abc import Sequence
 

@@ -28,7 +28,7 @@ from xla_server.sessions.feeds.queue_entries import FeedClient, Item
 STREAM = FeedClient("Outfeed")
 BATCH_ITEMS = 256
 BATCH_BYTES = 1 << 20
-"""What one message holds at most; an item that takes more has one of its own."""
+"""Largest size of one message's items, in bytes; a larger item has a message of its own."""
 
 _MOST_CREDIT = 2**62
 
@@ -43,7 +43,7 @@ class UnacknowledgedItem:
 
 
 class OutfeedSide:
-    """What outlives the streams of one outfeed queue. Any thread may call any method."""
+    """State of an outfeed queue that outlives its streams. Thread-safe."""
 
     def __init__(self, queue: FeedQueue) -> None:
         self.queue = queue
@@ -60,7 +60,7 @@ class OutfeedSide:
     def front(self) -> list[Shape]:
         """The shapes of the first arrays that are to be sent, again where no stream is connected.
 
-        At most MAX_FRONT of them.
+        There are at most MAX_FRONT of them.
         """
         with self.changed:
             coming = self.held if self.stream is None else self.stream.unsent()
@@ -99,7 +99,7 @@ class OutfeedSide:
             self.stream = stream
             self.queue.open()
         if previous is not None:
-            previous.abort(AbortedError("another Outfeed stream has taken the place of this one"))
+            previous.abort(AbortedError("another Outfeed stream has replaced this one"))
         return stream
 
     def put_back(self) -> None:
@@ -199,11 +199,11 @@ class OutfeedStream:
         self._side.acknowledge(sequence)
 
     def next_batch(self) -> list[tuple[int, Literal]] | None:
-        """The next items there are, with their numbers; waits for one. None at the good end.
+        """Return the available items with their numbers, waiting for one; None at the end.
 
-        That is `end`, or a queue that is closed with everything acknowledged. Raises
-        InvalidArgumentError when the next item has another shape than the stream declares, which
-        then stays.
+        The end is `end`, or a closed queue with everything acknowledged. Raises
+        InvalidArgumentError if the next item has another shape than the stream declares; the item
+        stays.
         """
         changed = self._side.changed
         while True:
@@ -245,7 +245,7 @@ class OutfeedStream:
         self._ahead_bytes += byte_size
 
     def forget_ahead(self) -> None:
-        """Nothing is there any more that was taken and not sent. To be called inside."""
+        """Reset the count of taken and unsent items. The caller holds the lock."""
         self._ahead_items = self._ahead_bytes = 0
 
     def _take_all(self) -> None:
@@ -279,7 +279,7 @@ class OutfeedStream:
         )
 
     def _is_at_end(self) -> bool:
-        """Whether the queue is closed, and everything acknowledged."""
+        """Return whether the queue is closed and everything acknowledged."""
         queue = self._side.queue
         is_drained = self._is_drained or (queue.is_closed and not len(queue))
         return is_drained and not self._side.held
@@ -295,7 +295,7 @@ class OutfeedStream:
         )
 
     def unsent(self) -> "itertools.islice[UnacknowledgedItem]":
-        """What it was not sent yet. To be called inside `changed`."""
+        """Return the items that the stream was not sent yet. The caller holds `changed`."""
         sent = max(0, self._cursor - self._side.acknowledged - 1)
         return itertools.islice(self._side.held, sent, None)
 

@@ -1,4 +1,4 @@
-"""What a feed's queue holds, counted. Changed under the queue's lock."""
+"""Contents of a feed's queue, counted. The queue's lock guards them."""
 
 import itertools
 from collections import deque
@@ -19,7 +19,7 @@ class QueueContents:
         self.held_items = 0
         self.held_bytes = 0
         self.epoch = 0
-        """How often it was dropped."""
+        """Number of times that it was dropped."""
         self.consumed = 0
         """The largest number of a value that was taken or dropped."""
 
@@ -41,7 +41,7 @@ class QueueContents:
         return tuple(itertools.islice(self.items, count))
 
     def value_count(self) -> int | None:
-        """How many items the first value has; None where its last is not there."""
+        """Return the number of items of the first value; None if its last one is not there."""
         for number, item in enumerate(self.items):
             if item.is_last:
                 return number + 1

@@ -1,4 +1,4 @@
-"""What moves through a feed's queue, and who waits for it."""
+"""Items of a feed's queue, and its waiting producers and consumers."""
 
 import dataclasses
 import time
@@ -33,7 +33,7 @@ class Item:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedClient:
-    """Who asks a queue: an rpc, or an instruction of a program in an execution."""
+    """Client of a queue: an rpc, or an instruction of a program in an execution."""
 
     name: str
     instruction: str = ""
@@ -46,7 +46,7 @@ class FeedClient:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitState:
-    """Somebody who waits for a queue: for how long, with or for which shape, and why."""
+    """Description of a waiting client: seconds, shape, and reason."""
 
     user: FeedClient
     shape: Shape | None
@@ -60,7 +60,7 @@ Lent: TypeAlias = Callable[["BorrowedItems | XlaError"], None]
 
 
 class QueueWaiter:
-    """One who waits in a line. Changed under the queue's lock."""
+    """A waiting producer, consumer or drain. The queue's lock guards it."""
 
     __slots__ = ("forget", "is_settled", "line", "since", "tell", "user")
 
@@ -76,7 +76,7 @@ class QueueWaiter:
 
     @property
     def shape(self) -> Shape | None:
-        """What it brings or asks for; None where that does not matter."""
+        """The shape that it produces or requests; None if that does not matter."""
         return None
 
     def settle(self) -> None:
@@ -85,7 +85,7 @@ class QueueWaiter:
         self.line.remove(self)
 
     def telling(self, outcome: object) -> Callable[[], None]:
-        """What tells the outcome, to be called without the lock."""
+        """Return a function that reports the outcome, to be called without the lock."""
 
         def call() -> None:
             if self.forget is not None:
@@ -96,7 +96,7 @@ class QueueWaiter:
 
 
 class QueueProducer(QueueWaiter):
-    """One who waits for room for items."""
+    """A producer that waits for capacity for its items."""
 
     __slots__ = ("byte_size", "items")
 
@@ -109,12 +109,12 @@ class QueueProducer(QueueWaiter):
 
     @property
     def shape(self) -> Shape:
-        """What it brings."""
+        """The shape that it produces."""
         return joined([item.shape for item in self.items], self.items[0].in_tuple)
 
 
 class QueueConsumer(QueueWaiter):
-    """One who waits for items of these shapes, or with None for the next value."""
+    """A consumer that waits for items of these shapes; with None, for the next value."""
 
     __slots__ = ("holds", "is_lending", "shapes")
 
@@ -135,17 +135,17 @@ class QueueConsumer(QueueWaiter):
 
     @property
     def wanted(self) -> int:
-        """How many items it takes at least."""
+        """The least number of items that it takes."""
         return 1 if self.shapes is None else len(self.shapes)
 
     @property
     def shape(self) -> Shape | None:
-        """What it asks for; None for any."""
+        """The requested shape; None for any."""
         return None if self.shapes is None else joined(self.shapes, len(self.shapes) != 1)
 
 
 class BorrowedItems:
-    """Items lent to who takes them, until `keep` or `release`; others wait behind."""
+    """Items lent to their consumer, until `keep` or `release`; other consumers wait."""
 
     def __init__(self, items: tuple[Item, ...], end: Callable[[bool], None]) -> None:
         self.items = items

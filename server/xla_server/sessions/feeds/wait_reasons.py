@@ -1,4 +1,4 @@
-"""Why somebody waits for a feed's queue, in sentences: a deadlock is to be explained."""
+"""Reasons of waiting for a feed's queue, in sentences, which explain deadlocks."""
 
 import dataclasses
 
@@ -8,10 +8,10 @@ from xla_server.sessions.feeds.queue_entries import QueueWaiter, WaitState
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What a queue holds at one moment.
+    """State of a queue at one moment.
 
-    `items` and `byte_size` count what is held for a stream, `held_items` is that alone; `queued` is
-    how many arrays nobody has taken, `first` the shape of the first of them.
+    `items` and `byte_size` include items held for a stream, which `held_items` counts alone.
+    `queued` is the number of arrays that are not taken, `first` the shape of the first of them.
     """
 
     name: str
@@ -27,30 +27,30 @@ class QueueFacts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """One who waits, and how many of the line stand before."""
+    """A waiting client, and the number of those before it in the queue."""
 
     waiter: QueueWaiter
     before: int
 
     def waiting(self, now: float, reason: str) -> WaitState:
-        """What is told of it, at a time of time.monotonic()."""
+        """Return the description of the waiting client, at a time of time.monotonic()."""
         waiter = self.waiter
         return WaitState(waiter.user, waiter.shape, now - waiter.since, reason)
 
 
 def why_taking(queue: QueueFacts, place: QueuePosition) -> str:
-    """Why one who takes does not get what it asks for."""
+    """Return the reason why a consumer waits."""
     taker = place.waiter
     text = f"{queue.name} {taker.user} waits for {taker.shape or 'an item'}; "
     if queue.is_lent or place.before:
-        return f"{text}{place.before} before it in line"
+        return f"{text}{place.before} before it in the queue"
     if not queue.queued:
         return f"{text}the queue is empty"
     return f"{text}{queue.queued} arrays are there, the first of them {queue.first}"
 
 
 def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
-    """Why one who puts finds no room."""
+    """Return the reason why a producer waits."""
     putter = place.waiter
     held = f", {queue.held_items} of them sent and not acknowledged" if queue.held_items else ""
     first = f"; the first item of the queue is {queue.first}" if queue.queued else ""
@@ -62,5 +62,5 @@ def why_putting(queue: QueueFacts, place: QueuePosition) -> str:
 
 
 def why_draining(queue: QueueFacts, place: QueuePosition) -> str:
-    """Why the queue is not empty yet for one who waits for that."""
+    """Return the reason why a queue is not empty yet."""
     return f"{place.waiter.user} waits until {queue.items} items are gone"

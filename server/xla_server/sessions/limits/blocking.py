@@ -1,8 +1,8 @@
 """Slots of thread pools, lent while the threads that have them are blocked.
 
 A program that waits for a feed or a channel does so in its thread, which may be long, and one that
-runs for long keeps its thread as well (`sessions.turns`). Meanwhile the pool may have one thread
-more: such programs keep no others from running.
+runs for long keeps its thread as well (`sessions.runs.time_slicing`). Meanwhile the pool may have
+one thread more: such programs keep no others from running.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ class Passing:
     """The pool of threads that end with their work, and so have no slots to lend."""
 
     def lend(self) -> bool:
-        """False: nobody waits for such a thread."""
+        """Return False: no pool has a use for the slot."""
         return False
 
     def take_back(self) -> None:
-        """Nothing was lent."""
+        """Do nothing, as no slot was lent."""
 
 
 class Worker:
@@ -40,7 +40,7 @@ class Worker:
     def __init__(self, pool: SlotPool | None) -> None:
         self.pool = pool
         self.turn: Any = None
-        """What it runs, if `sessions.turns` has it."""
+        """The program it runs, if `sessions.runs.time_slicing` schedules it."""
         self.is_waiting = False
         """True if it waits for others, and has lent its slot."""
 

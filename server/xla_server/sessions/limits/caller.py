@@ -1,4 +1,4 @@
-"""The identity of whoever makes a call."""
+"""The identity of a call's client."""
 
 import dataclasses
 from typing import NamedTuple
@@ -12,7 +12,7 @@ class Caller:
         identity: The authenticated name; for a caller without credentials its host, by which use is
             counted and no access is decided.
         connection: The accepted connection, under a name that is never used again and that no
-            client is told; empty where the transport cannot tell it from all others.
+            client learns; empty if the transport cannot identify it.
         is_authenticated: True if `identity` was proved by credentials.
     """
 
@@ -22,7 +22,7 @@ class Caller:
 
     @property
     def principal(self) -> str:
-        """The identity by which access is decided; empty for anybody."""
+        """The authenticated identity, which decides access; empty without authentication."""
         return self.identity if self.is_authenticated else ""
 
 

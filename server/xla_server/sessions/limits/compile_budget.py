@@ -13,7 +13,7 @@ COMPILE_WINDOW_SECONDS = 3600.0
 
 
 class CompileBudget:
-    """Seconds of compiling within the last hour. Any thread may use it."""
+    """Seconds of compiling within the last hour. Thread-safe."""
 
     def __init__(self, limit: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = limit

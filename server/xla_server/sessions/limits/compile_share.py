@@ -10,11 +10,11 @@ from xla_server.sessions.limits.caller_shares import CallerShares, Level, levels
 from xla_server.sessions.limits.compile_budget import CompileBudget
 
 _MANY = 4096
-"""Number of levels beyond which those are dropped that compiled nothing within the hour."""
+"""Number of levels from which those without compilation within the hour are dropped."""
 
 
 class CompileShare:
-    """Compiling of all callers within the last hour. Any thread may use it.
+    """Compiling of all callers within the last hour. Thread-safe.
 
     Args:
         limit: Seconds that all threads together can compile within an hour.

@@ -8,7 +8,7 @@ from xla_server.sessions.limits.memory_budget import DeviceMemory
 
 
 class MemoryAccount:
-    """The memory of the devices as the sessions of one caller have it. Any thread may use it.
+    """The memory of the devices as the sessions of one caller have it. Thread-safe.
 
     It stands before the memory of all, and takes what that takes.
     """

@@ -7,12 +7,14 @@ from xla_contract.errors import ResourceExhaustedError
 
 
 class DeviceMemory:
-    """A count of bytes against a limit. Any thread may use it."""
+    """A count of bytes against a limit. Thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.on_change: Callable[[], object] | None = None
-        """Called, with locks held, when it may matter to who waits: not for bytes to run in."""
+        """Called, with locks held, if waiting executions may get memory: not for temporaries of
+        runs.
+        """
         self._used = 0
         self._running = 0
         self._lock = threading.Lock()

@@ -18,7 +18,7 @@ _HINT = "Read the answers to calls made before, or download large values in chun
 
 
 class ResponseMemory:
-    """The bytes of the answers of all sessions. Any thread may use it.
+    """The bytes of the answers of all sessions. Thread-safe.
 
     Args:
         max_bytes: The limit of all answers together.
@@ -39,10 +39,10 @@ class ResponseMemory:
     def take(self, byte_size: int, own: int, mine: int, times: int, caller: Caller) -> None:
         """Count bytes more of an answer that has `own`, of a session that has `mine` in all.
 
-        As in `Shares`, a session may have no more than is left, so that there is room for others;
-        the only answer there is has room always. The same holds for the share of `caller`, and the
-        only answer that it has. Raises ResourceExhaustedError, with the limit and the use, when
-        there is no room in `times` the limit.
+        Like a caller of `Shares`, a session may have no more than is left, so that others have
+        room. The only response is always admitted. The same holds for the share of `caller`, and
+        its only response. Raises ResourceExhaustedError, with the limit and the use, beyond `times`
+        the limit.
         """
         with self._lock:
             used, limit = self._used, times * self.max_bytes
@@ -70,7 +70,7 @@ class ResponseMemory:
 
 
 class SessionResponseMemory:
-    """The bytes of one session's answers, counted among those of all. Any thread may use it.
+    """The bytes of one session's answers, counted among those of all. Thread-safe.
 
     A session has room for one answer always, of up to `max_answer_bytes`, which is what a message
     may take: no legal call is made impossible.
@@ -101,7 +101,7 @@ class SessionResponseMemory:
     def take(self, byte_size: int, *, is_made: bool = False) -> "ResponseReservation":
         """Room for an answer, which may have been made; raises as `ResponseReservation.grow`."""
         room = ResponseReservation(self)
-        # Who knows no better than how many it may be at most may name more.
+        # A caller that knows only the largest possible size may state more than that.
         room.grow(min(byte_size, self._max_answer_bytes), is_made=is_made)
         return room
 
@@ -134,7 +134,7 @@ class SessionResponseMemory:
 
 
 class ResponseReservation:
-    """What one answer takes, until `release`. Any thread may use it."""
+    """Memory of one response, until `release`. Thread-safe."""
 
     __slots__ = ("_answers", "_byte_size", "_is_over")
 

@@ -12,7 +12,7 @@ from xla_server.sessions.limits.fair_share import FairShare
 
 
 class FairSemaphore:
-    """A counting semaphore with a FIFO queue and a limit per session. Any thread may use it.
+    """A counting semaphore with a FIFO queue and a limit per session. Thread-safe.
 
     With `shared` they are slots of all sessions, of which this one, of `caller`, may take `limit`
     at most.

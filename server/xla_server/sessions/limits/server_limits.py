@@ -32,17 +32,17 @@ class Limits:
     shares: CallerShares = EVERYTHING
     """The largest shares of all of these for one identity and one connection."""
     execution_wait_seconds: float = 60.0
-    """How long an execution may wait for memory."""
+    """Seconds that an execution may wait for memory."""
     max_replicated_bytes: int = 2**30
     """Bytes that each partition of a program may hold whole of values that are split elsewhere."""
     collective_timeout_seconds: float = 60.0
-    """How long a participant of a collective waits for the others."""
+    """Seconds that a participant of a collective waits for the others."""
     shared_memory_bytes: int = 0
     """Memory shared with clients on the same host; 0 for none."""
     session_shared_memory_bytes: int = 2**30
     upload_grace_seconds: float = 60.0
-    """How long an upload that broke off waits for its client."""
+    """Seconds that an upload without a stream waits for its client."""
     upload_silence_seconds: float = 60.0
-    """How long the stream of an upload may send nothing."""
+    """Seconds that the stream of an upload may be silent."""
     spared_device_bytes: int = 0
     """Bytes of `max_device_bytes` that uploads in progress leave to others."""

@@ -1,4 +1,4 @@
-"""The compiled code of programs that handles name: what was used last stays, within limits.
+"""The compiled code of programs that handles name: a cache that evicts the least recently used.
 
 A handle names a program, and its code is a cache of it: the code that was used longest ago goes
 first, and is compiled again when its program is called. The code of a program counts for the

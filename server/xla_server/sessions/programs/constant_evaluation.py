@@ -21,7 +21,7 @@ from xla_server.ir.verifier import verify
 from xla_server.sessions.programs.compile_request import ProgramSource
 
 _NOT_CONSTANT = SIDE_EFFECTS | {Opcode.REPLICA_ID, Opcode.PARTITION_ID}
-"""What gives another value each time, on each device, or does something besides."""
+"""Opcodes whose value differs by run or by device, or that have side effects."""
 
 
 def compute_constant(

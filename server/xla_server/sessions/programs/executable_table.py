@@ -41,7 +41,7 @@ class _Shared:
     code: Code | None = None
     users: int = 0
     held: "dict[Level, int]" = dataclasses.field(default_factory=dict)
-    """How many of the users each caller is."""
+    """Number of uses by caller."""
 
     def forget_code(self) -> None:
         """Let go of the code."""
@@ -49,7 +49,7 @@ class _Shared:
 
 
 class ExecutionFootprint:
-    """What room is set aside for before an execution; in words where there is none."""
+    """Memory to reserve before an execution; describes itself in the error if it does not fit."""
 
     __slots__ = ("_memory", "_result", "byte_size")
 
@@ -95,14 +95,14 @@ class LoadedExecutable:
 
     @property
     def compile_time_ms(self) -> int:
-        """What compiling cost, counted up to whole milliseconds."""
+        """Time of the compilation in milliseconds, rounded up."""
         return -(-self.compile_time_ns // 1_000_000)
 
 
 class ExecutableCache:
     """The programs of all sessions: those of equal key are compiled once and share their code.
 
-    Programs are kept as long as anybody has a handle of them, and their modules' bytes are limited.
+    Programs are kept as long as there is a handle of them, and their modules' bytes are limited.
     Their code is kept within limits of its own and compiled again where it is gone. Code of
     programs without users stays for a while too, the oldest going first.
 
@@ -136,7 +136,7 @@ class ExecutableCache:
             max_count=max_executables, max_bytes=max_executable_bytes, shares=shares
         )
         self._use = CallerUse(shares)
-        """How many bytes of programs each caller has, under the lock."""
+        """Return the bytes of programs by caller, under the lock."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -363,7 +363,7 @@ class ExecutableTable:
             raise
 
     def get(self, handle: int) -> LoadedExecutable:
-        """What `keep` took; InvalidArgumentError when freed, NotFoundError when never given."""
+        """Return a kept executable; InvalidArgumentError if freed, NotFoundError if unknown."""
         return self.handles.get(handle)
 
     def remove(self, handle: int) -> None:

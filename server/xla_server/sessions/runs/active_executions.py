@@ -7,11 +7,11 @@ from xla_server.execution.cancellation import Cancellation
 
 
 class ActiveExecutions:
-    """Every execution that was launched and has not ended. Any thread may use it."""
+    """Every execution that was launched and has not ended. Thread-safe."""
 
     def __init__(self) -> None:
         self.value = 0
-        """How many there are."""
+        """The number of active executions."""
         self._running: set[Cancellation] = set()
         self._refusal: XlaError | None = None
         self._changed = threading.Condition()

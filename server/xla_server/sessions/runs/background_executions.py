@@ -1,4 +1,4 @@
-"""Executions that nobody stands and waits for: launched ones, and those of a batch.
+"""Executions without a waiting call: launched ones, and those of a batch.
 
 A launched execution has handles for its outputs before it has begun. Executions that name them
 begin when the outputs are there: they are chained by callbacks, and no thread waits.
@@ -36,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitResult:
-    """What WaitForExecution gives: the first output, if any was kept, and what all cost."""
+    """Result of WaitForExecution: the first kept output, if any, and the cost."""
 
     output: int | None
     profile: Profile
@@ -62,7 +62,7 @@ class LaunchedExecution:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended, well or not."""
+        """True if it has ended, successfully or not."""
         return self._completion.is_done
 
     def when_done(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -86,7 +86,7 @@ class LaunchedExecution:
         one_more()
 
     def claim(self) -> bool:
-        """Whether the caller is the one to end it: by running it, or by failing it unrun."""
+        """Return whether the caller is to end it, by running it or by failing it."""
         return self._claim.acquire(blocking=False)
 
     def finish(self) -> None:
@@ -95,7 +95,7 @@ class LaunchedExecution:
 
 
 class BackgroundExecutions:
-    """The launched executions of one session. Any thread may call any method."""
+    """The launched executions of one session. Thread-safe."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class BackgroundExecutions:
             self._launched.take()
             undo.callback(self._launched.release)
             execution = LaunchedExecution(run)
-            # First, for who asks what there is sees the execution with its outputs.
+            # First, as a listing of the session shows the execution with its outputs.
             self._expect_outputs(execution)
             undo.callback(self._drop_outputs, execution)
             run.label = execution.handle = self.handles.add(execution)
@@ -156,10 +156,10 @@ class BackgroundExecutions:
         return execution
 
     def wait(self, handle: int) -> WaitResult:
-        """What an execution that has ended gave; it is then forgotten.
+        """Return the result of an execution that has ended, and forget it.
 
         Raises ValuePendingError for one that has not ended, the error of one that failed,
-        NotFoundError for a handle of none.
+        NotFoundError for an unknown handle.
         """
         execution = self.get(handle)
         if not execution.is_done:
@@ -229,7 +229,7 @@ class BackgroundExecutions:
             execution.finish()
 
     def _run(self, execution: LaunchedExecution, waiter: MemoryWaiter | None = None) -> None:
-        """Run an execution that has a slot; it gives the slot back before its end is told.
+        """Run an execution that has a slot; it releases the slot before its end is reported.
 
         An execution that has to wait for memory gives the slot back, too. It comes back with
         `waiter`, which has the memory.
@@ -277,7 +277,7 @@ class BackgroundExecutions:
         return None
 
     def _error_of_arguments(self, execution: LaunchedExecution) -> XlaError | None:
-        """The error of the execution that failed before: it is told as it is."""
+        """The error of the execution that failed before: it is reported unchanged."""
         try:
             for value in execution.run.pending:
                 value.result()

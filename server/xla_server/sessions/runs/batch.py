@@ -81,7 +81,7 @@ class Batch(Generic[Q, R]):
                 return
 
     def _add_thread(self) -> None:
-        """One thread more while there are runs that nobody has begun."""
+        """Add a thread while there are runs that have not begun."""
         with self._lock:
             wanted = self._next < len(self._requests) and self._threads < self._running.limit
             self._threads += wanted
@@ -106,7 +106,7 @@ class Batch(Generic[Q, R]):
             self._leave()
 
     def _run_next(self) -> bool:
-        """Run one that nobody has begun; False where there is none."""
+        """Begin the next run; return False if there is none."""
         with self._lock:
             number = self._next
             if number >= len(self._requests):
@@ -121,7 +121,7 @@ class Batch(Generic[Q, R]):
     def _leave(self) -> None:
         """Release slots; the last thread to do so reports the outcomes."""
         with self._lock:
-            # Nothing is left to begin, so those are not waited for that would only see it.
+            # All runs have begun, so threads that are still starting are not waited for.
             slots, self._starting = 1 + self._starting, 0
         for _ in range(slots):
             self._running.release()

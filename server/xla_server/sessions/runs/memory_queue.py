@@ -83,7 +83,7 @@ class MemoryWaiter:
 
 
 class MemoryQueue:
-    """The queue of one server. Any thread may call any method.
+    """The queue of one server. Thread-safe.
 
     Executions wait for `wait_seconds` at most; those that pass others have `spared_bytes` together.
     A thread of its own looks at the queue while there is one, whenever memory was given back.
@@ -109,7 +109,7 @@ class MemoryQueue:
         self._passed_lock = threading.Lock()
 
     def __len__(self) -> int:
-        """How many executions wait."""
+        """The number of waiting executions."""
         return len(self._waiters)
 
     def reserve(

@@ -48,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(eq=False)
 class ProgramRunner:
-    """Runs programs on the values of one session. Any thread may call any method."""
+    """Runs programs on the values of one session. Thread-safe."""
 
     backend: Backend
     programs: ExecutableCache
@@ -107,7 +107,7 @@ class ProgramRunner:
         """
         compiled = self.alone_under(handle)
         buffers = self.checked_arguments(compiled, arguments)
-        # Before a slot is taken: who waits for memory holds none.
+        # Before a slot is taken: a call that waits for memory must hold none.
         reservation = self.reserve(compiled, cancellation)
         try:
             self.running.take()
@@ -122,7 +122,7 @@ class ProgramRunner:
                     reservation.keep(execution.output), profile_of(execution, compiled)
                 )
             finally:
-                # Who sees that it runs no more sees its memory free.
+                # The memory is free before the end of the run is visible.
                 reservation.release()
                 self.running.release()
         finally:
@@ -335,7 +335,7 @@ class ProgramRunner:
 
 def profile_of(execution: Execution, compiled: LoadedExecutable) -> Profile:
     """The profile of an execution with what compiling cost, for the handle it was run by."""
-    # As `_replace`, at a third of its cost.
+    # The constructor costs a third of `_replace`.
     return Profile(compiled.cache_hit, compiled.compile_time_ms, *execution.profile[2:])
 
 

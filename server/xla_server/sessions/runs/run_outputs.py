@@ -1,4 +1,4 @@
-"""What becomes of the results of a run's steps, and of parts of them."""
+"""Outputs of a run's steps and their parts: kept, sent back, or dropped."""
 
 import dataclasses
 import functools
@@ -11,12 +11,12 @@ from xla_server.sessions.runs.requests import OutputRequest, PartRequest
 from xla_server.sessions.values.donation_check import Path
 
 MAX_PARTS = 16384
-"""Of one step, as the contract says."""
+"""Largest number of parts of one step, as the contract states."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepPart:
-    """What becomes of a part of a result."""
+    """Requested use of a part of a result."""
 
     path: Path
     shape: Shape
@@ -27,7 +27,7 @@ class StepPart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepOutput:
-    """What becomes of a result."""
+    """Requested use of a result."""
 
     keep: bool
     fetch_as: Shape | None
@@ -37,12 +37,12 @@ class StepOutput:
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody sees the result, or a part of it, but later steps."""
+        """True if the result, or a part of it, is kept or sent back."""
         return self.sees_whole or bool(self.parts)
 
     @property
     def sees_whole(self) -> bool:
-        """Whether the whole result is kept or sent back."""
+        """True if the whole result is kept or sent back."""
         return self.keep or self.fetch_as is not None
 
     def shapes(self, result: Shape) -> tuple[Shape, ...]:
@@ -62,14 +62,14 @@ class StepOutput:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """What became of a part of a result: whether it is among the kept values, what is sent."""
+    """Outcome for a part of a result: whether it is kept, and the value that is sent."""
 
     is_kept: bool
     value: Literal | None
 
 
 class OutputReader:
-    """Reads what is to become of results. What one answer sends back is counted over all steps."""
+    """Reader of requested outputs. Bytes that are sent back are counted over all steps."""
 
     def __init__(self, max_message_bytes: int) -> None:
         self._max_message_bytes = max_message_bytes
@@ -77,10 +77,10 @@ class OutputReader:
         """Bytes, of all that was read."""
 
     def read(self, output: OutputRequest, result: Shape) -> StepOutput:
-        """What becomes of a result of this shape.
+        """Return the use of a result of this shape.
 
-        Raises InvalidArgumentError for what does not fit it, ResourceExhaustedError where no
-        message could carry what is to be sent back.
+        Raises InvalidArgumentError for a request that does not fit the shape,
+        ResourceExhaustedError if no message could carry the values to send.
         """
         if len(output.parts) > MAX_PARTS:
             raise InvalidArgumentError(
@@ -98,7 +98,7 @@ class OutputReader:
     def _fate(
         self, output: OutputRequest | PartRequest, result: Shape
     ) -> tuple[bool, Shape | None]:
-        """Whether a result, or a part of one, is kept, and in which shape it is sent back."""
+        """Return whether a result or a part is kept, and the shape in which it is sent back."""
         if output.fetch_bytes < 0:
             raise InvalidArgumentError(
                 f"fetch_bytes must not be negative, got {output.fetch_bytes}"
@@ -118,7 +118,7 @@ class OutputReader:
             return output.keep, None
         if fetch_as is None:
             fetch_as = _row_major(result)
-        # As it is sent: a layout that a client asks for may have any padding.
+        # Bytes on the wire count: a requested layout may have any padding.
         if fetch_as.byte_size > output.fetch_bytes:
             return True, None
         self.sent_back += fetch_as.byte_size

@@ -2,15 +2,14 @@
 
 A program may never end, and clients may run any number of those. One thread looks at what runs,
 some hundred times a second. A program that it has seen for a while lends its slot in its pool, so
-that another call finds a thread. Where more such programs run than there are cores, they run in
-turn, as many as cores at a time, beside as many of the youngest: the others wait where they would
-see that they are cancelled, between two instructions or in native code. So neither the cores nor
-Python's lock have more who want them than they can serve, and a new program, which runs at once,
-shares them with few.
+that another call finds a thread. If more such programs run than there are cores, they take turns,
+as many as cores at a time, beside as many of the youngest. The others wait at points where they
+would notice a cancellation, between two instructions or in native code. So few threads compete for
+the cores and for Python's lock, and a new program, which runs at once, gets its share.
 
-Turns go to identities, then to their connections, then to their sessions (`sessions.rotation`), so
-that of n identities with programs that run for long each has an n-th of the turns, however many
-programs it runs.
+Turns go to identities, then to their connections, then to their sessions
+(`sessions.limits.rotation`). Each of n identities with programs that run for long has an n-th of
+the turns, however many programs it runs.
 """
 
 import contextlib
@@ -29,42 +28,42 @@ PERIOD = 0.01
 """Seconds between two looks, and what one turn lasts."""
 
 NEW_SECONDS = 0.02
-"""How long a program runs before it takes turns with others."""
+"""Seconds that a program runs before it takes turns with others."""
 
 YOUNG_SECONDS = 1.0
-"""How long it runs beside those that take turns, if it is among the youngest: as many as cores.
+"""Seconds that it runs beside those that take turns, if it is among the youngest, as many as cores.
 
 Callers take turns for this, too.
 """
 
 LENDING_SECONDS = 0.05
-"""How long a program runs before it lends its slot."""
+"""Seconds that a program runs before it lends its slot."""
 
 SWITCH_SECONDS = 0.0005
-"""How long one thread may keep Python's lock from another while programs run for long.
+"""Switch interval of Python's lock while programs run for long, in seconds.
 
-What Python has else is ten times as long, and a call takes the lock a few times. It would be no
-good for many short calls, which are done sooner than that.
+Python's default is ten times as long, and a call takes the lock a few times. The short interval
+would cost many short calls more than it gives, as they end sooner.
 """
 
 _PATIENCE = 100
 """Looks at nothing before the thread sleeps."""
 
 _SLEEP_SECONDS = 10.0
-"""How long it sleeps before it ends."""
+"""Seconds that it sleeps before it ends."""
 
 
 class _Switching:
-    """How soon Python's lock is passed on, which all servers of a process have in common."""
+    """The switch interval of Python's lock, which all servers of a process share."""
 
     def __init__(self) -> None:
         self._quick: set[object] = set()
-        """Who has programs that run for long."""
+        """Owners of programs that run for long; the short interval holds while there is one."""
         self._usual = 0.0
         self._lock = threading.Lock()
 
     def set(self, who: object, *, is_quick: bool) -> None:
-        """Pass it on sooner as long as somebody has programs that run for long."""
+        """Shorten the switch interval while `who` has programs that run for long."""
         if is_quick == (who in self._quick):
             return
         with self._lock:
@@ -98,15 +97,15 @@ class TimeSlice:
         self.flow = flow
         self.worker = current_worker()
         self.since = 0.0
-        """When it was first seen running, or last seen waiting for others."""
+        """Time at which it was first seen running, or last seen waiting for others."""
         self.last = 0.0
-        """When its last turn began."""
+        """Time at which its last turn began."""
         self.is_paused = False
         self.is_lent = False
 
 
 class TimeSlicer:
-    """The executions of one server. Any thread may call any method.
+    """The executions of one server. Thread-safe.
 
     `at_once` of those that run for long do so at the same time.
     """
@@ -198,7 +197,7 @@ class TimeSlicer:
         long: list[TimeSlice] = []
         for turn in turns:
             if turn.worker.is_waiting or not turn.since:
-                # What waits does nothing; when it goes on it is as good as new.
+                # A waiting program uses no core; it counts as new when it goes on.
                 turn.since = turn.last = now
                 _proceed(turn)
                 continue

@@ -1,13 +1,14 @@
 """Memory that a client on the same host shares with the server.
 
 An arena is a file in memory. Its descriptor is given to one client, which may keep it for as long
-as it likes and write to it at any time. Nothing takes it back for certain, so an arena that was
-given away never serves another session. A session uses the same pages again and again, for it is
-fresh ones that are dear: a copy into them takes ten times as long.
+as it likes and write to it at any time. It cannot be revoked, so an arena that was given away never
+serves another session. A session reuses the same pages, because fresh ones are expensive: a copy
+into them takes ten times as long.
 
-The file has its full size from the beginning, and seals forbid to change it: nobody can make the
-server touch what is not there. Memory is taken where parts are allocated. A client may write to
-other pages too: those count as well, and are taken back every few seconds and where there is need.
+The file has its full size from the beginning, and seals forbid to change it, so that a client
+cannot make the server access pages beyond its end. Pages are allocated with the parts. A client may
+write to other pages, too: those count as well, and are released every few seconds and when memory
+is needed.
 """
 
 import contextlib
@@ -45,9 +46,8 @@ _NO_PART = -1
 class Arena:
     """`capacity` bytes of address space, a multiple of PAGE, with the parts allocated in it.
 
-    Any thread may call any method. `grow` is asked for every byte that is backed by memory, and
-    raises where it may not be; `shrink` is told of what goes back. Raises OSError where the system
-    gives no sealed file.
+    Thread-safe. `grow` is called with the bytes that get memory, and raises if there may be none;
+    `shrink` with the bytes that are released. Raises OSError where the system gives no sealed file.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Arena:
 
     @property
     def part_count(self) -> int:
-        """How many parts are allocated."""
+        """The number of allocated parts."""
         return len(self._parts)
 
     @property
@@ -122,20 +122,19 @@ class Arena:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called."""
+        """True after `close`."""
         return self._memory is None
 
     def idle_seconds(self, now: float) -> float:
-        """How long there have been no parts, at a time of time.monotonic()."""
+        """Return the seconds without allocated parts, at a time of time.monotonic()."""
         since = self._idle_since
         return 0.0 if since is None else now - since
 
     def allocate(self, byte_size: int) -> tuple[int, int]:
-        """The offset and size of a new part, its memory in place.
+        """Allocate a part with its pages; return offset and size.
 
-        Raises InvalidArgumentError for less than a byte, ResourceExhaustedError when there is no
-        room in the arena or in the machine, FailedPreconditionError once closed, and what `grow`
-        raises.
+        Raises InvalidArgumentError for less than a byte, ResourceExhaustedError if the arena or the
+        machine has too little memory, FailedPreconditionError once closed, and what `grow` raises.
         """
         if byte_size < 1:
             raise InvalidArgumentError(f"an allocation must take a byte or more, got {byte_size}")
@@ -166,7 +165,7 @@ class Arena:
         return offset, size
 
     def free(self, offset: int) -> None:
-        """Give a part back, once nobody uses it any more; NotFoundError if there is none."""
+        """Free a part once it is not in use any more; NotFoundError if there is none."""
         with self._lock:
             self._mapped()
             self._size(offset)
@@ -174,7 +173,7 @@ class Arena:
             self._release_if_unused(offset)
 
     def size(self, offset: int) -> int:
-        """How long a part is; NotFoundError if none begins at `offset`."""
+        """Return the size of a part in bytes; NotFoundError if none begins at `offset`."""
         with self._lock:
             return self._size(offset)
 
@@ -237,7 +236,7 @@ class Arena:
             self._lock.release()
 
     def close(self) -> None:
-        """Give everything back; arrays of it last as long as somebody holds them."""
+        """Release everything; arrays of it last as long as they are referenced."""
         with self._lock:
             if self._memory is None:
                 return
@@ -307,7 +306,8 @@ def _populate(memory: Array, descriptor: int, offset: int, byte_size: int) -> No
 
 
 def _discard(descriptor: int, offset: int, byte_size: int) -> None:
-    with contextlib.suppress(OSError):  # What cannot be given back now goes with the arena.
+    # A page that cannot be released now is released with the arena.
+    with contextlib.suppress(OSError):
         mode = ctypes.c_int(_PUNCH_HOLE_AND_KEEP_SIZE)
         _call("fallocate", ctypes.c_int(descriptor), mode, offset, byte_size)
 

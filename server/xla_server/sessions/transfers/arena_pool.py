@@ -24,7 +24,7 @@ WARM_BYTES = 64 << 20
 """Bytes that the next arena is warmed with, and that an idle one keeps."""
 
 IDLE_SECONDS = 10.0
-"""How long an arena without allocations keeps all its memory."""
+"""Seconds that an arena without allocations keeps all its memory."""
 
 
 _HINT = "Transfer in chunks, or raise shared_memory_bytes."
@@ -43,8 +43,8 @@ class _Account:
 class ArenaPool:
     """Arenas of `session_bytes` each that together have no more than `max_bytes` of memory.
 
-    Any thread may call any method. One arena is kept ahead, warm, from the moment the first one is
-    taken: a server without such clients pays nothing.
+    Thread-safe. One arena is kept ahead, warm, from the moment the first one is taken: a server
+    without such clients pays nothing.
 
     Args:
         max_bytes: The limit of all arenas together.
@@ -88,15 +88,15 @@ class ArenaPool:
 
     @property
     def is_warming(self) -> bool:
-        """Whether the next arena is being made."""
+        """True while the next arena is being made."""
         return self._warming is not None
 
     def __len__(self) -> int:
-        """How many arenas sessions have."""
+        """The number of arenas of sessions."""
         return len(self._arenas)
 
     def acquire(self, caller: Caller = LOCAL) -> Arena:
-        """An arena nobody has had before; raises OSError where the system gives none.
+        """Return an arena that no client has had; raises OSError if the system refuses it.
 
         Its memory counts for `caller`. Give it to `release` in the end.
         """
@@ -198,7 +198,7 @@ class ArenaPool:
         used = self.used_bytes
         with self._lock:
             level = self._exceeded(account, byte_size)
-            # If there is no room at all, that is what everybody is told.
+            # Without any room, all callers get the same error.
             if level is not None and used + byte_size <= self.max_bytes:
                 noun = "bytes of shared memory"
                 return self._use.refusal(level, byte_size, used, self.max_bytes, noun, _HINT)

@@ -34,7 +34,7 @@ class Download:
         self._chunk_bytes = chunk_bytes
 
     def chunks(self, cancellation: Cancellation) -> Iterator[ChunkView]:
-        """At least one chunk; the last has the checksum of all bytes, those not sent too.
+        """Yield one chunk or more; the last has the checksum of all bytes, skipped ones included.
 
         A chunk's data is valid until the next one is asked for. Raises what `cancellation` does.
         """
@@ -65,10 +65,11 @@ def downloading(
 ) -> Iterator[Download]:
     """The value under a handle from byte `offset` on, laid out as `shape` or as it is kept.
 
-    Its memory counts as the session's until the block ends, even where the handle is freed.
-    Raises as `ValueTable.get`, ValuePendingError among them; UnimplementedError for what is no
-    array, InvalidArgumentError for a `shape` that does not fit the value, OutOfRangeError for an
-    offset behind the end, ResourceExhaustedError when there is no room to lay out what is padded.
+    Its memory counts as the session's until the block ends, even where the handle is freed. Raises
+    the errors of `ValueTable.get`, ValuePendingError among them. Raises UnimplementedError for a
+    value that is no array, InvalidArgumentError for a `shape` that does not fit the value,
+    OutOfRangeError for an offset behind the end. Raises ResourceExhaustedError if there is no
+    memory for a padded copy.
     """
     held = values.hold([require_handle(handle)])
     try:
@@ -81,7 +82,7 @@ def downloading(
         literal = buffer.to_literal(checked_layout(shape, buffer.shape))
         room = max_message_bytes - MAX_ENVELOPE_BYTES
         layout = literal.shape.layout_or_default
-        # What is padded is laid out whole; all else goes out of the memory it lies in.
+        # A padded value is laid out whole; others are sent from their own memory.
         copied = literal.shape.byte_size if layout.is_padded else 0
         with values.reserve(copied, f"a padded copy of {literal.shape}"):
             yield Download(literal, offset, min(CHUNK_BYTES, room))

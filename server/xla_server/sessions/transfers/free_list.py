@@ -1,4 +1,4 @@
-"""Which parts of a region are free: first fit, in pages."""
+"""Free parts of a region: first fit, in pages."""
 
 import bisect
 

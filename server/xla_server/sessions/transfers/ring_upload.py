@@ -1,9 +1,10 @@
 """Values that pass through an allocation in pieces, each copied out while the next is written.
 
-The allocation has slots for some pieces; a channel, a socket that goes with it, tells of them: the
-client sends the number of a slot that a piece lies in, and gets it back when it may be written
-again. (xla_extension.proto has the rules.) Bytes of a socket, not numbers in the memory: they come
-after what was written before them on every processor, wake who waits, and end with the client.
+The allocation has slots for some pieces, and a channel, a socket on which they are named. The
+client sends the number of a slot that has a piece, and gets it back when the slot may be written
+again (xla_extension.proto has the rules). Bytes of a socket are ordered after the writes before
+them on every processor, wake the waiting side, and end with the client; numbers in the memory would
+not.
 """
 
 import collections
@@ -25,10 +26,10 @@ from xla_contract.types.literal import Array
 from xla_server.execution.cancellation import Cancellation
 
 MAX_LINES = 16
-"""Lines of one arena."""
+"""Largest number of channels of one arena."""
 
 SILENCE_SECONDS = 10.0
-"""How long a client may take for a piece."""
+"""Timeout of a piece, in seconds."""
 
 
 class RingChannel:
@@ -68,7 +69,7 @@ class RingChannel:
 class RingTransfers:
     """The channels of one arena, by the offsets of their allocations.
 
-    Any thread may call any method.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -163,7 +164,7 @@ def receive_ring(
                 slots += _told(channel, count, cancellation)
             slot = slots.popleft()
             if slot >= count:
-                raise InvalidArgumentError(f"a piece must lie in one of {count} places, got {slot}")
+                raise InvalidArgumentError(f"a piece must be in one of {count} slots, got {slot}")
             piece = target[start : start + piece_bytes]
             reserve(start + piece.size)
             np.copyto(piece, ring[slot * piece_bytes :][: piece.size])
@@ -173,7 +174,7 @@ def receive_ring(
 
 
 def shutdown_socket(channel: socket.socket) -> None:
-    """End a channel for both sides, from any thread; who waits for it goes on."""
+    """End a channel for both sides, from any thread; a thread that waits for it goes on."""
     with contextlib.suppress(OSError):  # It has ended.
         channel.shutdown(socket.SHUT_RDWR)
 
@@ -183,7 +184,8 @@ def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> byte
     try:
         slots = recv_spinning(channel, most)
     except TimeoutError as error:
-        # No deadline of the client's, who may have been stopped: it can go another way.
+        # It is no deadline of the client's, which may have been stopped and can upload in another
+        # way.
         raise AbortedError(f"a piece must come within {SILENCE_SECONDS:g} s, got none") from error
     except OSError:
         slots = b""
@@ -194,6 +196,6 @@ def _told(channel: socket.socket, most: int, cancellation: Cancellation) -> byte
 
 
 def _tell(channel: socket.socket, slot: int) -> None:
-    """Tell of a slot that is free; who has gone is met at the next piece, if there is one."""
+    """Send the number of a free slot; a client that has gone is noticed at the next piece."""
     with contextlib.suppress(OSError):
         channel.send(bytes((slot,)))

@@ -39,7 +39,7 @@ MIN_SLOTS, MAX_SLOTS = 2, 64
 
 
 class SessionArena:
-    """A session's part of shared memory. Any thread may call any method.
+    """A session's part of shared memory. Thread-safe.
 
     There is an arena as long as the client is connected to the socket for it. Uploads leave at
     least `spared_bytes` of the devices to others.
@@ -74,7 +74,7 @@ class SessionArena:
         return self._arena is not None
 
     def connect(self) -> Arena:
-        """A new arena for the client, in place of the one there was.
+        """Return a new arena for the client, which replaces the one before.
 
         Give it to `disconnect` in the end. Raises FailedPreconditionError when the session has
         ended, OSError where the system gives none.
@@ -92,7 +92,7 @@ class SessionArena:
         return arena
 
     def disconnect(self, arena: Arena) -> None:
-        """Free an arena; harmless when another one took its place."""
+        """Free an arena; no effect on one that replaced it."""
         with self._lock:
             if self._arena is arena:
                 self._arena = None
@@ -153,10 +153,10 @@ class SessionArena:
     def upload(self, offset: int, shape: Shape | None, device: DeviceHandle | None) -> int:
         """Keep the array that lies in an allocation on a device, under a new handle.
 
-        It is copied first and looked at then. Raises InvalidArgumentError for a shape that is no
-        array with a layout and static sizes, that does not fit into the allocation, and for bytes
-        that are no values of it; NotFoundError if no allocation begins at `offset`;
-        ResourceExhaustedError, before anything is allocated, when there is no room for it.
+        It is copied before it is checked. Raises InvalidArgumentError for a shape that is no array
+        with a layout and static sizes or that does not fit into the allocation, and for bytes that
+        are no values of it. Raises NotFoundError if no allocation begins at `offset`, and
+        ResourceExhaustedError, before memory is allocated, if there is too little.
         """
         arena = self._connected()
         target = self._devices.resolve(device)
@@ -267,7 +267,7 @@ def _ring_bytes(size: int, piece_bytes: int) -> int:
     slots = size // piece_bytes if piece_bytes > 0 else 0
     if piece_bytes % PAGE or not MIN_SLOTS <= slots <= MAX_SLOTS:
         raise InvalidArgumentError(
-            f"an allocation must have {MIN_SLOTS} to {MAX_SLOTS} places for pieces of a multiple "
-            f"of {PAGE} bytes, got {slots} places of {piece_bytes} bytes in {size}"
+            f"an allocation must have {MIN_SLOTS} to {MAX_SLOTS} slots for pieces of a multiple "
+            f"of {PAGE} bytes, got {slots} slots of {piece_bytes} bytes in {size}"
         )
     return slots * piece_bytes

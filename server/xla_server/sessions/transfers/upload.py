@@ -21,9 +21,8 @@ from xla_server.sessions.values.value_table import Reservation
 class Upload:
     """The array that `writer` makes, for a device; `reservation` grows with what has arrived.
 
-    Uploads leave at least `spared` bytes of the devices to others. Any thread may call any method.
-    The lock is held while a chunk is copied, never while one is waited for. Times are those of the
-    caller's clock.
+    Uploads leave at least `spared` bytes of the devices to others. Thread-safe. The lock is held
+    while a chunk is copied, never while one is waited for. Times are those of the caller's clock.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class Upload:
                 self._left_at = now
 
     def was_left_before(self, moment: float) -> bool:
-        """Whether the upload has waited for a stream since before `moment`."""
+        """Return whether the upload has had no stream since before `moment`."""
         return self._left_at is not None and self._left_at <= moment
 
     def was_silent_since(self, moment: float) -> bool:
@@ -168,7 +167,7 @@ class Upload:
 
 
 def _taken_over() -> AbortedError:
-    return AbortedError("the upload goes on over another stream, which took the place of this one")
+    return AbortedError("the upload goes on over another stream, which replaced this one")
 
 
 def require_layout(shape: Shape) -> Shape:

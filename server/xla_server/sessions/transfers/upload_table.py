@@ -1,8 +1,8 @@
 """Values that arrive in chunks, over one stream or, where streams break off, several.
 
 An upload has a destination of its final size from its start on; memory is reserved as chunks arrive
-and touch it. They follow one another, so what has arrived is told by one number. The destination
-becomes the value.
+and touch it. They follow one another, so one number states the progress. The destination becomes
+the value.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ MAX_ID_BYTES = 64
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadState:
-    """How far an upload has come; `handle` is that of the value, once it is there."""
+    """Progress of an upload; `handle` is that of the value, once it is there."""
 
     offset: int
     size: int
@@ -55,7 +55,7 @@ class UploadState:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Finished:
-    """What is left of an upload whose value is on the device."""
+    """Record of an upload whose value is on the device."""
 
     size: int
     handle: int
@@ -63,7 +63,7 @@ class _Finished:
 
 
 class UploadTable:
-    """The uploads of one session. Any thread may call any method."""
+    """The uploads of one session. Thread-safe."""
 
     def __init__(
         self,
@@ -101,11 +101,10 @@ class UploadTable:
         """Begin an upload, or go on with one, for a stream that must `leave` it in the end.
 
         The stream that had the upload before gets AbortedError, through its `on_taken_over`, which
-        must not wait. Raises InvalidArgumentError for an id or a shape that cannot be, and another
-        shape than at first; FailedPreconditionError for an offset that is not the one the upload
-        has come to; ResourceExhaustedError, before anything is allocated, when there are too many
-        uploads or there is no room for the value now; UnauthenticatedError when the session has
-        ended.
+        must not wait. Raises InvalidArgumentError for an invalid id or shape, and another shape
+        than at first, and FailedPreconditionError for an offset other than the upload's progress.
+        Raises ResourceExhaustedError, before memory is allocated, for too many uploads or too
+        little memory for the value, and UnauthenticatedError if the session has ended.
         """
         if not 0 < len(upload_id) <= MAX_ID_BYTES:
             raise InvalidArgumentError(
@@ -129,7 +128,7 @@ class UploadTable:
         return UploadStream(self, upload_id, upload).take_over(offset, on_taken_over)
 
     def state(self, upload_id: bytes) -> UploadState:
-        """How far an upload has come; NotFoundError if there is none of this id."""
+        """Return the progress of an upload; NotFoundError if there is none of this id."""
         self.expire()
         with self._lock:
             finished = self._finished.get(upload_id)
@@ -271,12 +270,12 @@ class UploadStream:
         return self
 
     def write(self, chunk: ChunkView) -> None:
-        """Take in the next chunk.
+        """Write the next chunk.
 
         Raises InvalidArgumentError for bytes that do not follow, are too many or are no values of
-        the shape; DataLossError, after which there is no such upload any more, for another
-        checksum than the chunk says, and ResourceExhaustedError, likewise, where there is no room
-        for it; AbortedError when the upload was taken over or given up.
+        the shape. Raises DataLossError for a wrong checksum and ResourceExhaustedError for too
+        little memory; both end the upload. Raises AbortedError if the upload was taken over or
+        given up.
         """
         try:
             self._upload.write(self, chunk, self._uploads.now())
@@ -312,7 +311,7 @@ class _FinishedUpload(UploadStream):
         return self._finished.handle
 
     def leave(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no thread waits."""
 
 
 def _again(finished: _Finished, offset: int) -> UploadStream:

@@ -1,4 +1,4 @@
-"""Which values a run has given up: what was donated must not be used again."""
+"""Values donated in a run, which later steps must not use."""
 
 from typing import TypeAlias
 
@@ -12,11 +12,11 @@ Path: TypeAlias = tuple[int, ...]
 
 
 class Donations:
-    """What the steps of a run have donated so far."""
+    """Donations of the steps of a run so far."""
 
     def __init__(self) -> None:
         self._donors: dict[tuple[Root, Path], str] = {}
-        # What a donated part is a part of, and the donor.
+        # Each prefix of a donated part's path, the path itself included -> the donor.
         self._around: dict[tuple[Root, Path], str] = {}
 
     def __bool__(self) -> bool:

@@ -21,9 +21,9 @@ class Awaitable(Protocol):
 
 
 class ValuePendingError(Exception):
-    """What a call needs is not there: the call is to be made again once `awaited` is done.
+    """A call needs a value that is not computed yet: it is to be repeated once `awaited` is done.
 
-    It has no status: whoever calls the service waits, in a way that holds no thread.
+    It has no status: the rpc layer waits without holding a thread.
     """
 
     def __init__(self, awaited: Awaitable) -> None:
@@ -43,11 +43,13 @@ class Completion:
 
     @property
     def is_done(self) -> bool:
-        """Whether `finish` was called."""
+        """True after `finish`."""
         return self._is_done
 
     def finish(self) -> bool:
-        """Say that it is done and call who waits, in this thread; False when it was before."""
+        """Mark the future as done and run the callbacks in this thread; False if it was done
+        before.
+        """
         with self._lock:
             if self._is_done:
                 return False
@@ -92,7 +94,7 @@ class ValueFuture:
 
     @property
     def has_value(self) -> bool:
-        """Whether the value was set."""
+        """True if the value was set."""
         return self._buffer is not None
 
     def set(self, buffer: Buffer) -> None:

@@ -28,7 +28,7 @@ _HALF_BITS = 26
 _HALF_MASK = (1 << _HALF_BITS) - 1
 _FACTOR_MASK = (1 << 59) - 1
 _SHIFT = 29
-"""Where the bits of a product begin that most bits of both factors have to do with."""
+"""First of the bits of a product that depend on most bits of both factors."""
 _KIND_BITS = 3
 HANDLE_BITS = 2 * _HALF_BITS
 """Bits of the permutation: below the 53 that a double holds, as JavaScript and JSON have numbers.
@@ -39,7 +39,7 @@ that session: every handle is looked up in the session of the call.
 
 
 class HandleKind(enum.IntEnum):
-    """What a handle names; handles of different kinds never coincide."""
+    """Kind of a handle's object; handles of different kinds never coincide."""
 
     DATA = 1
     EXECUTABLE = 2
@@ -55,7 +55,7 @@ class HandleKind(enum.IntEnum):
 
 
 class HandleFactory:
-    """Gives out handles, and knows the ones it gave out. Any thread may use it."""
+    """Gives out handles, and knows the ones it gave out. Thread-safe."""
 
     def __init__(self, key: bytes | None = None) -> None:
         key = secrets.token_bytes(32) if key is None else key
@@ -67,7 +67,7 @@ class HandleFactory:
             (word & _HALF_MASK, factor & _FACTOR_MASK | 1)
             for word, factor in zip(words[:_ROUNDS], words[_ROUNDS:], strict=True)
         ]
-        # By number: an enumeration's own hashes cost as much as the handle.
+        # A list by number, as hashes of enumeration members cost as much as the handle.
         self._issued = [0] * (1 << _KIND_BITS)
         self._lock = threading.Lock()
 
@@ -82,7 +82,7 @@ class HandleFactory:
         return handle
 
     def was_issued(self, handle: int, kind: HandleKind) -> bool:
-        """Whether `issue(kind)` has given this handle."""
+        """Return whether `issue(kind)` has returned this handle."""
         if not 0 < handle < 1 << HANDLE_BITS:
             return False
         plain = self._unpermute(handle)
@@ -93,7 +93,7 @@ class HandleFactory:
             )
 
     def number(self, handle: int) -> int:
-        """Which of its kind a handle is that was given out, counted from 1."""
+        """Return the serial number of an issued handle among its kind, from 1."""
         return self._unpermute(handle) >> _KIND_BITS
 
     def _permute(self, plain: int) -> int:
@@ -110,7 +110,7 @@ class HandleFactory:
 
 
 class HandleTable(Generic[V]):
-    """Handle -> value for one kind, with a limit on how many are live. Any thread may use it."""
+    """Handle -> value for one kind, with a limit on how many are live. Thread-safe."""
 
     def __init__(self, factory: HandleFactory, kind: HandleKind, limit: int) -> None:
         self._factory = factory
@@ -172,7 +172,7 @@ class HandleTable(Generic[V]):
             return self._taken(handle)
 
     def remove_all(self, handles: Sequence[int]) -> list[V]:
-        """Free handles, all or none of them; raises as `get` does. Each must be another."""
+        """Free handles, all or none of them; raises as `get` does. They must be distinct."""
         with self._lock:
             for handle in handles:
                 self.get(handle)
@@ -204,7 +204,7 @@ class HandleTable(Generic[V]):
         return handles[bisect.bisect_right(handles, number(handle), key=number) :]
 
     def has_issued(self, handle: int) -> bool:
-        """Whether this table has given out the handle, live or freed."""
+        """Return whether this table has issued the handle, live or freed."""
         return self._factory.was_issued(handle, self._kind)
 
     def _taken(self, handle: int) -> V:
@@ -214,7 +214,7 @@ class HandleTable(Generic[V]):
         return value
 
     def _absent(self, handle: int) -> InvalidArgumentError | NotFoundError:
-        """Why there is nothing under a handle."""
+        """Return the error of a handle without a value."""
         if self._factory.was_issued(handle, self._kind):
             return InvalidArgumentError(
                 f"a live {self._kind.noun} handle is needed, got {handle}, "

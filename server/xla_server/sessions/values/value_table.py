@@ -38,7 +38,7 @@ class Reservation:
             self._byte_size = byte_size
 
     def keep(self, buffer: Buffer) -> int:
-        """Keep a value under a new handle, in place of the bytes set aside."""
+        """Store a value under a new handle; its bytes replace the reservation."""
         byte_size, self._byte_size = self._byte_size, 0
         try:
             return self._table.store(buffer, byte_size, self._is_running)
@@ -65,7 +65,7 @@ class Reservation:
         self.release()
 
     def release(self) -> None:
-        """Give back the bytes, if no value took their place."""
+        """Release the bytes unless a value was stored."""
         byte_size, self._byte_size = self._byte_size, 0
         if byte_size:
             self._give_back(byte_size)
@@ -206,7 +206,7 @@ class ValueTable:
         return entry.shape
 
     def entry(self, handle: int) -> Buffer | ValueFuture:
-        """As `get`, but the output of an execution that has not ended as what it is."""
+        """Return as `get` does, but the future of an output that is not computed yet."""
         return self.handles.get(handle)
 
     def keep_all(self, buffers: Sequence[Buffer]) -> list[int]:
@@ -223,7 +223,7 @@ class ValueTable:
         return list(zip(self.handles.add_all(list(values)), values, strict=True))
 
     def fulfil(self, handle: int, pending: ValueFuture, buffer: Buffer) -> None:
-        """Put a value in the place that `expect` gave it; a freed handle stays free."""
+        """Set the value that `expect` made a handle for; a freed handle stays free."""
         with self._lock:
             for _ in range(pending.users + self.handles.replace(handle, buffer)):
                 self._count(buffer)
@@ -255,7 +255,7 @@ class ValueTable:
                     self._discount(_buffer_of(entry))
 
     def is_held_once(self, buffer: Buffer) -> bool:
-        """Whether one handle or `hold` alone has the memory of a value."""
+        """Return whether a single handle or `hold` keeps the memory of a value."""
         with self._lock:
             return all(self._held[id(leaf)].count == 1 for leaf in _leaves(buffer))
 

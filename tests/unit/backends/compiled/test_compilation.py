@@ -40,7 +40,7 @@ CPU = Cpu(threads=1)
 
 
 class Notes:
-    """What an observer is shown."""
+    """An observer that records its calls."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []

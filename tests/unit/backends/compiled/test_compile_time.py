@@ -81,7 +81,7 @@ ROOT w = ({shapes}) while(p), condition=test, body=body }}"""
 
 
 def calls_of(function: Callable[[], Any]) -> int:
-    """How many functions are called, those written in C among them."""
+    """Return the number of function calls, those of C functions included."""
     count = 0
 
     def watch(frame: Any, event: str, argument: Any) -> None:
@@ -101,7 +101,7 @@ def test_four_times_the_program_is_about_four_times_the_work(
     program: Callable[[int], str],
 ) -> None:
     small, large = (parse_module(program(count)) for count in (40, 160))
-    # What is made at the first use is made here.
+    # The first use fills caches.
     codes = [compile_module(module).code for module in (small, large)]
     calls = [calls_of(functools.partial(compile_module, module)) for module in (small, large)]
     assert calls[1] < 5.5 * calls[0]

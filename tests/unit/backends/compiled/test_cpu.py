@@ -180,7 +180,7 @@ def test_a_profile_is_a_table_and_a_trace_of_each_execution(tmp_path: Path) -> N
     assert len(kernels) > len({event["args"]["row"] for event in kernels}), "the loop's, each trip"
 
 
-def test_a_profile_without_a_dump_has_no_place() -> None:
+def test_a_profile_without_a_dump_has_no_directory() -> None:
     with pytest.raises(InvalidArgumentError, match="xla_hlo_profile must come with"):
         execute(Cpu(threads=1), VECTOR_LOOP, [], CompileOptions(is_profiled=True))
 

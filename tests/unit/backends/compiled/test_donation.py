@@ -127,7 +127,7 @@ def test_without_donation_arguments_stay_as_they_are() -> None:
 
 
 def test_the_memory_of_a_result_goes_with_its_buffer() -> None:
-    """At once, not when the garbage collector comes."""
+    """It goes at once, not when the garbage collector runs."""
     pair = compiled(lambda x, y: ops.tuple([x + 1.0, y * 2.0]), X, X)
     result = execute(pair, placed(X), placed(X))
     assert all(part.is_sole_owner for part in result.elements)

@@ -136,7 +136,7 @@ def test_hidden_elements_come_back() -> None:
 
 
 def counted(executable: Any) -> list[int]:
-    """How many instructions each program of an executable was made of, parameters aside."""
+    """Return the number of instructions of each program of an executable, without parameters."""
     modules = [sized.segment.module for sized in executable._programs._programs._items.values()]
     return [
         sum(i.opcode is not Opcode.PARAMETER for i in module.entry.instructions)
@@ -176,7 +176,9 @@ def _loop(c: Example, carried: str, start: Sequence[Op], body: Any) -> Op:
 
 
 def _growing(c: Example, work_items: int) -> Op:
-    """A size that grows with every trip, and elements that are doubled as long as they count."""
+    """Build a loop with a size that grows in each iteration, and elements that are doubled up to
+    it.
+    """
 
     def body(array: Op, left: Op, size: Op) -> Sequence[Op]:
         grown = ops.min(size + 1, size.builder.constant(np.int32(6)))
@@ -201,7 +203,7 @@ def test_a_loop_that_keeps_sizes_is_a_loop_of_the_program() -> None:
     assert len(counted(assert_as_interpreted(program))) == 1
 
 
-def test_a_loop_whose_first_trip_forgets_hidden_elements_is_one_after_it() -> None:
+def test_a_loop_whose_first_iteration_forgets_hidden_elements_is_one_after_it() -> None:
     work_items = 50
 
     def body(array: Op, left: Op) -> Sequence[Op]:

@@ -1,4 +1,4 @@
-"""What programs share is compiled before the first of them, by somebody nobody waits for."""
+"""Shared routines are compiled in the background, before the first program needs them."""
 
 import functools
 import logging
@@ -62,7 +62,7 @@ class Slow:
 
 
 def loaded(kernels: Kernels, *symbols: str) -> bool:
-    """Whether a preparation of these functions gets to its end."""
+    """Return whether a preparation of these functions gets to its end."""
     steps = [functools.partial(kernels.load_shared, symbol) for symbol in symbols]
     return Preparation(steps).run(lambda: False)
 

@@ -51,7 +51,7 @@ def test_names_make_no_difference(compiled: list[str]) -> None:
     assert compiled == ["first", "first", "second"]
 
 
-def test_nothing_is_kept_that_nobody_has(compiled: list[str]) -> None:
+def test_nothing_is_kept_without_a_handle(compiled: list[str]) -> None:
     platform = Cpu(threads=1)
     for _ in range(2):
         _compile(platform, FIRST)

@@ -26,7 +26,7 @@ from xla_server.passes.framework.selection import PassOptions
 
 
 def in_two(c: Example) -> Op:
-    """What is computed decides about sizes, so it is two programs."""
+    """Build a computation whose value decides about sizes, so it becomes two programs."""
     line = c(LINE)
     size = ops.convert_element_type(ops.reduce_all(line, zero(c), ADD) / 7.0, E.S32)
     return ops.neg(ops.set_dimension_size(line * 2.0, size, 0))

@@ -49,7 +49,7 @@ def test_other_seeds_and_numbers_give_other_programs() -> None:
 
 
 def test_a_known_program_stays_the_same() -> None:
-    # What a seed gives must not depend on the process: Python's own hashes would.
+    # A seed's program must not depend on the process: Python's own hashes do.
     assert Draw(1, 2).integer(0, 10**9) == 117731873
 
 

@@ -150,7 +150,7 @@ def test_a_stream_is_begun_used_and_ended_well(server: Server, link: Link) -> No
     assert link.is_connected
     with link.changes:
         link.check()
-    # What there is goes before the end.
+    # Items are sent before the end.
     link.put(4)
     link.close()
     assert server.received == [1000, 1, 2, 3, 4]
@@ -271,7 +271,7 @@ def test_an_answer_that_cannot_be_taken_ends_it_on_both_sides(server: Server, li
     link.wait()
     with link.changes, pytest.raises(DataLossError, match="2 must not be"):
         link.check()
-    # The server does not serve a stream that nobody reads.
+    # The server ends a stream that is not read.
     assert server.has_left.wait(100)
 
 

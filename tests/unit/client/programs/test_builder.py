@@ -38,7 +38,7 @@ def test_text_is_unicode():
     with pytest.raises(InvalidArgumentError, match=told) as caught:
         ops.custom_call([x], "na\ud800", x.shape)
     assert str(caught.value).isascii()
-    # What was refused has left nothing behind.
+    # A refused instruction has no effect.
     assert (x + x).name == "add.2"
     verify(import_module(builder.build().proto))
 
@@ -223,7 +223,7 @@ def test_what_is_no_op_is_named():
     assert "builder.constant" in caught.value.hint
     with pytest.raises(InvalidArgumentError, match=r"Builder.build: root must be an Op, a number"):
         builder.build("x")
-    # What was refused is in no program, and its name is free.
+    # A refused instruction is in no program, and its name is free.
     assert repr(builder) == "Builder('one', 1 instructions)"
     assert (x + x).name == "add.2"
 

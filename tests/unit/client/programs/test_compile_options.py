@@ -1,4 +1,4 @@
-"""How a computation is to be compiled, as the messages that say so."""
+"""Compile options of a computation, as messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What programs are called with: converted, kept as it is, or refused with its number."""
+"""Arguments of programs: converted, kept, or refused with their number."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_a_value_has_the_layout_of_its_parameter(client: xc.Client) -> None:
         assert literal.shape == columns
         np.testing.assert_array_equal(literal.to_numpy(), value)
         assert as_buffer(client._session, given, columns, 0, None).shape == columns
-    # Of its own where no shape is said.
+    # Without a shape the array's own layout is kept.
     assert as_literal(value).shape == Shape.parse("s32[2,3]{1,0}")
 
 

@@ -131,7 +131,7 @@ def test_a_future_outlives_its_run(client: xc.Client) -> None:
     with pytest.raises(CancelledError):
         future.result(timeout=100)
     del run
-    # There is nobody left to stop.
+    # The execution is over, so it cannot be stopped.
     assert not future.cancel()
 
 
@@ -213,7 +213,7 @@ def test_what_was_launched_is_adopted_as_it_was_given(
         each.give_up(is_freed=True)
 
 
-def test_results_nobody_asks_for_are_freed(either: xc.Client, plain_client: xc.Client) -> None:
+def test_unused_results_are_freed(either: xc.Client, plain_client: xc.Client) -> None:
     run = either.compile(double()).submit(ONES)
     run.future().result(timeout=100)
     del run

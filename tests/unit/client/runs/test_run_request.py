@@ -38,7 +38,7 @@ def test_each_argument_goes_its_way(client: xc.Client) -> None:
     assert (kept.data.handle, kept.donate) == (buffer.handle, False)
     np.testing.assert_array_equal(value_from_proto(inline.value).to_numpy(), 2 * ONES)
     assert (of_step.result.step, list(of_step.result.index)) == (3, [1, 0])
-    # What was uploaded for this run alone need not outlive it.
+    # A value that was uploaded for this run alone need not outlive it.
     assert uploaded.donate
     assert uploaded.data.handle == step.donated[0].handle == step.alive[1].handle
     assert step.alive[0] is buffer
@@ -96,7 +96,7 @@ def test_donations_are_numbers_of_arguments(client: xc.Client, number: int) -> N
     runs.require_numbers([0, 1], 2)
 
 
-def test_what_does_not_fit_is_named_with_its_place(client: xc.Client) -> None:
+def test_what_does_not_fit_is_named_with_its_position(client: xc.Client) -> None:
     other = client.to_device(np.zeros(5, np.float32))
     foreign = StepResult(client.pipeline(), 0, VECTOR)
     turned = StepResult(client.pipeline(), 0, Shape.parse("f32[5]"))
@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_named_with_its_place(client: xc.Client) -> None:
         with pytest.raises(InvalidArgumentError, match=rf"^argument 1: .*{rule}"):
             made(client, ONES, argument)
         with pytest.raises(InvalidArgumentError, match=rf"^step 2 \(f\): argument 1: .*{rule}"):
-            made(client, ONES, argument, place="step 2 (f)")
+            made(client, ONES, argument, label="step 2 (f)")
     with pytest.raises(InvalidArgumentError, match=r"must have .*got f32\[5\] for f32\[4\]"):
         made(client, turned, pipeline_id=turned._pipeline_id)
     with pytest.raises(InvalidArgumentError, match="one argument per parameter, got 1 for"):

@@ -108,7 +108,7 @@ def test_a_buffer_that_was_given_up_is_freed_by_whoever_has_it(
     buffer.give_up(is_freed=is_freed_by_server)
     assert buffer.is_deleted
     client.free_unused()
-    # What the server has freed is not freed again: it may stand for somebody else's by then.
+    # The client must not free a handle that the server has freed: it may have been issued again.
     assert is_freed(client, handle) is not is_freed_by_server
     buffer.give_up(is_freed=is_freed_by_server)
     if is_freed_by_server:

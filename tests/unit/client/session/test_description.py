@@ -1,4 +1,4 @@
-"""What a session has, as it is told."""
+"""Descriptions of a session's values, executables and executions."""
 
 import dataclasses
 
@@ -42,7 +42,7 @@ def test_descriptions_are_told_apart_and_keep_their_order() -> None:
             },
         ),
         description(handle=4, value={"shape": shape, "status": failed.SerializeToString()}),
-        description(handle=9),  # Of a kind that is of the future.
+        description(handle=9),  # A kind of handles that this client does not know.
     ]
     values, executables, executions = descriptions_of(messages)
     assert [(each.handle, each.is_pending) for each in values] == [(1, True), (4, False)]

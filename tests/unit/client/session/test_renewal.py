@@ -307,7 +307,7 @@ def test_an_adopted_executable_is_lost(server: Server, client: xc.Client) -> Non
         adopted.run(ONES)
 
 
-def test_a_session_that_the_server_ended_is_replaced_if_nobody_else_could(
+def test_a_session_that_the_server_ended_is_replaced_if_no_other_client_could(
     server: Server, client: xc.Client
 ) -> None:
     twice, kept = client.compile(double()), client.to_device(ONES)

@@ -1,4 +1,4 @@
-"""What a client's objects share: the way of values, handles that are freed, and the end."""
+"""State that a client's objects share: transport of values, freed handles, the end."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -144,7 +144,7 @@ def test_what_has_gathered_is_freed_before_a_call(client: xc.Client, monkeypatch
             pass
 
         owner = Owner()
-        # As large as is worth a message of its own.
+        # The size is worth a message of its own.
         session.hold(owner, handle, 1 << 40)
         make("GetDeviceHandles", request)
         client.adopt(handle).give_up(is_freed=True)
@@ -193,7 +193,7 @@ def test_a_call_of_a_coroutine_is_given_up_with_it(client: xc.Client) -> None:
 
     asyncio.run(give_up())
     until(lambda: running() == 0)
-    # The loop is closed when the end of the call is told, which nobody minds.
+    # The loop may be closed when the end of the call is reported.
 
     async def answer() -> Any:
         described = xla_pb2.GetDeviceHandlesRequest(device_count=2)
@@ -254,7 +254,7 @@ def test_leaving_keeps_the_session_and_frees_garbage(target: str) -> None:
 
 
 def test_a_session_of_a_connection_is_left_with_nothing_in_it(plain_target: str) -> None:
-    """Nobody ends it before the server sees that the connection has gone."""
+    """It ends when the server notices that the connection is closed."""
     client = xc.connect(plain_target)
     held = client.to_device(ONES), client.compile(endless())
     handles = [each.handle for each in held]

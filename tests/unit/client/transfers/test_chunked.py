@@ -1,4 +1,4 @@
-"""How the client goes on with transfers that break off, against a server in this process."""
+"""Resumption of broken transfers by the client, against a server in this process."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -86,7 +86,7 @@ class Downloading:
 
 
 class Server:
-    """What one upload or download meets, each stream of it as `breaks` says."""
+    """A server of one upload or download, whose streams break at `breaks`."""
 
     def __init__(self, *breaks: int | None) -> None:
         self.breaks = list(breaks)
@@ -238,7 +238,7 @@ def test_large_arrays_of_static_sizes_are_uploaded_in_chunks():
     assert not chunks.can_upload(Shape.parse(f"u8[<={large}]"))
     assert chunks.can_download(Shape.parse(f"u8[<={large}]"))
     assert not chunks.can_download(Shape.parse(f"(u8[{large}])"))
-    # What fits into no message has no other way.
+    # A value that fits into no message must be sent in chunks.
     assert ChunkedTransfers(Server(), 1024).can_upload(Shape.parse("u8[1000]"))
 
 

@@ -12,9 +12,9 @@ from tests.unit.client.ctrl_c import press_in
 from xla_client.transfers import pipelined_copy
 from xla_client.transfers.pipelined_copy import (
     PIECE_BYTES,
-    PLACES,
+    SLOTS,
     THRESHOLD,
-    WARM_PLACES,
+    WARM_SLOTS,
     Calls,
     Pieces,
     SharedRing,
@@ -30,17 +30,17 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 
 DEVICE = xla_data_pb2.DeviceHandle()
-RING_BYTES = PLACES * PIECE_BYTES
+RING_BYTES = SLOTS * PIECE_BYTES
 
 
 def copied(line, memory, size):
-    """What comes through a ring, read as a server does."""
+    """Return the bytes that come through a ring, read as a server does."""
     data = bytearray()
     for start in range(0, size, PIECE_BYTES):
-        place = line.recv(1)
-        at = place[0] * PIECE_BYTES
+        slot = line.recv(1)
+        at = slot[0] * PIECE_BYTES
         data += memory[at : at + min(PIECE_BYTES, size - start)].tobytes()
-        line.send(place)
+        line.send(slot)
     return bytes(data)
 
 
@@ -216,7 +216,7 @@ def test_rings_of_a_session_that_is_closed_are_closed(pieces, server):
 
 @pytest.fixture
 def ctrl_c():
-    # Who runs the tests may ignore it.
+    # The process that runs the tests may ignore it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -249,33 +249,33 @@ def all_of(line, size):
     return data
 
 
-def test_no_place_is_written_before_it_is_free(line):
+def test_no_slot_is_written_before_it_is_free(line):
     memory = np.zeros(RING_BYTES, np.uint8)
     ring = SharedRing(0, memory, line[0])
-    data = np.repeat(np.arange(1, PLACES + 2, dtype=np.uint8), PIECE_BYTES)
+    data = np.repeat(np.arange(1, SLOTS + 2, dtype=np.uint8), PIECE_BYTES)
     thread = threading.Thread(target=ring.write, args=(data,))
     thread.start()
-    places = all_of(line[1], PLACES)
-    assert sorted(places) == list(range(PLACES))
-    assert [memory[place * PIECE_BYTES] for place in places] == list(range(1, PLACES + 1))
-    line[1].send(places[5:6])
-    assert line[1].recv(1) == places[5:6]
+    slots = all_of(line[1], SLOTS)
+    assert sorted(slots) == list(range(SLOTS))
+    assert [memory[slot * PIECE_BYTES] for slot in slots] == list(range(1, SLOTS + 1))
+    line[1].send(slots[5:6])
+    assert line[1].recv(1) == slots[5:6]
     thread.join()
-    assert memory[places[5] * PIECE_BYTES] == PLACES + 1
+    assert memory[slots[5] * PIECE_BYTES] == SLOTS + 1
 
 
-def test_as_long_as_the_server_keeps_up_few_places_are_used(line):
+def test_as_long_as_the_server_keeps_up_few_slots_are_used(line):
     ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
     seen = set()
 
     def copy():
-        while place := line[1].recv(1):
-            seen.add(place)
-            line[1].send(place)
+        while slot := line[1].recv(1):
+            seen.add(slot)
+            line[1].send(slot)
 
     thread = threading.Thread(target=copy)
     thread.start()
-    for _ in range(WARM_PLACES):
+    for _ in range(WARM_SLOTS):
         ring.write(np.zeros(PIECE_BYTES, np.uint8))
         ring.settle()
     ring.shut()
@@ -296,7 +296,7 @@ def test_the_end_of_a_line_is_met_by_who_writes(line, end):
         ring.write(np.zeros(2 * RING_BYTES, np.uint8))
 
 
-def test_a_ring_is_kept_only_with_all_its_places(line, monkeypatch):
+def test_a_ring_is_kept_only_with_all_its_slots(line, monkeypatch):
     monkeypatch.setattr(pipelined_copy, "GREETING_SECONDS", 0.05)
     ring = SharedRing(0, np.zeros(RING_BYTES, np.uint8), line[0])
     ring.write(np.zeros(PIECE_BYTES, np.uint8))

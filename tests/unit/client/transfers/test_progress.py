@@ -53,7 +53,7 @@ def test_what_progress_raises_comes_out() -> None:
         write()
 
 
-def test_small_memory_and_nobody_to_tell_are_left_alone() -> None:
+def test_small_memory_and_no_callback_are_left_alone() -> None:
     memory = np.zeros(STEP_BYTES, np.uint8)
     with watching(memory, print), watching(np.zeros(4 * STEP_BYTES, np.uint8), None):
         assert not memory.any()

@@ -114,7 +114,7 @@ def test_an_error_is_that_of_the_server(stream) -> None:
         stream.send(b"a")
 
 
-def test_an_end_while_nobody_looks_is_seen_before_the_next_message(stream) -> None:
+def test_an_unobserved_end_is_seen_before_the_next_message(stream) -> None:
     assert exchanged(stream, b"last") == b"last"
     wait_until_ended(stream)
 
@@ -155,7 +155,7 @@ def test_a_channel_closes_at_once_behind_its_stream(server, channel) -> None:
     assert server.left.wait(100)
 
 
-def test_streams_that_nobody_closed_are_closed_at_exit(server, channel, stream) -> None:
+def test_open_streams_are_closed_at_exit(server, channel, stream) -> None:
     assert exchanged(stream, b"a") == b"a"
     assert stream in inline_stream._OPEN
     inline_stream._close_open_streams()
@@ -210,9 +210,9 @@ def test_ctrl_c_ends_no_step_of_grpc_halfway(server, stream, step) -> None:
     assert server.left.wait(100)
 
 
-def test_nobody_waits_for_an_event_that_ctrl_c_has_lost(server, stream) -> None:
+def test_no_thread_waits_for_an_event_that_ctrl_c_has_lost(server, stream) -> None:
     class Interrupted:
-        """A call whose next event comes to nobody: Ctrl-C comes between."""
+        """A call whose next event is lost: Ctrl-C comes between."""
 
         def __init__(self, call: Any) -> None:
             self.operate, self.cancel, self._call = call.operate, call.cancel, call

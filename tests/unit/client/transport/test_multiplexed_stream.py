@@ -149,9 +149,7 @@ def test_a_stream_that_ends_well_in_a_call_breaks_it_off(streams, conversation) 
 
 
 @pytest.mark.parametrize("where", ["refusal", "end"])
-def test_an_interrupt_stops_the_call_and_leaves_its_answer_to_nobody(
-    streams, conversation, where
-) -> None:
+def test_an_interrupt_stops_the_call_and_drops_its_answer(streams, conversation, where) -> None:
     """Once the call was sent, and while its answer is awaited."""
     setattr(streams[0], where, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):

@@ -24,7 +24,7 @@ class _Ended(grpc.RpcError):
 
 
 class Call(_Ended):
-    """What grpc gives for a stream: it takes messages when it is told to."""
+    """A stream of grpc's that takes messages on request."""
 
     def __init__(self, requests: Iterator[bytes], *, has_ended: bool = False) -> None:
         super().__init__(grpc.StatusCode.OK)

@@ -74,7 +74,7 @@ def test_every_status_has_its_class(refusing, code):
     assert str(error) == "GetShape: the rule, got this"
 
 
-def test_details_restore_class_and_place(refusing):
+def test_details_restore_class_and_position(refusing):
     status = _status(
         code_pb2.INVALID_ARGUMENT,
         "dot %d.7: the rule, got this",
@@ -110,7 +110,7 @@ def test_a_server_without_sessions_has_none_to_go_on_with(refusing):
         xla_client.connect(transport.target, session="A" * 43)
 
 
-def test_nobody_listens():
+def test_no_server_listens():
     with pytest.raises(UnavailableError, match=r"no answer from unix:/nowhere in 0\.2 s"):
         xla_client.connect("unix:/nowhere", connect_timeout=0.2)
 

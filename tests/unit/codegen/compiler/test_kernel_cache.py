@@ -149,7 +149,7 @@ def test_files_of_other_programs_stay(tmp_path):
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
 def test_a_directory_others_may_write_into_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
-    with pytest.raises(InvalidArgumentError, match="nobody else may write"):
+    with pytest.raises(InvalidArgumentError, match="no other user may write"):
         KernelCache(tmp_path)
 
 

@@ -117,7 +117,7 @@ end:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_bits_are_those_of_what_is_written_out(name: str) -> None:
+def test_the_bits_are_those_of_inlined_functions(name: str) -> None:
     kind, function = name[-3:], CALLED[f"called_{name}"]
     operands = [np.ascontiguousarray(each[-4096:]) for each in _operands(name, 4096)]
     expected = _ran(_rows(name, 16), 16, operands)
@@ -139,7 +139,7 @@ def test_the_bits_are_those_of_what_is_written_out(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["exp_f32", "log_f64", "pow_f32"])
-def test_loops_of_any_length_have_the_bits_of_what_is_written_out(name: str) -> None:
+def test_loops_of_any_length_have_the_bits_of_inlined_functions(name: str) -> None:
     operands = [np.ascontiguousarray(each[-3600:]) for each in _operands(name, 3600)]
     expected = _ran(_rows(name, 16), 16, operands)
     for width in (1, 3, 9, 18):

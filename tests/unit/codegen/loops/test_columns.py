@@ -100,7 +100,7 @@ def test_runs_of_as_many_rows_have_loops_of_that_length() -> None:
     assert "minimum" in uneven
 
 
-def test_a_single_trip_is_no_loop() -> None:
+def test_a_single_iteration_is_no_loop() -> None:
     for axis in (0, None):
         (one,) = _checked(lambda x, axis=axis: x.sum(axis), _of(70, 30))
         assert "if start < stop:" in one

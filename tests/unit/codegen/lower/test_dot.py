@@ -25,7 +25,7 @@ def matrix(*sizes: int) -> Any:
 
 
 def work_items(function: Callable[..., Any], *arguments: Any, dtype: Any = np.complex64) -> int:
-    """How many pieces there are; nothing is run."""
+    """Return the number of pieces; the kernel is not run."""
     shapes = [jax.ShapeDtypeStruct(sizes, dtype) for sizes in arguments]
     lowered = jax.jit(function).lower(*shapes).compiler_ir("hlo")
     rows = compile_module(imported(lowered.as_serialized_hlo_module_proto())).code.rows

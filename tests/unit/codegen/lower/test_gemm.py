@@ -190,7 +190,7 @@ def test_the_same_bits_on_any_number_of_threads() -> None:
         (4000, 4000, 4000),
     ],
 )
-def test_trips_cover_the_product_with_bands_that_stay_in_the_cache(
+def test_work_items_cover_the_product_with_bands_that_stay_in_the_cache(
     machine: Machine, sizes: tuple[int, int, int]
 ) -> None:
     for kind in KINDS:

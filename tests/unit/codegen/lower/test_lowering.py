@@ -51,7 +51,7 @@ def test_the_arrays_of_a_tree_are_in_order_and_tokens_have_none() -> None:
     assert leaves(lowering.fresh(parse_shape("token[]"), "t")) == []
 
 
-def test_a_copy_has_no_row_for_what_is_in_its_place() -> None:
+def test_a_copy_has_no_row_for_what_is_in_its_buffer() -> None:
     lowering, one = Lowering(LOWERINGS, TARGET), Value(SHAPE, "a")
     other = Value(SHAPE, "b")
     lowering.copy((one, other), (one, one))

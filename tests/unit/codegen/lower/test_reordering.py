@@ -27,7 +27,7 @@ def test_what_keeps_the_order_of_its_elements_is_not_copied(
     assert _copies(shape, order) == (True, [])
 
 
-def test_elements_that_change_places_are_transposed_tile_by_tile() -> None:
+def test_permuted_elements_are_transposed_tile_by_tile() -> None:
     _, (row,) = _copies("f32[300,200]", (1, 0))
     assert "transpose" in row.source
 

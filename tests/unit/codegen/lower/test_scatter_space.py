@@ -1,4 +1,4 @@
-"""How scatters are shared out, by their sizes."""
+"""Work items of scatters, by their sizes."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_the_updates_of_one_vector_are_of_different_positions() -> None:
         (PAIRS, (2, 1 << 20), (100_000,), Ranges(1, 2, 10)),
     ],
 )
-def test_trips_own_ranges_of_the_result(
+def test_work_items_own_ranges_of_the_result(
     numbers: ScatterDimensionNumbers,
     sizes: tuple[int, ...],
     updates: tuple[int, ...],
@@ -82,7 +82,7 @@ def test_dimensions_that_indices_do_not_reach_come_first() -> None:
     assert division(batch, (8, 1 << 18), (8, 50_000)) == Blocks(0, 1, 8)
 
 
-def test_one_trip() -> None:
+def test_one_work_item() -> None:
     # Too little to do, also of different positions.
     assert division(POINTS, (1 << 20,), (1000,), is_unique=True) is None
     assert division(ROWS, (50_000, 16), (1000, 16)) is None

@@ -160,7 +160,7 @@ def test_a_loop_that_does_not_turn_gives_what_it_was_given() -> None:
     assert_same_as_jax(swapped, np.int32(-3))
 
 
-def test_a_loop_over_large_arrays_keeps_a_kernel_for_each_trip() -> None:
+def test_a_loop_over_large_arrays_keeps_a_kernel_for_each_iteration() -> None:
     def scan(rows: Any) -> Any:
         return lax.scan(lambda c, row: (jnp.sin(c + row), c[0]), rows[0], rows)[1]
 
@@ -169,7 +169,7 @@ def test_a_loop_over_large_arrays_keeps_a_kernel_for_each_trip() -> None:
     assert_same_as_jax(lambda n: lax.fori_loop(0, 9, lambda i, a: a[::-1] + i, n), TABLE)
 
 
-def test_a_loop_that_one_kernel_cannot_hold_keeps_its_trips() -> None:
+def test_a_loop_that_one_kernel_cannot_hold_keeps_its_iterations() -> None:
     """The sum asks for each of the 70 numbers, and all that it is made of, for itself."""
 
     def mixed(number: Any) -> Any:
@@ -194,7 +194,7 @@ def test_updates_in_place_take_no_memory_besides_the_result() -> None:
     assert len(copies) == 1
 
 
-def test_an_effect_keeps_its_trips() -> None:
+def test_an_effect_keeps_its_iterations() -> None:
     scalar = Shape.parse("s32[]")
     condition, body = Builder("condition"), Builder("body")
     test = condition.build(ops.lt(condition.parameter(0, scalar), 3))

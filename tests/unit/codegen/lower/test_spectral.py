@@ -25,7 +25,7 @@ def test_names_are_those_of_the_type() -> None:
 
 
 @pytest.mark.parametrize(("mode", "copies"), [("V", 0), ("N", 1)])
-def test_eigenvectors_that_nobody_wants_are_the_operand(mode: str, copies: int) -> None:
+def test_unused_eigenvectors_are_the_operand(mode: str, copies: int) -> None:
     options = f"{{mode = {ord(mode)} : ui8, uplo = 76 : ui8}}"
     found = _rows("lapack_ssyevd_ffi", "(f32[4,4], f32[4], s32[])", options, "f32[4,4]")
     row, copied = found

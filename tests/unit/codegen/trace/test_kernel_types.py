@@ -1,4 +1,4 @@
-"""How element types are stored and computed: a row for each, with functions that kernels have."""
+"""Storage and computation of element types: a row for each, with functions that kernels have."""
 
 import pytest
 

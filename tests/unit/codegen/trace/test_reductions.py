@@ -9,7 +9,7 @@ from xla_server.backends.compiled.compilation import compile_module
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (1, 1), (3, 1, 4)])
 @pytest.mark.parametrize("along", [[0], [1], [0, 1]])
-def test_places_along_dimensions_of_one_element(sizes: tuple[int, ...], along: list[int]) -> None:
+def test_indices_along_dimensions_of_one_element(sizes: tuple[int, ...], along: list[int]) -> None:
     def smaller(best: Op, place: Op, value: Op, at: Op) -> Op:
         first = ops.and_(ops.eq(best, value), ops.lt(place, at))
         stays = ops.or_(ops.lt(best, value), first)

@@ -1,4 +1,4 @@
-"""Which dimensions of a result are dynamic, by the shape rule of each operation."""
+"""Dynamic dimensions of results, by the shape rule of each operation."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -28,7 +28,7 @@ def test_padding_needs_one_width_per_dimension() -> None:
         Layout((1, 0), padded_dimensions=(3,))
 
 
-def test_text_says_tiles_tail_size_and_memory_in_the_order_of_xla() -> None:
+def test_text_has_tiles_padding_alignment_size_and_memory_in_the_order_of_xla() -> None:
     layout = Layout(
         (1, 0),
         tiles=((8, 128), (2, COMBINED)),

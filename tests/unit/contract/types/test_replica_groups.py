@@ -129,7 +129,7 @@ def test_the_new_field_counts_where_a_writer_fills_both() -> None:
         (mesh([6], (0, 0, 2)), r"divide it, got \(0\)2"),
         (mesh([8], (0, 1, 4), (0, 2, 2)), r"not overlap, got \(2\)2 of axis 0 after its first 4"),
         (mesh([4], (0,), (0,)), r"not overlap, got \(1\)4 of axis 0 after its first 4"),
-        (mesh([4], (0,), devices=[0, 1]), "one device per place, got 2 for 4"),
+        (mesh([4], (0,), devices=[0, 1]), "one device per position, got 2 for 4"),
     ],
 )
 def test_a_compact_form_must_work_out(proto: hlo_pb2.HloInstructionProto, message: str) -> None:

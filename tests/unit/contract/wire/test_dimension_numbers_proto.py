@@ -56,7 +56,7 @@ def test_padding_survives_the_wire() -> None:
     assert str(config) == "-1_2_3x0_4"
 
 
-def test_each_field_survives_the_wire_at_its_own_place() -> None:
+def test_each_field_survives_the_wire_by_itself() -> None:
     dot = DotDimensionNumbers((1,), (2, 3), (4,), (5,))
     assert dot_numbers_from_proto(dot_numbers_to_proto(dot)) == dot
     convolution = ConvolutionDimensionNumbers(1, 2, (3, 4), 5, 6, (7,), 8, 9, (10,))

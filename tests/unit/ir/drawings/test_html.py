@@ -7,7 +7,7 @@ from xla_server.ir.text.parser import parse_module
 
 
 class Reader(html.parser.HTMLParser):
-    """What a browser would make of a page: its ids, links, tags and texts."""
+    """Reader of a page as a browser sees it: its ids, links, tags and texts."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is wrong in HLO text is said with its place."""
+"""Errors of HLO text, with the position."""
 
 import contextlib
 import random
@@ -46,7 +46,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("rest", CASES)
-def test_a_mistake_is_placed(rest: str) -> None:
+def test_a_mistake_has_its_position(rest: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         parse_module(LINES + rest)
     assert CASES[rest] in caught.value.message
@@ -70,7 +70,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("text", WHOLE)
-def test_a_mistake_between_instructions_is_placed(text: str) -> None:
+def test_a_mistake_between_instructions_has_its_position(text: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         parse_module(text)
     assert WHOLE[text] in caught.value.message

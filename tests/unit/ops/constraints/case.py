@@ -26,15 +26,15 @@ _ENTRY_ID = 100
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One instruction that breaks one rule, and what is said about it.
+    """One instruction that breaks one rule, and the expected error.
 
-    `operands` and `called` are shapes and signatures in HLO text. `build` states the instruction
-    with the client's functions, given the operands and then the called computations; None means
-    the client has no function for the opcode and `Builder.instruction` is the way; a text says why
-    no caller of the builder can state it. `edit` changes the encoded instruction where no
-    attribute record can hold what is wrong; decoding then refuses it. `declared` is the shape the
-    instruction says it has on the wire; `off_wire` is the reason why a message cannot state the
-    case. `at_call` is what the client's function says where it sees the mistake before the rule.
+    `operands` and `called` are shapes and signatures in HLO text. `build` adds the instruction with
+    the client's functions, given the operands and then the called computations. It is None if the
+    client has no function for the opcode; the case then uses `Builder.instruction`. A text is the
+    reason why the builder cannot state it. `edit` changes the encoded instruction if no attribute
+    record can hold the mistake; decoding then refuses it. `declared` is the shape of the
+    instruction on the wire. `off_wire` is the reason why a message cannot state the case. `at_call`
+    is the error of the client's function if it sees the mistake before the rule.
     """
 
     name: str

@@ -298,7 +298,7 @@ _SCANS = (
     ),
     _scan(
         "whose-step-gives-scalars-for-the-last-dimension",
-        "a slice of a result must leave place for dimension 1, got f32[]",
+        "a slice of a result must have room for dimension 1, got f32[]",
         step="(f32[4], f32[]) -> (f32[], f32[])",
         dimension=1,
     ),

@@ -120,7 +120,7 @@ _FORMS = (
     ),
     _groups(
         "of-a-mesh-of-too-few-devices",
-        "a mesh must have one device per place, got 2 for 4",
+        "a mesh must have one device per position, got 2 for 4",
         mesh_axes_replica_group_list=_mesh([4], (0, 1, 0), devices=[0, 1]),
     ),
 )

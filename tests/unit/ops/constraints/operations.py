@@ -1,4 +1,4 @@
-"""What holds for every operation: it has a meaning, and a number of operands."""
+"""Rules of every operation: it is defined, and has a number of operands."""
 
 from tests.unit.ops.constraints.case import Case
 from xla_contract.errors import UnimplementedError

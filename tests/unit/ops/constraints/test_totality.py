@@ -1,7 +1,7 @@
 """No check without a case: every raise, and every call of a check, is reached by a broken program.
 
-What is counted is found by reading the source of the rules: `raise` statements, and calls of the
-functions that raise. What is reached is found in the tracebacks of the cases.
+The checks are found in the source of the rules: `raise` statements, and calls of the functions that
+raise. Those that are reached are found in the tracebacks of the cases.
 """
 
 import ast

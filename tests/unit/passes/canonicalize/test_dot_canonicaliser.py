@@ -101,7 +101,7 @@ def test_fires(name: str) -> None:
     before = stated(parameters, root)
     after = passed(before, DotCanonicaliser(TARGET))
     counts = opcodes(after)
-    # What the text brings along that nothing reads is not part of the form.
+    # Unused instructions of the text are not part of the form.
     assert expected is None or counts == expected
     assert all(is_canonical(i) for i in after.entry.instructions if i.opcode is Opcode.DOT)
     assert_kept(before, after, relative=1e-6)
@@ -165,7 +165,7 @@ def test_a_large_matrix_that_is_stored_times_a_vector_stays_a_dot(
     after = stated(parameters, root, *before)
     DotCanonicaliser(TARGET).apply(after)
     counts = opcodes(after)
-    # What the text brings along that nothing reads is left where nothing is rewritten.
+    # Unused instructions of the text stay if nothing is rewritten.
     assert {name: counts.get(name, 0) for name in ("dot", "multiply", "reduce")} == {
         name: expected.get(name, 0) for name in ("dot", "multiply", "reduce")
     }

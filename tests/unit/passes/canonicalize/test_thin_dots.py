@@ -1,4 +1,4 @@
-"""Which products of a matrix with few vectors are multiplied without packing the matrix."""
+"""Products of a matrix with few vectors that are multiplied without packing the matrix."""
 
 import pytest
 

@@ -343,7 +343,7 @@ def test_folds_into_a_convolution(before: list[str], base: str, kernel: str, lab
 
 
 def test_a_convolution_in_the_order_of_tiles_is_left() -> None:
-    """Features-last would transpose its operands again: its rows are long enough."""
+    """ChannelsLast would transpose its operands again: its rows are long enough."""
     long = _NHWC.replace("6,4,3", "6,6,3")
     module = _convolution(
         before=[long, _HWIO], base="x", kernel="k", labels="b01f_01io->b01f", row=4

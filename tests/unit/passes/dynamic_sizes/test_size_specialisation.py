@@ -61,7 +61,7 @@ class Segmented:
         return opcodes(self.segment.module)
 
     def result(self) -> Any:
-        """What the program of static shape gives for the root."""
+        """Return the root's value from the program of static shape."""
         assert self.segment.module is not None
         arrays = [a for slot in self.segment.inputs for a in arrays_of(self.values[slot])]
         given = iter(list(arrays_of(evaluate(self.segment.module, arrays, check_values=True))))
@@ -136,7 +136,7 @@ def test_hidden_elements_are_handed_on_and_come_back() -> None:
     np.testing.assert_array_equal(again, LINE)
 
 
-def test_a_loop_of_other_sizes_each_trip_is_left() -> None:
+def test_a_loop_of_other_sizes_in_each_iteration_is_left() -> None:
     def program(c: Example, by: int) -> Op:
         test, step = Builder("condition"), Builder("body")
         going_on = ops.gt(ops.get_dimension_size(test.parameter(0, SIX), 0), 1)
@@ -152,7 +152,7 @@ def test_a_loop_of_other_sizes_each_trip_is_left() -> None:
 
 
 @pytest.mark.parametrize("is_shown", [False, True])
-def test_a_loop_begins_without_elements_that_nobody_sees(is_shown: bool) -> None:
+def test_a_loop_begins_without_hidden_elements(is_shown: bool) -> None:
     def program(c: Example) -> Op:
         test, step = Builder("condition"), Builder("body")
         total = ops.reduce_all(test.parameter(0, SIX), test.constant(np.float32(0)), ADD)
@@ -194,7 +194,7 @@ def test_a_call_that_advances_a_state_of_the_program_is_left() -> None:
     assert Opcode.CALL in segmented.left
 
 
-def test_a_static_call_that_draws_is_taken_and_keeps_its_place() -> None:
+def test_a_static_call_that_draws_is_taken_and_keeps_its_order() -> None:
     uniform = RngAttributes(RandomDistribution.UNIFORM, Shape.parse("f32[6]"))
     segmented = _called(Opcode.RNG, uniform, (0, 1))
     assert Opcode.CALL not in segmented.left

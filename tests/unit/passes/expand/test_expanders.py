@@ -1,4 +1,4 @@
-"""Operations written out in terms of others."""
+"""Expansions of operations into others."""
 
 import functools
 from typing import Any

@@ -1,4 +1,4 @@
-"""Random numbers written out: what stands for rng, and what the numbers of both platforms are."""
+"""Expansion of random numbers: the instructions, and the numbers of both platforms."""
 
 from typing import Any
 
@@ -226,7 +226,7 @@ class TestUniform:
 class TestNormal:
     @pytest.mark.parametrize("kind", [E.F16, E.BF16, E.F32, E.F64], ids=text)
     def test_like_the_interpreter(self, kind: E) -> None:
-        """Elementary functions are those of the platforms: four units in the last place."""
+        """Elementary functions are those of the platforms: four ULPs."""
         ours, expected = (
             array.astype(np.float64)
             for array in both(rng(kind, "normal", 3, COUNT), *bounds(kind, 0, 1))
@@ -281,7 +281,7 @@ class TestStates:
             assert_equal_bits(ours, expected)
         assert abs(np.corrcoef(*found)[0, 1]) < 0.03
 
-    def test_each_trip_of_a_loop_has_its_own(self) -> None:
+    def test_each_iteration_of_a_loop_has_its_own(self) -> None:
         ours, expected = both(imported(LOOP), np.zeros((5, 400), np.float32))
         assert_equal_bits(ours, expected)
         assert np.abs(np.corrcoef(ours) - np.eye(5)).max() < 0.2
@@ -317,7 +317,7 @@ class TestStates:
         ],
     )
     def test_each_element_of_a_map_has_its_own(self, made: str) -> None:
-        """What is drawn behind it is the same too: as many states were drawn before."""
+        """Later draws are equal, too: as many states were drawn before."""
         module = imported(
             """HloModule m
             larger {

@@ -47,7 +47,7 @@ def test_batches() -> None:
     assert_close(BATCHED, E.F32, lhs, rhs, (E.F8E8M0FNU, 2, 4, 1), (E.F8E8M0FNU, 1, 8, 2))
 
 
-def test_what_is_written_out() -> None:
+def test_the_expansion() -> None:
     builder = Builder("m")
     arrays = [drawn(E.BF16, 4, 64), drawn(E.F32, 64, 8), drawn(E.F16, 64, 4)]
     lhs, rhs, scale = (

@@ -1,4 +1,4 @@
-"""What passes are written with."""
+"""The editor of instructions for passes."""
 
 import pytest
 

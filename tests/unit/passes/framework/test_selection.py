@@ -22,7 +22,7 @@ STEPS: tuple[Pass, ...] = (*pipeline(TARGET), DeadCode(name="loop-fusion"))
 
 
 def names(options: PassOptions) -> list[str]:
-    """What runs, the passes of fixpoints with the fixpoint's name before them."""
+    """Return the names of the passes that run, with the fixpoint's name before those inside."""
 
     def listed(step: Pass, outer: str = "") -> list[str]:
         if isinstance(step, Fixpoint):

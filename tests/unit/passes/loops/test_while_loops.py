@@ -95,17 +95,17 @@ def test_trip_counts(name: str) -> None:
 
 
 @pytest.mark.parametrize(("start", "adds"), [(5, 0), (2, 2), (0, 6)])
-def test_few_trips_are_written_out(start: int, adds: int) -> None:
+def test_few_iterations_are_unrolled(start: int, adds: int) -> None:
     before = _loop(ADD_W, start=start)
     after = passed(before, WhileSimplifier(TARGET), TupleSimplifier())
     assert opcodes(after).get("while", 0) == 0
     assert len(after.computations) == 1
-    # Of each trip the sum that is asked for is left.
+    # Each iteration keeps the sum that is used.
     assert opcodes(after).get("add", 0) == adds // 2
     assert_kept(before, after)
 
 
-def test_many_trips_stay() -> None:
+def test_many_iterations_stay() -> None:
     passed(_loop(ADD_W, limit="constant(9)"), WhileSimplifier(TARGET), fires=False)
 
 
@@ -122,7 +122,7 @@ def test_the_state_loses_what_is_constant_or_only_handed_on() -> None:
     assert_kept(before, after)
 
 
-def test_the_state_loses_what_nobody_reads() -> None:
+def test_the_state_loses_unused_elements() -> None:
     before = _loop(ADD_W, result="ROOT last = s32[] get-tuple-element(loop), index=0")
     after = passed(before, WhileState())
     assert len(_while(after).shape.tuple_shapes) == 1

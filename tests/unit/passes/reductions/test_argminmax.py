@@ -45,7 +45,7 @@ def _split_programs() -> dict[str, tuple[Callable[..., Any], Any]]:
 
 
 def _inlined(function: Callable[..., Any], *arguments: Any) -> HloModule:
-    """As the pass meets programs: without calls, and without values that nothing reads."""
+    """Return the program as the pass gets it: without calls and unused values."""
     module = imported(lower(function, *arguments))
     CallInliner().apply(module)
     DeadCode().apply(module)

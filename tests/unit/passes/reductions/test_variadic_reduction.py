@@ -58,7 +58,7 @@ def _largest(a: Any, b: Any) -> Any:
         lambda a, b: (a[0] + b[0] * b[1].astype(np.float32), a[1] + b[1]),
         # The order is part of what is asked for.
         lambda a, b: (a[0] - b[0], a[1] + b[1]),
-        # Nothing is rounded, so one loop is as good.
+        # There is no rounding, so one loop is as good.
         _largest,
     ],
 )

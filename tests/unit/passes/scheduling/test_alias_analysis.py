@@ -1,4 +1,4 @@
-"""Buffers of computations: aliases, readers and in-place writes."""
+"""Buffers of computations: aliases, readers and writes without a copy."""
 
 from tests.unit.passes.passing import imported
 from xla_contract.types.opcode import Opcode
@@ -158,7 +158,7 @@ def test_the_first_writer_of_a_chain_overwrites_the_state() -> None:
     ]
 
 
-def test_elements_that_change_places_are_overwritten_by_nothing() -> None:
+def test_elements_that_are_permuted_are_overwritten_by_nothing() -> None:
     found = loop("p = f32[8] reshape(w)\n  q = f32[8] reshape(v)")["body"]
     assert written(found) == [("next", "state")]
 

@@ -1,4 +1,4 @@
-"""Order in which arrays are updated in place."""
+"""Order in which arrays are updated without a copy."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""How often the order of updates looks at what reads an array."""
+"""Cost of the order of updates, in looks at an array's readers."""
 
 from tests.unit.passes.scheduling.test_in_place_order import entry
 from xla_server.ir.module import HloInstruction

@@ -1,4 +1,4 @@
-"""Folding, merging, emptiness, size-1 dimensions and the fixed point."""
+"""Constant evaluation, merging, emptiness, size-1 dimensions and the fixed point."""
 
 import dataclasses
 from typing import Any, ClassVar

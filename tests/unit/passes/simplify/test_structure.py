@@ -52,7 +52,7 @@ def test_without_calls_nothing_is_inlined() -> None:
     passed(imported(NESTED), FusionInliner(), fires=False)
 
 
-def test_calls_that_double_and_double_are_refused_before_they_are_written_out() -> None:
+def test_calls_that_double_and_double_are_refused_before_they_are_inlined() -> None:
     levels = "".join(
         f"level{n} {{ a{n} = f32[4] parameter(0)\n"
         f"  b{n} = f32[4] call(a{n}), to_apply=level{n - 1}\n"

@@ -37,7 +37,7 @@ def rows():
 
 
 class Context:
-    """What a handler asks of grpc's context."""
+    """The part of grpc's context that a handler uses."""
 
     status: grpc.Status | None = None
 

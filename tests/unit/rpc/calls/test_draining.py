@@ -60,7 +60,7 @@ class Server:
         until(lambda: self.rpc._calls.are_refused)
 
     def has_drained(self) -> bool:
-        """Whether all ended, and well."""
+        """Return whether all calls ended successfully."""
         self._thread.join(100)
         return self._outcomes == [True]
 
@@ -147,7 +147,7 @@ def test_what_comes_is_refused_at_once_and_what_runs_ends_well(
         upload.send(part(4))
         upload.half_close()
         assert upload.result(100).data.handle
-        # Nobody waits for who watches, or for connections that are not used.
+        # Health watches and idle connections do not delay the drain.
         assert server.has_drained()
         watched.cancel()
 
@@ -184,7 +184,7 @@ def test_an_answer_is_waited_for_until_it_was_read(server: Server, client: Plain
 
 
 def test_who_calls_on_and_on_is_told_in_each_of_many_drains() -> None:
-    """Nothing is in progress but these calls: no drain has a reason to last."""
+    """Only these calls are in progress: no drain has a reason to last."""
     ends: list[str] = []
 
     def call(client: Plain) -> None:
@@ -209,7 +209,7 @@ def test_who_calls_on_and_on_is_told_in_each_of_many_drains() -> None:
         for client in clients:
             client.close()
     assert len(ends) == 60
-    # Who was held up for longer than a server waits for silence finds it gone.
+    # A client that is held up for longer than the grace period finds the server gone.
     assert sum("is shutting down" in end for end in ends) > 50, ends
 
 
@@ -290,7 +290,7 @@ def test_what_is_refused_is_no_work_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, GRACE])
-def test_lingering_ends_when_nobody_calls_or_soon(
+def test_lingering_ends_without_calls_or_soon(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = ActiveCalls()
@@ -301,7 +301,7 @@ def test_lingering_ends_when_nobody_calls_or_soon(
     assert time.monotonic() - started >= min(seconds, 0.1)
     started = time.monotonic()
     draining.begin()
-    calls.refused_at = started + 2 * GRACE  # Somebody calls on and on.
+    calls.refused_at = started + 2 * GRACE  # A client calls on and on.
     draining.linger(seconds, threading.Event())
     assert time.monotonic() - started >= min(seconds, 1)
     monkeypatch.setattr(draining_module, "_LINGER_SECONDS", GRACE)
@@ -313,7 +313,7 @@ def test_lingering_ends_when_nobody_calls_or_soon(
 
 
 def feed(client: Plain, name: str, **start: Any) -> Stream:
-    """A stream of a feed, in place."""
+    """Open a stream of a feed."""
     stream = client.stream(name)
     stream.send(RPCS_BY_NAME[name].request(start=start))
     assert stream.receive().WhichOneof("part") == "started"

@@ -50,7 +50,7 @@ RPC = next(rpc for rpc in RPCS if rpc.name == "TransferToClient")
 
 
 class Context:
-    """What handlers ask of grpc's context, of a call that a test ends."""
+    """The part of grpc's context that handlers use, for a call that a test ends."""
 
     def __init__(self) -> None:
         self.callbacks: list[Callable[[], None]] | None = []
@@ -112,7 +112,7 @@ def unary(boundary: Boundary, context: Context, method: Callable[..., Response])
 
 
 def deferred(boundary: Boundary, context: Context, method: Callable[..., None]) -> list[Any]:
-    """What is sent; waits for answers that are given later."""
+    """Return the responses that are sent, after waiting for deferred ones."""
     sent: list[Any] = []
     threads = ThreadPool(1, "test")
     handler = DeferredHandler(

@@ -55,7 +55,7 @@ def test_a_turn_that_fails_is_passed_on() -> None:
         assert not turns.waiting
 
 
-def test_threads_that_wait_lend_their_places() -> None:
+def test_threads_that_wait_lend_their_slots() -> None:
     turns, others = ResponseTurns(), threading.Event()
     threads = ThreadPool(1, "turns")
 

@@ -112,7 +112,7 @@ def test_a_call_given_up_is_answered_at_once_and_not_made_again(service, executo
     cancellation.cancel(CancelledError("the client gave the call up"))
     until(lambda: len(given.outcomes) == 1)
     assert isinstance(given.outcomes[0], CancelledError)
-    # Nobody keeps it in mind any more.
+    # The awaited value has dropped the call.
     assert not needed._callbacks
     needed.finish()
     _is_free(executor)

@@ -74,7 +74,7 @@ def serving(name: str, row: MethodSpec) -> Iterator[Served]:
     served.calls.cancel_all()
     served.server.stop(None).wait()
     assert served.pools.close(20)
-    # Whatever became of the calls, nobody uses a session any more.
+    # Whatever became of the calls, no session is in use any more.
     assert all(not session.users for session in served.sessions._all())
 
 
@@ -239,7 +239,7 @@ def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> N
         while not taken:
             threading.Event().wait(0.01)
         silence = silent_stream(served)
-        # As who ends it does first, and a moment before the rest.
+        # The thread that ends it does so first, a moment before the rest.
         silence.since.pop()
         requests.put(extension_pb2.ConverseRequest(id=2))
         threading.Event().wait(0.2)

@@ -14,7 +14,7 @@ OWNER = Caller("ada", "7")
 
 
 def _event(peer: str, *metadata: tuple[str, Any]) -> Any:
-    """What grpc says of a call."""
+    """Return grpc's event of a call."""
     return SimpleNamespace(
         invocation_metadata=metadata,
         call=SimpleNamespace(peer=peer.encode),

@@ -9,7 +9,7 @@ from xla_server.sessions.limits.caller import LOCAL_FLOW, Caller, Flow
 from xla_server.sessions.limits.caller_shares import CallerShares
 
 
-def test_one_client_cannot_take_the_places_of_all() -> None:
+def test_one_client_cannot_take_the_slots_of_all() -> None:
     places = ConcurrencyLimit(ConcurrencyLimits(limit=6, each=2, reserve=1), "streams", "End some.")
     with contextlib.ExitStack() as stack:
         for _ in range(2):
@@ -33,7 +33,7 @@ def test_one_client_cannot_take_the_places_of_all() -> None:
     assert not places._owners
 
 
-def test_a_place_is_given_back_once() -> None:
+def test_a_slot_is_released_once() -> None:
     places = ConcurrencyLimit(ConcurrencyLimits(limit=4, each=2), "calls", "")
     first, second = object(), object()
     places.enter(first, "a")
@@ -47,7 +47,7 @@ def test_a_place_is_given_back_once() -> None:
     assert not places._used
 
 
-def test_places_are_counted_whichever_threads_come_and_go() -> None:
+def test_slots_are_counted_whichever_threads_come_and_go() -> None:
     places = ConcurrencyLimit(ConcurrencyLimits(limit=1000, each=100), "calls", "")
     ends = []
 
@@ -73,7 +73,7 @@ def test_places_are_counted_whichever_threads_come_and_go() -> None:
     assert not places._used
 
 
-def test_a_caller_cannot_take_all_places_by_many_sessions() -> None:
+def test_a_caller_cannot_take_all_slots_by_many_sessions() -> None:
     limits = ConcurrencyLimits(8, 4, 8, CallerShares(0.875, 0.75))
     places = ConcurrencyLimit(limits, "calls", "Wait.")
     mine = Caller("ada", "1")

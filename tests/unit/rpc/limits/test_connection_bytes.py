@@ -23,11 +23,11 @@ def test_what_a_connection_has_received_is_known_whether_it_was_read_or_not(host
         for sent in (1000, 2000):
             client.sendall(bytes(1000))
             served.recv(1000, socket.MSG_PEEK | socket.MSG_WAITALL)
-            # What is not read is in the count, too.
+            # Unread bytes are counted, too.
             while (found := received_bytes().get(peer)) is None or found.byte_count != sent:
                 pass
             assert found.connection == os.fstat(served.fileno()).st_ino
-        # Nothing was closed by looking at it.
+        # Looking at the sockets has closed none.
         client.sendall(b"x")
         served.sendall(b"y")
         assert client.recv(1) == b"y"

@@ -20,7 +20,7 @@ LIMIT = 1000
         ("", 3, []),
         ("a", 3, [0]),
         ("aaa", 2, [2, 1]),
-        # Of the one that has most, until another has as many; then of both.
+        # Calls of the peer with most are ended until another has as many; then of both.
         ("aaaabb", 3, [3, 2, 5]),
         ("bbaaaa", 5, [5, 4, 3, 1, 2]),
         # Who has few keeps them longest.
@@ -166,7 +166,7 @@ def test_clients_are_told_the_limit_the_use_and_what_to_do(watched: Watched) -> 
 
 
 @pytest.mark.parametrize(("limit", "resident"), [(0, 1), (1, 0)])
-def test_without_a_limit_or_a_measure_nobody_looks(limit: int, resident: int) -> None:
+def test_without_a_limit_or_a_measure_no_thread_looks(limit: int, resident: int) -> None:
     calls = Calls()
     pressure = MemoryPressure(calls, {}, limit, resident=lambda: resident)
     pressure.start()

@@ -146,7 +146,7 @@ def test_a_direction_is_one_of_two(rpc: str) -> None:
     row = METHODS[rpc]
     assert isinstance(row, Deferred | Unary)
     method: Any = row.method
-    # Nothing is answered: the call is refused before it begins.
+    # The call is refused before it begins.
     rest = (Cancellation(), None) if isinstance(row, Deferred) else (Cancellation(),)
     for direction in (0, 3):
         request = getattr(extension_pb2, f"{rpc}Request")(direction=direction)

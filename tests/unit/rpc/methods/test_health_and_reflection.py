@@ -69,7 +69,7 @@ def served() -> Iterator[Served]:
 
 @pytest.mark.parametrize("service", ["", SERVICE_NAME, EXTENSION_NAME])
 def test_health_is_known_from_serving_to_draining(served: Served, service: str) -> None:
-    if service:  # Of the server as a whole grpc's own answer is that it serves once it answers.
+    if service:  # For the server as a whole, grpc answers SERVING as soon as it answers.
         with pytest.raises(grpc.RpcError) as caught:
             served.health(service)
         error: Any = caught.value
@@ -126,11 +126,11 @@ def test_health_is_told_as_it_changes(served: Served) -> None:
     watched.cancel()
 
 
-def test_nobody_is_not_healthy(served: Served) -> None:
+def test_an_address_without_listener_is_not_healthy(served: Served) -> None:
     assert health_fault("unix:/nowhere", 0.5)
 
 
-def test_nobody_is_found_healthy_in_no_time(served: Served) -> None:
+def test_no_server_is_found_healthy_in_no_time(served: Served) -> None:
     served.discovery.set_serving()
     for _ in range(20):
         assert health_fault(served.target, 0)

@@ -98,7 +98,7 @@ def _conversation(server: RpcServer, session: SessionEntry) -> MultiplexedStream
 
 
 def _answered(client: Client) -> bool:
-    """Whether a call that asks for nothing large is answered soon."""
+    """Return whether a small call is answered soon."""
     client.ask("xla.XlaExtensionService/DescribeSession", extension_pb2.DescribeSessionRequest())
     client.ask("xla.XlaService/GetComputationGraphStats", xla_pb2.ComputationGraphStatsRequest())
     answers: list[Any] = []
@@ -136,7 +136,7 @@ def _ended_for_silence(client: Client, conversation: MultiplexedStream) -> None:
 
 
 def _cancelled(client: Client, conversation: MultiplexedStream) -> None:
-    """By a thread that the stream is not read by, while it is being read."""
+    """Cancel it in another thread than that which reads the stream."""
     conversation._cancellation.cancel(UnavailableError("the server stops"))
 
 
@@ -175,7 +175,7 @@ def _left_behind(
     conversation: MultiplexedStream,
     end: Callable[[Client, MultiplexedStream], None],
 ) -> list[Callable[[], object]]:
-    """What there was of a stream that has been ended, as long as somebody has it."""
+    """Return weak references to the parts of an ended stream."""
     until(lambda: not conversation._calls)
     stream = conversation._stream
     until(lambda: bool(stream.silence.since))
@@ -186,7 +186,7 @@ def _left_behind(
     return left
 
 
-def test_a_client_that_does_not_read_takes_the_threads_from_nobody(
+def test_a_client_that_does_not_read_takes_no_threads_from_others(
     server: RpcServer, connected: Callable[[], tuple[Client, SessionEntry]]
 ) -> None:
     silent, session = connected()

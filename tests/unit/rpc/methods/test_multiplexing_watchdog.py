@@ -41,7 +41,7 @@ def test_it_sleeps_when_nothing_happens_until_it_is_woken_or_a_deadline_comes() 
         watch.wake()
         until(lambda: stream.handed_on == [3])
         stream.deadline = time.monotonic() + 0.3
-        # As who brings a deadline does: it may be asleep by now.
+        # A thread that adds a deadline does so: the watchdog may be asleep by now.
         watch.wake()
         until(lambda: watch.is_asleep)
         assert stream.was_late.wait(100)

@@ -19,7 +19,7 @@ from xla_server.sessions.shared_resources import SharedResources
 ONES = np.ones(4, np.float32)
 
 
-def test_the_memory_of_a_run_is_free_before_its_place(
+def test_the_memory_of_a_run_is_free_before_its_slot(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = METHODS["Run"]

@@ -1,4 +1,4 @@
-"""How RunBatch ends, whichever of its threads is first."""
+"""The end of RunBatch, whichever of its threads is first."""
 
 import threading
 from collections.abc import Callable, Iterator

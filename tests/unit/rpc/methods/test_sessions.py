@@ -1,4 +1,4 @@
-"""What DescribeHandles answers, page by page."""
+"""Answers of DescribeHandles, page by page."""
 
 from collections.abc import Iterator, Mapping
 

@@ -142,7 +142,7 @@ def test_a_value_passes_both_ways_in_any_layout(case: Case) -> None:
     value = case.service.data.get(handle)
     np.testing.assert_array_equal(value.to_literal().to_numpy(), ROWS_OF_SIX)
     assert value.device.ordinal == 1
-    # What the client writes later is not the value's.
+    # Later writes of the client do not change the value.
     case.write(there.offset, bytes(SIZE))
     for shape, memory in (("", ROWS_OF_SIX), ("s32[2,3]{0,1}", ROWS_OF_SIX.T)):
         response = case.download(handle, back.offset, shape)
@@ -286,9 +286,9 @@ PIECES_REFUSED: tuple[tuple[str | None, dict[str, int], type[XlaError], str], ..
         InvalidArgumentError,
         r"row-major without .*s32\[2,3\]\{0,1\}",
     ),
-    ("s32[6]{0}", {"piece_bytes": 0}, InvalidArgumentError, "got 0 places of 0 bytes in 8192"),
-    ("s32[6]{0}", {"piece_bytes": -PAGE}, InvalidArgumentError, "0 places of -4096"),
-    ("s32[6]{0}", {"piece_bytes": 2 * PAGE}, InvalidArgumentError, "got 1 places of 8192"),
+    ("s32[6]{0}", {"piece_bytes": 0}, InvalidArgumentError, "got 0 slots of 0 bytes in 8192"),
+    ("s32[6]{0}", {"piece_bytes": -PAGE}, InvalidArgumentError, "0 slots of -4096"),
+    ("s32[6]{0}", {"piece_bytes": 2 * PAGE}, InvalidArgumentError, "got 1 slots of 8192"),
     ("s32[6]{0}", {"piece_bytes": 64}, InvalidArgumentError, "multiple of 4096"),
     ("s32[8000]{0}", {}, ResourceExhaustedError, "32000 bytes more for an upload"),
 )
@@ -310,10 +310,10 @@ def test_what_cannot_come_in_pieces_ends_the_line(
     assert case.service.data.used_bytes == case.service.data.reserved_bytes == 0
 
 
-def test_there_are_only_so_many_places(case: Case) -> None:
+def test_the_number_of_slots_is_bounded(case: Case) -> None:
     ring = case.allocate(65 * PAGE).offset
     line = case.line(ring)
-    with pytest.raises(InvalidArgumentError, match=r"places for .* got 65 places"):
+    with pytest.raises(InvalidArgumentError, match=r"slots for .* got 65 slots"):
         case.upload_pieces(ring, "s32[6]{0}")
     line.close()
 

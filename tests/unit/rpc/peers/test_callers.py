@@ -14,5 +14,5 @@ from xla_server.rpc.peers.callers import host_of
         ("unix:/run/socket", "local"),
     ],
 )
-def test_what_nobody_authenticated_is_known_by_its_host(peer: str, host: str) -> None:
+def test_a_client_without_authentication_is_known_by_its_host(peer: str, host: str) -> None:
     assert host_of(peer) == host

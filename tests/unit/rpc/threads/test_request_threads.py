@@ -149,7 +149,7 @@ def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def single() -> Iterator[Service]:
-    """Where there is one place, and none beyond."""
+    """A service with one slot, and none beyond."""
     service = Service(ThreadPool(1, "test"), ConcurrencyLimits(limit=2, each=1, reserve=0))
     yield service
     service.close()
@@ -301,7 +301,7 @@ def test_who_has_an_answer_may_call_again(single, name):
     for _ in range(30):
         if streams:
             list(single.channel.stream_stream(f"/s/{name}")(iter((b"request",)), timeout=20))
-            # Of streams the place is left with the last word, or before.
+            # A stream leaves its slot with the last message, or before.
             if name != "Later":
                 until(lambda: single.places.used == 0)
         else:
@@ -313,7 +313,7 @@ def test_who_has_an_answer_may_call_again(single, name):
 
 
 @pytest.mark.parametrize("name", ["Echo", "Abort", "Fail", "Later", "Parsed"])
-def test_places_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
+def test_slots_are_left_before_the_answer_however_late_a_thread_is_over(single, name, monkeypatch):
     end = Task.end
 
     def late(job: Task) -> None:
@@ -362,7 +362,7 @@ def test_a_stream_of_a_session_takes_a_thread_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", ["Echo", "Later", "Streamed", "Parsed"])
-def test_calls_beyond_their_places_are_refused_at_once(single, name):
+def test_calls_beyond_their_slots_are_refused_at_once(single, name):
     gate = threading.Event()
     for _ in range(3):
         waiting = single.channel.stream_stream(f"/s/{name}")(_silence(gate), timeout=20)
@@ -377,12 +377,12 @@ def test_calls_beyond_their_places_are_refused_at_once(single, name):
         assert single.places.used == 1
         waiting.cancel()
         single.wait_until_forgotten()
-        # A thread that reads a stream leaves the place when it has seen the end.
+        # A thread that reads a stream leaves the slot when it has seen the end.
         until(lambda: single.places.used == 0)
     gate.set()
 
 
-def test_calls_in_line_have_places_until_their_turn(single):
+def test_queued_calls_have_slots_until_their_turn(single):
     gate, begun = threading.Event(), threading.Event()
     single.threads.submit(lambda: (begun.set(), gate.wait(100)))
     assert begun.wait(100)
@@ -398,7 +398,7 @@ def test_calls_in_line_have_places_until_their_turn(single):
     assert single.counted == []
 
 
-def test_calls_without_a_request_or_a_server_leave_their_places(single):
+def test_calls_without_a_request_or_a_server_leave_their_slots(single):
     for _ in range(3):
         assert single.begin(iter(())).code() is grpc.StatusCode.UNIMPLEMENTED
         single.wait_until_forgotten()
@@ -431,7 +431,7 @@ class _Strict(Gate):
         raise UnauthenticatedError("a call must carry credentials, got none")
 
 
-def test_a_call_that_the_gate_refuses_takes_no_place_and_is_not_read() -> None:
+def test_a_call_that_the_gate_refuses_takes_no_slot_and_is_not_read() -> None:
     threads, expected, places, gate = (
         ThreadPool(1, "t"),
         ArrivingRequests(),

@@ -116,7 +116,7 @@ def test_an_idle_thread_holds_nothing() -> None:
     threads.shutdown()
 
 
-def test_a_thread_that_waits_lends_its_place() -> None:
+def test_a_thread_that_waits_lends_its_slot() -> None:
     threads, gate, done = ThreadPool(1, "test"), threading.Event(), queue.SimpleQueue[int]()
 
     def wait() -> None:
@@ -142,7 +142,7 @@ def test_a_thread_that_waits_lends_its_place() -> None:
     threads.shutdown()
 
 
-def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> None:
+def test_there_are_as_many_at_work_as_before_when_slots_were_taken_back() -> None:
     threads, gate = ThreadPool(2, "test"), threading.Event()
     at_work, most, changing, woken = 0, 0, threading.Lock(), threading.Semaphore(0)
 
@@ -175,7 +175,7 @@ def test_there_are_as_many_at_work_as_before_when_places_were_taken_back() -> No
     assert 1 <= most <= 2
 
 
-def test_only_so_many_places_are_lent() -> None:
+def test_a_bounded_number_of_slots_is_lent() -> None:
     threads, gate, done = ThreadPool(1, "test", most_lent=1), threading.Event(), list[int]()
 
     def wait() -> None:

@@ -68,7 +68,7 @@ def test_a_sender_waits_for_room(items, size):
     assert [_receive(queues, 1), _receive(queues, 2)] == [1, 2]
 
 
-def test_what_nobody_receives_does_not_stop_those_who_meet():
+def test_values_without_a_receiver_do_not_stop_matched_pairs():
     queues = _queues(items=1)
     _send(queues, 1, 0)
     receiver = Job(queues.receive, 2, SCALAR)

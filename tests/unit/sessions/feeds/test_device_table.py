@@ -1,4 +1,4 @@
-"""The device that a handle means."""
+"""The device of each handle."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def request(handle: int, count: int) -> xla_pb2.TransferToServerRequest:
     return xla_pb2.TransferToServerRequest(device_handle=device)
 
 
-def test_a_handle_is_a_place_in_a_set() -> None:
+def test_a_handle_is_a_position_in_a_set() -> None:
     devices = of()
     assert len(devices) == 3
     assert devices.resolve(None).ordinal == 0

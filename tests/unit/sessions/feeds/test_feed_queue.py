@@ -239,7 +239,7 @@ def test_everybody_who_waits_is_told_of_with_the_reason():
         "infeed %infeed.3 of module train waits for (f32[4], s32[]); the queue is empty"
     )
     assert str(first.shape) == "(f32[4], s32[])"
-    assert "1 before it in line" in second.reason
+    assert "1 before it in the queue" in second.reason
     queue.offer([_vector()])
     assert "1 arrays are there, the first of them f32[4]" in queue.waiting()[0].reason
     queue = _queue(items=1)
@@ -260,7 +260,7 @@ def test_some_of_many_who_wait_are_told_of():
         _take(queue, VECTOR)
     told = queue.waiting()
     assert len(told) == MAX_TOLD
-    assert f"{MAX_TOLD - 1} before it in line" in told[-1].reason
+    assert f"{MAX_TOLD - 1} before it in the queue" in told[-1].reason
 
 
 def test_the_observer_hears_of_room():

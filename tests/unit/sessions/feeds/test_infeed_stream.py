@@ -167,7 +167,7 @@ def test_numbers_have_no_gaps(number):
     assert feeds.infeed.received == 1
 
 
-def test_a_second_stream_takes_the_place_of_the_first():
+def test_a_second_stream_replaces_the_first():
     feeds = _feeds()
     cancellation = Cancellation()
     first = _attach(feeds, cancellation=cancellation)

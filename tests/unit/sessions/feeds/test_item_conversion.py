@@ -14,7 +14,7 @@ def test_a_value_is_its_arrays() -> None:
     columns = "f32[2,3]{0,1}"
     assert infeed_arrays(Shape.parse(columns)) == (Shape.parse("f32[2,3]"),)
     assert infeed_arrays(Shape.parse("(f32[4]{0}, s32[])")) == (VECTOR, NUMBER)
-    # What is asked of outfeed says how it is to be laid out.
+    # The requested shape of outfeed has the layout of the result.
     assert outfeed_arrays(Shape.parse(columns)) == (Shape.parse(columns),)
     assert outfeed_arrays(Shape.parse("(f32[4], s32[])")) == tuple(
         each.with_default_layout() for each in (VECTOR, NUMBER)

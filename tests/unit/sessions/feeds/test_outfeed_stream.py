@@ -149,7 +149,7 @@ def test_the_front_is_what_comes_next():
     assert feeds.describe_outfeed().front == [SCALAR, VECTOR]
     _waits(stream)
     stream.end()
-    # What the client may not have comes again.
+    # Values that the client may not have come again.
     assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]
     again = _attach(feeds, items=0)
     assert feeds.describe_outfeed().front == [SCALAR, SCALAR, VECTOR]
@@ -223,7 +223,7 @@ def test_what_comes_again_has_the_shape_declared_or_stays():
     assert _batch(_attach(feeds, SCALAR)) == [(1, 1)]
 
 
-def test_a_second_stream_takes_the_place_of_the_first_and_nothing_is_lost():
+def test_a_second_stream_replaces_the_first_and_nothing_is_lost():
     feeds = _feeds()
     cancellation = Cancellation()
     first = _attach(feeds, cancellation=cancellation)

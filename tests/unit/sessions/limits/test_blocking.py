@@ -1,4 +1,4 @@
-"""Places that are lent while their threads wait, over a pool that counts."""
+"""Slots that are lent while their threads wait, over a pool that counts."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ def in_a_thread(do: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("can_lend", [True, False])
-def test_a_place_is_lent_for_as_long_as_the_block(can_lend: bool) -> None:
+def test_a_slot_is_lent_for_as_long_as_the_block(can_lend: bool) -> None:
     pool, seen = Pool(can_lend=can_lend), list[int]()
 
     def fail() -> None:

@@ -40,7 +40,7 @@ def _slots(shared: SharedSemaphore, limit: int = 100) -> FairSemaphore:
     return FairSemaphore(limit, NOUN, "Wait.", shared)
 
 
-def test_a_session_cannot_take_the_places_of_all() -> None:
+def test_a_session_cannot_take_the_slots_of_all() -> None:
     shared = SharedSemaphore(8, reserve=1)
     greedy, modest = _slots(shared), _slots(shared)
     for _ in range(4):
@@ -56,7 +56,7 @@ def test_a_session_cannot_take_the_places_of_all() -> None:
     assert (greedy.used, shared.shares.used) == (0, 0)
 
 
-def test_who_stands_in_line_has_places_that_others_leave() -> None:
+def test_queued_callers_get_slots_that_others_leave() -> None:
     shared = SharedSemaphore(4)
     first, second = _slots(shared), _slots(shared)
     first.take()
@@ -65,7 +65,7 @@ def test_who_stands_in_line_has_places_that_others_leave() -> None:
     for number in range(3):
         second.acquire_async(lambda number=number: turns.append(number))  # type: ignore[misc]
     assert turns == [0]
-    # A place of the other's, and then one of its own.
+    # A slot of the other caller's, and then one of its own.
     first.release()
     assert turns == [0, 1]
     second.release()
@@ -85,7 +85,7 @@ def test_a_session_s_own_limit_holds_in_line_too() -> None:
     assert turns == [0, 1]
 
 
-def test_a_caller_cannot_take_the_places_of_all_by_sessions() -> None:
+def test_a_caller_cannot_take_the_slots_of_all_by_sessions() -> None:
     shared = SharedSemaphore(8, reserve=8, caller_shares=CallerShares(0.875, 0.75))
     mine, other = Caller("ada", "1"), Caller("eve", "2")
     greedy = [FairSemaphore(100, NOUN, "Wait.", shared, mine) for _ in range(8)]

@@ -15,7 +15,7 @@ def test_slots_are_as_many_as_the_limit_says() -> None:
     assert slots.used == 0
 
 
-def test_who_stands_in_line_gets_the_place_that_is_left() -> None:
+def test_the_first_in_the_queue_gets_the_free_slot() -> None:
     slots = FairSemaphore(1, "executions at the same time", "Wait.")
     turns: list[int] = []
     for number in range(3):

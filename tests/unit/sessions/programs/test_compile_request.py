@@ -1,4 +1,4 @@
-"""What a program is compiled for: its options, its layouts, and the key under which it is kept."""
+"""Compile requests: options, layouts, and the key of the cache."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -169,7 +169,7 @@ def test_two_assignments_are_for_one_grid() -> None:
 def test_the_key_is_that_of_what_is_compiled() -> None:
     key = prepared().key
     assert prepared().key == key
-    # What says where a program runs, or repeats what the signature says, is no part of it.
+    # Options about the device, or that repeat the signature, are no part of the key.
     same = Options(launch_id=3, device_assignment=assignment([0]))
     same.device_handles.add(handle=0, device_count=1)
     same.shape_with_output_layout.CopyFrom(shape_to_proto(Shape.parse("f32[4]{0}")))

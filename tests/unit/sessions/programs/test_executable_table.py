@@ -75,7 +75,7 @@ def _acquire(
 
 
 def _used(table: ExecutableCache, compiled: LoadedExecutable) -> int:
-    """How often the program is compiled when it is called."""
+    """Return the number of compilations of a program that is called."""
     compilations: list[int] = []
 
     def compile_program() -> Any:

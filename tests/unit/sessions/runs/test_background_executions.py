@@ -140,7 +140,7 @@ def test_a_value_in_use_is_not_written_over(service: Session) -> None:
     waited(service, donor)
     with pytest.raises(InvalidArgumentError, match="unregistered"):
         service.data.get(held)
-    # What the execution that goes on uses counts still.
+    # The values of a running execution still count.
     assert service.data.used_bytes == 32
     service.executions.cancel(gate.handle)
     there(gate)
@@ -182,7 +182,7 @@ def test_executions_beyond_the_quota_stand_in_line(service: Session) -> None:
         waited(service, waiting)
 
 
-def test_the_place_is_free_when_the_end_is_told(service: Session) -> None:
+def test_the_slot_is_free_when_the_end_is_reported(service: Session) -> None:
     double, loop = compiled(service, DOUBLE), compiled(service, endless())
     seen: list[tuple[int, int]] = []
 

@@ -70,7 +70,7 @@ def test_every_run_has_an_outcome_of_its_own(service: Session) -> None:
 
 
 def _told_with(service: Session, runs: int, run: Callable[..., Any]) -> int:
-    """The places that are taken when the outcomes of a batch are told."""
+    """Return the slots in use when the outcomes of a batch are reported."""
     request = run_request(step(compiled(service, DOUBLE), value(ONES), fetch=16))
     used: list[int] = []
     done = threading.Event()
@@ -85,7 +85,7 @@ def _told_with(service: Session, runs: int, run: Callable[..., Any]) -> int:
     return found
 
 
-def test_places_are_free_when_the_outcomes_are_told(
+def test_slots_are_free_when_the_outcomes_are_reported(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release, leaving = service.running.release, threading.Event()
@@ -110,7 +110,7 @@ def test_places_are_free_when_the_outcomes_are_told(
     assert _told_with(service, 2, run) == 0
 
 
-def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
+def test_the_slot_of_a_thread_that_has_not_begun_is_free_too(
     service: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads, late = service.engine.execution_threads, list[Callable[[], object]]()
@@ -123,7 +123,7 @@ def test_the_place_of_a_thread_that_has_not_begun_is_free_too(
     submitted = [True, False]
     assert _told_with(service, 3, run_with_slot) == 0
     (begin,) = late
-    # It finds that there is nothing to do, and has no place to leave.
+    # It finds no run to begin, and has no slot to leave.
     begin()
     assert service.running.used == 0
 
@@ -144,7 +144,7 @@ def test_all_runs_are_stopped_those_in_line_too(service: Session) -> None:
     assert service.data.reserved_bytes == 0
 
 
-def test_a_batch_waits_for_values_before_it_takes_a_place(service: Session) -> None:
+def test_a_batch_waits_for_values_before_it_takes_a_slot(service: Session) -> None:
     double = compiled(service, DOUBLE)
     gate, coming = launch_endless(service)
     batch = [run_request(step(double, coming, fetch=16))]

@@ -120,7 +120,7 @@ class Pool:
 
 
 @pytest.mark.parametrize("how", ["together", "again"])
-def test_a_thread_for_executions_lends_its_place_while_it_compiles(
+def test_a_thread_for_executions_lends_its_slot_while_it_compiles(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     # With room for the code of one program.
@@ -229,7 +229,7 @@ def test_only_so_many_run_at_the_same_time(service: Session) -> None:
 
 
 @pytest.mark.parametrize("what", [DOUBLE, "fails"])
-def test_the_memory_of_an_execution_is_free_before_its_place(
+def test_the_memory_of_an_execution_is_free_before_its_slot(
     service: Session, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     handle, argument = compiled(service, DOUBLE), kept(service, ONES)
@@ -271,7 +271,7 @@ def test_programs_run_each_on_its_device(service: Session) -> None:
     (again,) = service.grids.execute_graphs([request(DOUBLE, double.output)], Cancellation())
     np.testing.assert_array_equal(read(service, again), 4 * ONES)
     assert service.data.get(again.output).device.ordinal == 0
-    # Nobody has a handle for what was compiled.
+    # The compiled program has no handle.
     assert len(service.executables) == 0
 
 
@@ -350,7 +350,7 @@ def test_results_are_kept_all_or_none() -> None:
     assert service.engine.memory.used_bytes == 0
 
 
-def test_each_of_them_takes_a_place(service: Session) -> None:
+def test_each_of_them_takes_a_slot(service: Session) -> None:
     one = kept(service, ONES)
     requests = [request(endless(), one, device=number) for number in range(3)]
     refused(service, requests, ResourceExhaustedError, r"^request \d: .*2 executions at the same")

@@ -164,7 +164,7 @@ def test_all_is_checked_before_anything_runs(service: Session) -> None:
     assert service.data.get(held)
 
 
-def test_unknown_values_are_told_by_their_place(service: Session) -> None:
+def test_unknown_values_are_named_by_their_position(service: Session) -> None:
     add = compiled(service, ADD)
     held = kept(service, ONES)
     _bad(

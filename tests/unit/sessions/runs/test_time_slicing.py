@@ -74,7 +74,7 @@ def test_no_more_run_than_there_are_cores_and_each_has_its_turn() -> None:
         assert len(running) == 2
         seen |= running
     assert seen == set(range(5))
-    # As many as cores need no turns.
+    # A number of programs up to that of cores needs no turns.
     scheduler.look(turns[:2], 5.0 + 2 * OLD)
     assert _running(turns[:2]) == {0, 1}
 
@@ -134,7 +134,7 @@ def test_connections_and_sessions_of_a_caller_take_turns_within_its_own() -> Non
     assert list(counts.values()) == [2, 2, 4, 8]
 
 
-def test_a_caller_that_begins_young_programs_for_ever_leaves_such_places_to_others() -> None:
+def test_a_caller_that_begins_young_programs_for_ever_leaves_such_slots_to_others() -> None:
     scheduler = TimeSlicer(2)
     first = _of(Flow("modest", "2", "b"), 1)
     scheduler.look(first, 5.0)
@@ -163,7 +163,7 @@ def test_what_waits_for_others_takes_no_turn_and_is_new_when_it_goes_on() -> Non
     assert not waiting.is_paused
 
 
-def test_what_runs_for_long_lends_its_place_once_until_it_ends() -> None:
+def test_what_runs_for_long_lends_its_slot_once_until_it_ends() -> None:
     pool, lent, go_on = Pool(), [], [threading.Event() for _ in range(2)]
     scheduler, begun, over = TimeSlicer(1), threading.Event(), threading.Event()
 

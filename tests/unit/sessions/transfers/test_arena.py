@@ -65,7 +65,7 @@ def test_only_what_is_allocated_has_memory(arena, account):
     assert pages(arena) == account.used == size
 
 
-def test_nobody_can_change_the_size_or_the_seals(arena):
+def test_no_client_can_change_the_size_or_the_seals(arena):
     descriptor = arena.duplicate()
     for size in (0, PAGE, 32 * MIB):
         with pytest.raises(PermissionError):
@@ -152,7 +152,7 @@ def test_trimming_takes_memory_of_idle_arenas_alone(arena, account):
     assert pages(arena) == account.used == 2 * MIB
 
 
-def test_the_next_arena_is_warm_and_nobody_has_had_it():
+def test_the_next_arena_is_warm_and_unused():
     pool = ArenaPool(max_bytes=64 * MIB, session_bytes=16 * MIB, warm_bytes=MIB)
     assert pool.used_bytes == 0
     first = pool.acquire()
@@ -168,7 +168,7 @@ def test_the_next_arena_is_warm_and_nobody_has_had_it():
     offset, size = second.allocate(16 * MIB)
     with second.using(offset, size) as memory:
         assert not memory.any()
-        # Who kept the descriptor of one session sees nothing of the next.
+        # A client that kept the descriptor of one session sees nothing of the next.
         os.pwrite(kept, b"x" * MIB, 0)
         assert not memory.any()
     os.close(kept)
@@ -185,7 +185,7 @@ def test_all_arenas_together_stay_within_the_limit():
         second.allocate(4 * MIB)
     assert second.part_count == 0
     first.free(0)
-    # What an idle arena only keeps gives way.
+    # Memory that an idle arena only keeps is released for others.
     second.allocate(4 * MIB)
     assert pool.used_bytes == 4 * MIB
     pool.close()
@@ -295,7 +295,7 @@ def test_what_the_other_side_writes_beyond_its_parts_is_taken_back(arena, accoun
         assert (memory == ord("x")).all()
 
 
-def test_pages_that_nobody_allocated_count_against_the_limit_and_give_way():
+def test_pages_without_an_allocation_count_against_the_limit_and_give_way():
     pool = ArenaPool(max_bytes=8 * MIB, session_bytes=64 * MIB, warm_bytes=0)
     first, second = pool.acquire(), pool.acquire()
     write(first, 0, 6 * MIB)
@@ -388,7 +388,7 @@ def test_idle_memory_gives_way_to_callers_within_their_shares_alone():
     pool.close()
 
 
-def test_pages_that_nobody_allocated_count_for_their_caller():
+def test_pages_without_an_allocation_count_for_their_caller():
     shares = CallerShares(connection=0.5)
     pool = ArenaPool(max_bytes=16 * MIB, session_bytes=64 * MIB, warm_bytes=0, shares=shares)
     first, second = (pool.acquire(GREEDY[0]) for _ in range(2))

@@ -85,9 +85,9 @@ def received(line, cancellation=None):
     receive_ring(line, ring, target, PIECE, cancellation or Cancellation(), lambda _: None)
 
 
-def test_a_place_must_be_there(pair):
+def test_a_slot_must_exist(pair):
     pair[1].send(b"\1\2")
-    with pytest.raises(InvalidArgumentError, match="one of 2 places, got 2"):
+    with pytest.raises(InvalidArgumentError, match="one of 2 slots, got 2"):
         received(pair[0])
 
 
@@ -153,7 +153,7 @@ def test_a_line_that_ends_is_closed_when_its_call_has_left(pair, end):
 
 
 @pytest.mark.parametrize("end", [lambda lines: lines.end(8), RingTransfers.close])
-def test_a_line_that_nobody_uses_ends_at_once(pair, end):
+def test_an_unused_channel_ends_at_once(pair, end):
     lines = RingTransfers()
     lines.add(8, pair[0])
     end(lines)
@@ -162,7 +162,7 @@ def test_a_line_that_nobody_uses_ends_at_once(pair, end):
         pass
 
 
-def test_a_new_line_takes_the_place_of_the_one_before(pair):
+def test_a_new_channel_replaces_the_one_before(pair):
     lines = RingTransfers()
     lines.add(8, pair[0])
     ours, theirs = socket.socketpair()

@@ -82,7 +82,7 @@ def test_it_keeps_its_shape_and_its_device() -> None:
     case = Case()
     first = case.service.engine.backend.devices[0]
     case.upload.check_same(ROWS, case.device)
-    # Who says no shape goes on with what there is.
+    # A stream without a shape resumes the upload.
     case.upload.check_same(None, first)
     with pytest.raises(
         InvalidArgumentError,
@@ -148,7 +148,7 @@ def test_who_takes_over_at_another_offset_has_it_and_is_told_to_ask() -> None:
     ) as caught:
         case.upload.take_over(second, 9, lambda error: None, 5.0)
     assert "GetUpload" in caught.value.hint
-    # Nobody else can write, so the offset stays.
+    # Only one stream writes, so the offset stays.
     assert len(case.told) == 1
     with pytest.raises(AbortedError):
         case.write(10)

@@ -142,4 +142,4 @@ ARRAYS: dict[Opcode, Form] = {
     Opcode.STOCHASTIC_CONVERT: record_form(StochasticConvertAttributes, _TYPE),
     Opcode.TRANSPOSE: record_form(TransposeAttributes, Attribute("dimensions", INTEGERS)),
 }
-"""Those with attributes; all other opcodes of these kinds have none."""
+"""Forms with attributes; all other opcodes of these kinds have none."""

@@ -1,4 +1,4 @@
-"""The forms of the operations that contract, fold, move by index or draw random numbers."""
+"""HLO text of operations that contract, reduce, move by index or draw random numbers."""
 
 import operator
 
@@ -52,7 +52,7 @@ _ALGORITHMS = {
     for name, number in xla_data_pb2.PrecisionConfig.Algorithm.items()
 }
 _PRECISION = (
-    # What is not said is the default of both operands, in text only.
+    # An attribute that is absent from the text is the default of both operands.
     Attribute("operand_precision", in_braces(words(_PRECISIONS)), (0, 0)),
     Attribute("algorithm", words(_ALGORITHMS), 0),
 )

@@ -1,4 +1,4 @@
-"""How an opcode's attributes are put in HLO text: the entries of the tables of forms."""
+"""Forms of an opcode's attributes in HLO text: the entries of the tables of forms."""
 
 import dataclasses
 import functools

@@ -115,7 +115,7 @@ _CALLS: dict[Opcode, Form] = {
             Shape.without_layout,
             Attribute("backend_config", JSON_OR_STRING, b""),
             Attribute("custom_call_has_side_effect", BOOL, False),
-            # What is not said is the original interface, in text only.
+            # An attribute that is absent from the text is the original interface.
             Attribute("api_version", words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
         ),
         call_list="called_computations",
@@ -130,7 +130,7 @@ _CALLS: dict[Opcode, Form] = {
 }
 
 FORMS: dict[Opcode, Form] = ARRAYS | COMPOUND | CHANNELS | _COLLECTIVES | _CALLS
-"""Those with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""
+"""Forms with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""
 
 PLAIN = Form()
 """The form of all others."""

@@ -19,7 +19,7 @@ from xla_server.passes.framework.rewrite_pass import EditorRule
 
 
 def _is_whole(i: HloInstruction) -> bool:
-    """Whether elements are integers or predicates, which have one zero and no NaN."""
+    """Return whether elements are integers or predicates, which have one zero and no NaN."""
     kind = i.shape.element_type
     return kind.is_integer or kind is ElementType.PRED
 
@@ -202,7 +202,7 @@ def simplify_select(i: HloInstruction, editor: Editor) -> HloInstruction | None:
 
 
 def _extremes(kind: ElementType) -> tuple[Any, Any] | None:
-    """What max and min leave everything as it is with: the lowest and the highest value."""
+    """Return the neutral elements of max and min: the lowest and the highest value."""
     if kind is ElementType.PRED:
         return False, True
     if kind.is_integer:
@@ -313,7 +313,7 @@ def simplify_convert(i: HloInstruction, editor: Editor) -> HloInstruction | None
 
 
 def _holds(wide: ElementType, narrow: ElementType) -> bool:
-    """Whether converting to `wide` loses nothing and later conversions see no difference."""
+    """Return whether a conversion to `wide` is exact and later conversions see no difference."""
     if narrow in _EXACT_IN_F32:
         return wide is ElementType.F32
     if narrow is ElementType.PRED:

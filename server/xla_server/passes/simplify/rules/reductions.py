@@ -15,7 +15,7 @@ _IDEMPOTENT = frozenset({Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.OR})
 """Operations that change nothing when a value is combined again."""
 
 _LARGEST_EXACT = {ElementType.F32: 1 << 24, ElementType.F64: 1 << 53}
-"""Up to this number every count is a number of the type."""
+"""Largest number up to which the type has every integer."""
 
 
 def reduce_repeated(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -160,7 +160,7 @@ def simplify_reduce_window(i: HloInstruction, editor: Editor) -> HloInstruction 
 def _before_padding(
     operand: HloInstruction, initial: HloInstruction, window: Sequence[WindowDimension]
 ) -> tuple[HloInstruction, Sequence[WindowDimension]]:
-    """What is padded with what reductions start from, and the windows with that padding."""
+    """Return the operand of a pad with the initial value, and windows with its padding."""
     if operand.opcode is not Opcode.PAD or any(d.base_dilation > 1 for d in window):
         return operand, window
     source, value = operand.operands
@@ -178,7 +178,7 @@ def _before_padding(
 
 
 def _repeats(d: WindowDimension) -> bool:
-    """Whether each of a dilated dimension's windows has one element among zeros, none without."""
+    """Return whether each window of a dilated dimension covers exactly one element, else zeros."""
     pads = {d.padding_low, d.padding_high}
     return d.size == d.base_dilation and d.stride == d.window_dilation == 1 and pads == {d.size - 1}
 

@@ -116,7 +116,7 @@ def _cut(
 
 
 def simplify_concatenate(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """Of one operand, of operands some of which are empty or concatenations themselves."""
+    """Simplify a concatenate of one operand, or with operands that are empty or concatenates."""
     d = i.attributes.dimension
     parts: list[HloInstruction] = []
     for operand in i.operands:
@@ -167,7 +167,7 @@ def _follows(first: HloInstruction, second: HloInstruction, d: int) -> bool:
 
 
 def simplify_dynamic_slice(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """A box as large as the operand, or at a place that is known."""
+    """Replace a dynamic-slice of the whole operand, or one with known start indices."""
     operand, *indices = i.operands
     if i.shape.dimensions == operand.shape.dimensions:
         return operand

@@ -41,7 +41,9 @@ def received(data: bytes) -> LiteralMessage[Any]:
 
 
 def agree(data: bytes) -> LiteralMessage[Any] | None:
-    """What is read, which must be what protobuf reads; None where both refuse it alike."""
+    """Return the literal that is read, after checking that protobuf agrees; None if both refuse
+    it.
+    """
     official = outcome(lambda: literal_from_proto(REQUEST.FromString(data).literal))
     assert outcome(lambda: received(data).literal.read()) == official  # type: ignore[union-attr]
     return received(data) if isinstance(official, Literal) else None

@@ -221,7 +221,7 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
             "window={size=2x3 pad=1_1x2_2 lhs_dilate=2x3}, to_apply=add",
             "zero = f32[] constant(0)",
         ),
-        # Of the zeros, which make 0 of -0, one is left.
+        # One of the zeros, which make 0 of -0, is left.
         {"broadcast": 2, "reshape": 1, "constant": 1, "add": 1},
     ),
     "windows_over_what_is_padded_to_have_one_element_each": (

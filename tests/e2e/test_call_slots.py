@@ -1,4 +1,4 @@
-"""One client's calls that wait, or do not arrive, leave places to those of the others."""
+"""One client's calls that wait, or do not arrive, leave slots to those of the others."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -104,7 +104,7 @@ def _fill(
     calls: list[Any] = []
 
     def is_full() -> bool:
-        # Calls given up before have their places until the server has heard of it.
+        # Cancelled calls keep their slots until the server has noticed.
         calls[:] = [call for call in calls if not is_over(call)]
         calls.extend(begin(EACH - len(calls)))
         time.sleep(0.1)
@@ -137,7 +137,7 @@ def _hang_up(greedy: Greedy, calls: list[Any]) -> None:
 
 
 def _end_execution(greedy: Greedy, calls: list[Any]) -> None:
-    # The session has no place for the call that would end the execution.
+    # The session has no slot for the call that would end the execution.
     calls[0].cancel()
     until(lambda: not greedy.is_refused())
     greedy.client(
@@ -159,7 +159,7 @@ def test_calls_that_wait_are_of_their_session(
         until(lambda: not greedy.is_refused())
 
 
-def test_calls_whose_deadline_passes_leave_their_places(
+def test_calls_whose_deadline_passes_leave_their_slots(
     server: ServerProcess, greedy: Greedy
 ) -> None:
     calls = _take_all(greedy, timeout=5)
@@ -175,7 +175,7 @@ def test_several_sessions_leave_some_to_others(server: ServerProcess) -> None:
     waiting: list[list[Any]] = []
     for greedy in sessions:
         calls = greedy.wait(LIMIT)
-        # Of 24: 8 each, then half of what is left.
+        # With a limit of 24: 8 each, then half of the rest.
         left = LIMIT - sum(map(len, waiting))
         count = min(EACH, left // 2)
         until(lambda calls=calls, count=count: _ended(calls) >= LIMIT - count)  # type: ignore[misc]
@@ -251,14 +251,14 @@ def test_calls_on_a_stream_are_of_their_session(server: ServerProcess, greedy: G
 
 
 def _is_full(greedy: Greedy) -> bool:
-    """Whether fewer calls than there may be could wait."""
+    """Return whether fewer calls than the limit could wait."""
     calls = greedy.wait(EACH)
     time.sleep(0.1)
     is_full = _ended(calls) > 0
     _cancel(greedy, calls)
     until(lambda: _ended(calls) == EACH)
     until(lambda: not greedy.is_refused())
-    time.sleep(0.2)  # Each leaves its place when the server has heard of it.
+    time.sleep(0.2)  # A call leaves its slot when the server has noticed the end.
     return is_full
 
 
