@@ -168,8 +168,8 @@ class ShardedRuns(abc.ABC):
         Args:
             arguments: `Mesh.shard(x, ...)` for a value that is cut, `Shards([...])` for one value
                 for each participant; anything else goes to all.
-            join: How the results are put together to one: a sharding, or one for each element of a
-                tuple. With True as the program says, and else the result of participant 0.
+            join: Assembly of the results to one: a sharding, or one for each element of a tuple.
+                With True as the program says, and else the result of participant 0.
             timeout: Seconds until DeadlineExceededError; None for the client's own.
 
         Returns:

@@ -43,7 +43,8 @@ class Participants:
     def group_size(self) -> int | None:
         """The size of a group of the operations that have global ids, where that is stated.
 
-        It is None for one group of all, and for groups of replicas with all their partitions.
+        It is The result is None for one group of all, and for groups of replicas with all their
+        partitions.
         """
         is_stated = self.mode() is not GroupMode.CROSS_REPLICA_AND_PARTITION
         return self.groups.size if is_stated else None

@@ -127,7 +127,7 @@ def connected(pairs: Sequence[tuple[int, int]]) -> Groups:
 
 
 def _count(mode: GroupMode, grid: DeviceGrid) -> int:
-    """How many ids the groups of a mode name."""
+    """Return the number of ids that the groups of a mode name."""
     if mode is GroupMode.CROSS_PARTITION:
         return grid.partitions
     return grid.size if mode is GroupMode.FLATTENED_ID else grid.replicas

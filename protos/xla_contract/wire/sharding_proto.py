@@ -11,7 +11,7 @@ from xla_contract.types.sharding import Sharding, ShardingKind
 from xla_contract.wire.replica_groups_proto import mesh_from_proto, parts_from_proto
 
 MAX_NESTING = 64
-"""How deep shardings of tuples may nest in a message."""
+"""Deepest nesting of shardings of tuples in a message."""
 
 _Proto = xla_data_pb2.OpSharding
 _KINDS: dict[int, ShardingKind] = {

@@ -14,7 +14,7 @@ class Collectives(Protocol):
 
     @property
     def grid(self) -> DeviceGrid:
-        """How many replicas and partitions take part."""
+        """Numbers of replicas and partitions."""
 
     @property
     def replica_id(self) -> int:

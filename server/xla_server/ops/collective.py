@@ -63,7 +63,7 @@ def _same_sizes(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exchange:
-    """How a collective gives its results.
+    """Writer of a collective's results.
 
     `fill` writes those of one member, by its index in the group, or, where `is_common`, one share
     of the results that are equal for all, by its number. `sizes` are the dimensions of results for

@@ -356,7 +356,7 @@ def _whole_parameter(
 def _joining(
     output: ShardedOutput, compiled: LoadedExecutable, grid: DeviceGrid
 ) -> tuple[Sharding, Shape] | None:
-    """How results are put together, and the shape of what that gives; None where they are not."""
+    """Return the assembly of the results, and the assembled shape; None if they stay apart."""
     sharding, signature = output.sharding, compiled.signature
     if sharding is not None and not output.join:
         raise InvalidArgumentError(f"a sharding is for results to be joined, got {sharding}")

@@ -1,4 +1,4 @@
-"""The directory of compiled kernels is made for its user alone, and refused to anybody else."""
+"""The directory of compiled kernels is made for its user alone, and refused to all others."""
 
 import logging
 from pathlib import Path
