@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from xla_server.codegen.functions.elementwise import COST
+from xla_server.codegen.kernel_ir.counts import cost_of
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -226,11 +226,6 @@ class _Keeping:
         return kind, index_form, atom.divisor
 
 
-def cost_of(node: Apply) -> int:
-    """How many cheap operations take as long."""
-    return COST.get(node.function.split("_", maxsplit=1)[0], 1)
-
-
 def _cost(node: Node, loop: Variable) -> int:
     """Return the cost of computing a node once, without values that are constant along the row."""
     total = 0
@@ -241,6 +236,6 @@ def _cost(node: Node, loop: Variable) -> int:
         if part not in seen and loop in part.variables:
             seen.add(part)
             if isinstance(part, Apply):
-                total += cost_of(part)
+                total += cost_of(part.function)
             waiting += part.inputs()
     return total

@@ -55,6 +55,7 @@ def fill_routine(byte_width: int) -> Routine:
             *parameters(Unit.COUNT, "count"),
             *parameters(Unit.NUMBER, "bits"),
         ),
+        cost=lambda n: n["count"],
     )
 
 
@@ -64,7 +65,8 @@ def join_routine(kind: str) -> Routine:
     The two do not overlap.
     """
     addresses = parameters(Unit.UPDATE, "outside", "inside")
-    return Routine(f"join_{kind}", (*addresses, *parameters(Unit.COUNT, "count")))
+    given = *addresses, *parameters(Unit.COUNT, "count")
+    return Routine(f"join_{kind}", given, cost=lambda n: 5 * n["count"])
 
 
 def _shared(routine: Routine, function: Callable[..., None]) -> SharedFunction:
