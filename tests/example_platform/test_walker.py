@@ -213,7 +213,7 @@ def test_routines_are_defined_as_machine_code_has_them(
 
 
 def _cost(kernel: Kernel) -> float:
-    return sum(evaluations(kernel, 1).values())
+    return sum(evaluations(kernel.body, 1).values())
 
 
 INTEGERS = (Type.I8, Type.U8, Type.I16, Type.U16, Type.I32, Type.U32, Type.I64, Type.U64)

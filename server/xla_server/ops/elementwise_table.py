@@ -27,6 +27,8 @@ class CostClass(enum.IntEnum):
     """Cost class of an operation for one element, in additions."""
 
     ARITHMETIC = 1
+    ACCESS = 4
+    """A load or a store, from and to the caches."""
     DIVISION = 6
     ROOT = 12
     TRANSCENDENTAL = 20

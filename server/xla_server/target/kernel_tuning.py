@@ -129,9 +129,6 @@ class Concatenates:
     min_block_rows: int = 16
     """Rows of such a block at least, so that each operand's loop is long enough."""
 
-    bytes_per_operation: int = 4
-    """Bytes that are copied in the time of one operation."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transposes:
@@ -170,12 +167,6 @@ class LinearAlgebra:
     scan_columns: int = 128
     """Neighbouring columns of a work item of a running reduction. The cumulative sum of columns
     takes 0.2 of XLA's time (LOG, seventh round)."""
-
-    sort_work: int = 64
-    """Operations for each element of a row that is sorted."""
-
-    counter_work: int = 40
-    """Operations for each number of a random generator that counts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ class Chunks:
     There are as many chunks as the work has, for any number of cores.
     """
 
-    parallel_work: int = 1 << 16
-    """Operations of a chunk: 2 to 3 us of vector instructions. To wake a thread takes about as long
-    on an idle machine, several times that in a virtual one, so a launch of fewer than two chunks is
-    one call (LOG, launches of one to two chunks)."""
+    parallel_work: int = 3 << 16
+    """Time of a chunk in additions (kernel_ir/counts.py): 2 to 3 us of vector instructions. To wake
+    a thread takes about as long on an idle machine, several times that in a virtual one, so a
+    launch of fewer than two chunks is one call (LOG, launches of one to two chunks)."""
 
     aligned_items: int = 64
     """Chunks of at least this many work items are multiples of it: a cache line of bytes or more.
@@ -170,11 +170,6 @@ class LoopNests:
     max_repeated_unoptimised_work: int = 16
     """The same inside of a loop, which runs the kernel many times: 810 iterations over 62 numbers
     took 3.1 of XLA's time, optimised 0.5 (LOG, a value is computed once)."""
-
-    @property
-    def access_work(self) -> int:
-        """Operations that take as long as to store an element or to load it."""
-        return self.spill_work // 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

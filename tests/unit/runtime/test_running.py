@@ -67,10 +67,10 @@ def test_threads_share_the_copy_of_a_large_array(cpu: Cpu) -> None:
 
 
 def test_chunks_begin_with_whole_lines() -> None:
-    assert [chunk_of(1 << 20, work, 0, Chunks()) for work in (1 << 20, 4000, 1000, 24, 0)] == [
+    assert [chunk_of(1 << 20, work, 0, Chunks()) for work in (1 << 22, 12000, 3000, 73, 0)] == [
         *(1, 16, 64),
         2688,
-        1 << 16,
+        3 << 16,
     ]
 
 

@@ -120,7 +120,7 @@ FACTS = {
         *("BEGIN", "BUFFER", "ENTRY_WORDS", "OFFSET", "SIZE", "STRIDE", "TARGET"),
     },
     "codegen/routines/exact_sums.py": {"SPATIAL"},
-    "codegen/routines/fourier_passes.py": {"RADICES"},
+    "codegen/routines/fourier_passes.py": {"CALL_COST", "PASS_COST", "RADICES"},
     "codegen/routines/fourier_text.py": {"WIDTH"},
     "codegen/routines/gemm_panels.py": {"SLACK", "_QUARTER"},
     "codegen/routines/heaps.py": {"_BYTES"},

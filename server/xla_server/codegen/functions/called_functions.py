@@ -13,9 +13,9 @@ from typing import Any
 from llvmlite import ir
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction
-from xla_server.codegen.functions.elementwise import COST
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
+from xla_server.codegen.kernel_ir.counts import cost_of
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.ops.elementwise_table import CostClass
 
@@ -99,7 +99,7 @@ CALLED: dict[str, CalledFunction] = {
     f"called_{name}": CalledFunction(function)
     for name, function in FUNCTIONS.items()
     if isinstance(function, ElementaryFunction)
-    and COST.get(name.split("_", maxsplit=1)[0]) == CostClass.TRANSCENDENTAL
+    and cost_of(name) == CostClass.TRANSCENDENTAL
     and name not in _WITH_TABLES
 }
 """Functions that kernels can call out of line, by their names in kernels."""

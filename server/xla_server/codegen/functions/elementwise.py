@@ -1,8 +1,5 @@
 """The kernel functions of elementwise operations, by the rows of the table."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.elementwise_table import ROWS, KernelForm
@@ -26,7 +23,3 @@ def function_of(opcode: Opcode, element_type: ElementType, computed: str) -> str
 def widens_to_c128(opcode: Opcode, element_type: ElementType) -> bool:
     """Return whether operands of C64 are computed as C128, and the result rounded."""
     return element_type is ElementType.C64 and ROWS[opcode].widens_complex
-
-
-COST: Mapping[str, int] = MappingProxyType({row.kernel: int(row.cost) for row in ROWS.values()})
-"""Cost of a kernel function in additions, by its name without the type."""

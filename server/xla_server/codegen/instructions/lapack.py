@@ -16,7 +16,7 @@ from xla_server.codegen.instructions.blas import (
     routine,
     routine_address,
 )
-from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit
+from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit
 from xla_server.custom_calls.linear_algebra.lapack import asked
 
 LETTER = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
@@ -67,6 +67,22 @@ def _families(*, is_complex: bool) -> Mapping[str, tuple[str, ...]]:
     }
 
 
+_COST: Mapping[str, Cost] = {
+    **dict.fromkeys(("eev", "ees"), lambda n: 25 * n["n"] ** 3),
+    "evd": lambda n: 9 * n["n"] ** 3,
+    "trd": lambda n: 2 * n["n"] ** 3,
+    "hrd": lambda n: 4 * n["n"] ** 3,
+    "trf": lambda n: n.get("m", n["n"]) * n["n"] * min(n.get("m", n["n"]), n["n"]),
+    "qrf": lambda n: 2 * n["m"] * n["n"] * min(n["m"], n["n"]),
+    "qp3": lambda n: 4 * n["m"] * n["n"] * min(n["m"], n["n"]),
+    **dict.fromkeys(("sdd", "svd"), lambda n: 20 * n["m"] * n["n"] * min(n["m"], n["n"])),
+    "tsv": lambda n: 8 * n["n"] * n["nrhs"],
+    "rsm": lambda n: n["m"] * n["n"] * n["lda"],
+    "gqr": lambda n: 2 * n["m"] * n["n"] * n["k"],
+    "mqr": lambda n: 4 * n["m"] * n["n"] * n["k"],
+}
+"""The times of routines in additions, by the ends of their names and the values of numbers."""
+
 _READ = {("trsm", "a"), ("gqr", "tau"), ("mqr", "a"), ("mqr", "tau")}
 """Arrays that routines do not write, by the end of the routine's name."""
 
@@ -82,7 +98,7 @@ def _routine(name: str, names: Sequence[str]) -> Routine:
         )
         for each in names
     ]
-    return Routine(name, tuple(given))
+    return Routine(name, tuple(given), cost=_COST[name[-3:]])
 
 
 ROUTINES: Mapping[str, Routine] = {

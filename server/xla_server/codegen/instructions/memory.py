@@ -239,9 +239,12 @@ COPY_BYTES = Routine(
         *parameters(Unit.READ, "source"),
         *parameters(Unit.OFFSET, "count"),
     ),
+    cost=lambda n: n["count"] / 4,
 )
 CLEAR_BYTES = Routine(
-    "clear_bytes", (*parameters(Unit.WRITE, "target"), *parameters(Unit.OFFSET, "count"))
+    "clear_bytes",
+    (*parameters(Unit.WRITE, "target"), *parameters(Unit.OFFSET, "count")),
+    cost=lambda n: n["count"] / 4,
 )
 
 

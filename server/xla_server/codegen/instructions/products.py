@@ -33,6 +33,7 @@ def product_into(computed: str) -> Routine:
             *parameters(Unit.FLAG, "adds"),
         ),
         is_inlined=True,
+        cost=lambda n: n["m"] * n["n"] * n["k"],
     )
 
 

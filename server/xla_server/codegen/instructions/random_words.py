@@ -39,7 +39,12 @@ def three_fry(typing_context, key, counter):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64, types.uint64), generate
 
 
-PHILOX = Routine("philox", parameters(Unit.BITS, "key", "low", "high"), (Type.U64, Type.U64))
+PHILOX = Routine(
+    "philox",
+    parameters(Unit.BITS, "key", "low", "high"),
+    (Type.U64, Type.U64),
+    cost=lambda _: 40,
+)
 
 
 @instruction

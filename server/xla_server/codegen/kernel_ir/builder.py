@@ -131,14 +131,15 @@ class Items(Block):
 class Branch(Block):
     """Statements under a condition, and in `orelse` those where it does not hold."""
 
-    def __init__(self, outside: Body, test: Expression) -> None:
+    def __init__(self, outside: Body, test: Expression, share: float = 1.0) -> None:
         super().__init__(outside)
-        self._test = test
+        self._test, self._share = test, share
         self.orelse = Body(outside)
 
     def close(self) -> None:
         """Append the branch."""
-        self._around.add(If(self._test, tuple(self.statements), tuple(self.orelse.statements)))
+        bodies = tuple(self.statements), tuple(self.orelse.statements)
+        self._around.add(If(self._test, *bodies, self._share))
 
 
 class Repeat(Block):

@@ -1,17 +1,25 @@
-"""Counts of a kernel's evaluations of each value, from its statements.
+"""Counts of a kernel's evaluations of each value, and its cost, from its statements.
 
 An instruction of HLO has each of its elements once. A kernel may evaluate an element again: for
 each chunk of work items, for each row, for each reader that asks at another index. The count is
 exact for given sizes, whatever decided to put the instruction there.
+
+The cost is what schedules, fusion and the division of a launch go by. A statement costs its
+operations and accesses times the iterations of the loops around it, and a call what the routine
+says of its operands.
 """
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.expressions import START, STOP, Apply, Load, StackArray
+from xla_server.codegen.kernel_ir.known_numbers import Numbers
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Call,
     For,
+    If,
     Let,
     Part,
     Set,
@@ -19,34 +27,145 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
     While,
 )
-from xla_server.codegen.kernel_ir.walk import walk
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import read_by, walk
+from xla_server.ops.elementwise_table import ROWS, CostClass
+
+_COST = {row.kernel: int(row.cost) for row in ROWS.values()} | {"three_fry": 40}
+"""How long a kernel function takes, in additions, by its name without the type."""
 
 
-def evaluations(kernel: Kernel, calls: int) -> Mapping[int, float]:
+def cost_of(function: str) -> int:
+    """Return how many additions take as long as a function, by its name in kernels."""
+    short = function.removeprefix("called_").split("_", maxsplit=1)[0]
+    return _COST.get(function) or _COST.get(short, 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """Operations, in additions, and elements that are loaded from buffers or stored there."""
+
+    operations: float = 0.0
+    accesses: float = 0.0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(self.operations + other.operations, self.accesses + other.accesses)
+
+    def __mul__(self, times: float) -> "Work":
+        return Work(self.operations * times, self.accesses * times)
+
+    @property
+    def time(self) -> float:
+        """The time in additions."""
+        return self.operations + CostClass.ACCESS * self.accesses
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelWork:
+    """Work of a call of a kernel before its first work item, and of the mean work item."""
+
+    prologue: Work
+    item: Work
+
+    @property
+    def times(self) -> tuple[int, int]:
+        """The time of a work item, which takes some, and that of the prologue, in additions."""
+        return max(1, round(self.item.time)), round(self.prologue.time)
+
+
+def evaluations(body: Sequence[Statement], calls: int) -> Mapping[int, float]:
     """Return how often a launch of so many calls evaluates each origin."""
     found: dict[int, float] = {}
     # Paths end with the statement directly around, so the one before them is known already.
     times: dict[int, float] = {}
-    for statement, path in walk(kernel.body):
+    for statement, path in walk(body):
         around = times[id(path[-1])] if path else float(calls)
-        if isinstance(statement, For | While | Part):
-            times[id(statement)] = _executions(statement, around, calls)
-        else:
-            times[id(statement)] = around
+        match statement:
+            case For(iterations=iterations) | While(expected=iterations):
+                times[id(statement)] = around * iterations
+            case Part(is_range=False, items=items, step=step):
+                blocks = math.ceil(math.ceil(items / calls) / step)
+                times[id(statement)] = float(items) if step == 1 else around * blocks
+            case _:
+                times[id(statement)] = around
         if isinstance(statement, Let | Set | Accumulate | Store) and statement.origin is not None:
             found[statement.origin] = found.get(statement.origin, 0.0) + around
     return found
 
 
-def _executions(loop: Statement, around: float, calls: int) -> float:
-    """Return how often a launch executes the body of a loop that is executed `around` times."""
-    match loop:
-        case For(iterations=iterations) | While(expected=iterations):
-            return around * iterations
-        case Part(is_range=True):
-            return around
-        case Part(items=items, step=1):
-            return float(items)
-        case Part(items=items, step=step):
-            return around * math.ceil(math.ceil(items / calls) / step)
-    return around
+def work_of(body: Sequence[Statement]) -> KernelWork:
+    """Return the work of a kernel; one without parallel loops is a single work item.
+
+    Bounds and operands that depend on outer loops are taken halfway through these, in the first
+    work item, which is a whole one.
+    """
+    items = sum(each.items for each in body if isinstance(each, Part))
+    numbers = Numbers({START: 0, STOP: 1})
+    prologue = item = Work()
+    times: dict[int, float] = {}
+    for statement, path in walk(body):
+        around = times[id(path[-1])] if path else 1.0
+        if isinstance(statement, Part):
+            times[id(statement)] = statement.items / items / statement.step
+            if statement.axis is not None:
+                numbers.names[statement.axis] = statement.first
+            numbers.names[STOP] = statement.first + statement.step
+            continue
+        times[id(statement)] = around * _executions(statement, numbers)
+        work = _own_work(statement, numbers) * around
+        if not items or (path and isinstance(path[0], Part)):
+            item += work
+        else:
+            prologue += work
+    return KernelWork(prologue, item)
+
+
+def _executions(statement: Statement, numbers: Numbers) -> float:
+    """Return how often the body of a statement is executed, and bind the names that it makes."""
+    match statement:
+        case Let(value=name, expression=expression) if name.type is Type.I64:
+            numbers.names[name] = numbers.value(expression)
+        case For(axis=axis, step=step, iterations=iterations):
+            low, high = numbers.value(statement.low), numbers.value(statement.high)
+            numbers.names[axis] = low
+            if isinstance(low, int) and isinstance(high, int) and not _is_dealt(statement):
+                iterations = max(0, -(-(high - low) // step))
+                numbers.names[axis] = low + step * max(0, (iterations - 1) // 2)
+            return iterations
+        case While(expected=expected):
+            return expected
+        case If(share=share):
+            return share
+    return 1.0
+
+
+def _is_dealt(loop: For) -> bool:
+    """Return whether a bound is rounded, so that work items have one iteration more or less."""
+    return isinstance(loop.high, Apply) and loop.high.function == "whole_div"
+
+
+def _own_work(statement: Statement, numbers: Numbers) -> Work:
+    """Return the work of a statement without what is inside of it.
+
+    Integers cost nothing beside the accesses and iterations they are for, if no node computes them,
+    and the stack nothing beside the operations: it stays in L1.
+    """
+    operations = accesses = 0.0
+    node = None
+    if isinstance(statement, Let) and statement.origin is not None:
+        node = statement.expression
+    for part in read_by(statement):
+        match part:
+            case Apply(function=function, type=kind) if kind is not Type.I64 or part is node:
+                operations += cost_of(function)
+            case Load(memory=memory) if not isinstance(memory, StackArray):
+                accesses += 1
+    match statement:
+        case Accumulate(function=function):
+            operations += cost_of(function)
+        case Store(memory=memory) if not isinstance(memory, StackArray):
+            accesses += 1
+        case Call(routine=routine, operands=operands):
+            given = zip(routine.names, map(numbers.value, operands), strict=True)
+            accesses += routine.work({name: n for name, n in given if isinstance(n, int)})
+    return Work(operations, accesses)

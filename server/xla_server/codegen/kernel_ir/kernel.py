@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+from xla_server.codegen.kernel_ir.counts import KernelWork, work_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, StackArray
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
@@ -35,6 +36,11 @@ class Kernel:
     def text(self) -> str:
         """The kernel as numba source."""
         return NumbaText().kernel(self.buffers, self.stack, self.body)
+
+    @functools.cached_property
+    def work(self) -> KernelWork:
+        """The work of a call before its first work item, and of a work item."""
+        return work_of(self.body)
 
     @property
     def key(self) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from xla_server.codegen.kernel_ir.expressions import Apply, Expression, whole
@@ -10,6 +10,11 @@ from xla_server.codegen.kernel_ir.types import Type
 
 Operands: TypeAlias = Mapping[str, int | Expression]
 """The operands of a call by the names of parameters."""
+
+
+Cost: TypeAlias = Callable[[Mapping[str, int]], float]
+"""The time of a call in accesses, by the operands that are known numbers: of a product, it is one.
+"""
 
 
 class Unit(enum.Enum):
@@ -54,15 +59,17 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Routine:
-    """The signature of a routine, and whether calls of it are inlined.
+    """The signature of a routine, what calls of it cost, and whether they are inlined.
 
-    One that may run for long has a parameter for the cancellation flag, which it polls.
+    One that may run for long has a parameter for the cancellation flag, which it polls. One that
+    only other routines call has no cost.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
     results: tuple[Type, ...] = ()
     is_inlined: bool = False
+    cost: Cost | None = dataclasses.field(default=None, compare=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,6 +79,12 @@ class Routine:
     def named(self, name: str) -> "Routine":
         """Return a routine of the same parameters with another name."""
         return dataclasses.replace(self, name=name)
+
+    def work(self, numbers: Mapping[str, int]) -> float:
+        """Return the time of a call with these operands, in accesses."""
+        if self.cost is None:
+            raise ValueError(f"a routine that kernels call must have a cost, got {self.name}")
+        return self.cost(numbers)
 
     def operands(self, given: Operands) -> tuple[Expression, ...]:
         """Return the operands of a call, which gives each parameter once by its name."""

@@ -99,11 +99,15 @@ class While:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class If:
-    """Statements that are executed if `test` holds, and others if it does not."""
+    """Statements that are executed if `test` holds, and others if it does not.
+
+    One of them is executed in a `share` of the times that the test is; 1 where that is not known.
+    """
 
     test: Expression
     body: "tuple[Statement, ...]"
     orelse: "tuple[Statement, ...]" = ()
+    share: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from xla_server.target.loop_tuning import Chunks
 def chunk_of(items: int, work: int, prologue: int, chunks: Chunks) -> int:
     """Return how many of the `items` work items of a launch one call of its kernel does.
 
-    `work` are the operations of a work item, `prologue` those that each call does before its
-    first.
+    `work` is the time of a work item in additions, `prologue` that of each call before its first.
     """
     work = max(1, work)
     chunk = max(1, chunks.parallel_work // work, -(-chunks.prologue_share * prologue // work))

@@ -25,7 +25,7 @@ from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.column_calls import fill, join, may_call, row_start
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close, looking_if_long
 from xla_server.codegen.loops.reduction_groups import needed_reductions
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import SPAN
@@ -73,7 +73,8 @@ def column_kernel(nest: Nest) -> ScheduledKernel | None:
     across = sum(any(_step(node.offset, loop) == 1 for loop in innermost) for node in reads)
     if last.size < 4 or along <= across:
         return None
-    return _ColumnBuilder(nest).built(homes, nest.target.tuning.loops.column_block)
+    block = nest.target.tuning.loops.column_block
+    return looking_if_long(nest, lambda nest: _ColumnBuilder(nest).built(homes, block))
 
 
 def _step(offset: Affine, loop: Variable) -> int:
@@ -172,9 +173,6 @@ class _ColumnBuilder(LoopBuilder):
         reductions = list(dict.fromkeys(result.reduction for result in homes))
         last = self._nest.loops[-1]
         outer = self._nest.loops[:-1]
-        length = math.prod(loop.size for loop in reductions[0].loops)
-        work = min(size, last.size) * length * (2 + len(all_nodes(self._nest.stores)))
-        self._look_if(work)
         blocks = -(-last.size // size)
         items = math.prod(loop.size for loop in outer) * blocks
         axis = item = self._axis("t")
@@ -194,7 +192,7 @@ class _ColumnBuilder(LoopBuilder):
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
             self._finish(columns, body, results, made)
         self._close_part(body, axis if items > 1 else None, items)
-        return self._scheduled(work)
+        return self._scheduled()
 
     def _reduce_rows(
         self,

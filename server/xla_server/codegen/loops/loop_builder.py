@@ -5,7 +5,7 @@ Reductions whose order is free are cut into runs, whose results are combined in 
 
 import dataclasses
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -28,7 +28,7 @@ from xla_server.codegen.loops.reduction_groups import is_free, reduction_groups
 from xla_server.codegen.loops.row_buffers import row_buffers
 from xla_server.codegen.loops.scheduled import ScheduledKernel, scheduled
 from xla_server.codegen.loops.stopping import SPAN, is_long, span_of
-from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
+from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
 from xla_server.codegen.loops.vector_reductions import VectorReduction, vector_reduction
 from xla_server.codegen.trace.graph import Literal, Node, Reduction, Store
@@ -44,14 +44,15 @@ _WIDE_NEUTRAL = Literal.of("f64", 1 << 63)
 class Nest:
     """Loops over the elements of a kernel's results, outermost first, and the stores inside.
 
-    Where work items are long, argument number `cancellation` of the kernel has the cancellation
-    flag.
+    Argument number `cancellation` of the kernel has the cancellation flag, if it `looks`: where
+    work items are long.
     """
 
     loops: tuple[Variable, ...]
     stores: tuple[Store, ...]
     target: Target
     cancellation: int | None = None
+    looks: bool = False
 
 
 class LoopBuilder(GraphBuilder):
@@ -64,19 +65,13 @@ class LoopBuilder(GraphBuilder):
         self._results: dict[Reduction, list[Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
         self._word: Buffer | None = None
+        if nest.looks and nest.cancellation is not None:
+            self._word = Buffer(nest.cancellation, Role.WORD)
         self._effort = Effort.OPTIMISED
-        self._prologue = prologue_of(nest.stores)
 
-    @property
-    def _prologue_work(self) -> int:
-        """Operations that a call does before its first work item."""
-        return sum(math.prod(loop.size for loop in node.variables) for node in self._prologue)
-
-    def _scheduled(self, work: int) -> ScheduledKernel:
+    def _scheduled(self) -> ScheduledKernel:
         """Return the kernel, whose parallel loops stand in the outermost level by now."""
-        return scheduled(
-            self._kernel(), work, self._prologue_work, self._origins, self._tuned.chunks
-        )
+        return scheduled(self._kernel(), self._origins, self._tuned.chunks)
 
     def _kernel(self) -> Kernel:
         buffers = tuple(self._buffers.values()) + (() if self._word is None else (self._word,))
@@ -89,11 +84,6 @@ class LoopBuilder(GraphBuilder):
     def _axis(self, letter: str) -> Value:
         """Return a new variable of a loop."""
         return Value(self._names(letter), Type.I64)
-
-    def _look_if(self, work: int) -> None:
-        """Let long loops test the cancellation flag, if a work item has so many operations."""
-        if self._nest.cancellation is not None and is_long(work + self._prologue_work):
-            self._word = Buffer(self._nest.cancellation, Role.WORD)
 
     def _allocate_rows(self) -> None:
         """Allocate the row buffers that loops share."""
@@ -289,6 +279,14 @@ class LoopBuilder(GraphBuilder):
             start = self._value(neutral)
             cells.append(body.declare(self._names("a"), start))
         return cells
+
+
+def looking_if_long(nest: Nest, build: Callable[[Nest], ScheduledKernel]) -> ScheduledKernel:
+    """Return the kernel of a nest, which tests the cancellation flag if a work item is long."""
+    found = build(nest)
+    if nest.cancellation is None or not is_long(found.kernel):
+        return found
+    return build(dataclasses.replace(nest, looks=True))
 
 
 def close(opened: Sequence[Loop]) -> None:

@@ -241,15 +241,10 @@ class _PieceBuilder(LoopBuilder):
 
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
-        items = work = 0
+        items = 0
         for piece in self._pieces:
             items += self._build_piece(piece, items)
-            for run in piece.runs:
-                # Everything is done as often as its loops say.
-                nodes = (node.variables for node in all_nodes(run.stores))
-                work += sum(math.prod(loop.size for loop in variables) for variables in nodes)
-                work += math.prod(loop.size for loop in (*piece.loops, *run.loops))
-        return self._scheduled(max(1, work // items))
+        return self._scheduled()
 
     def _build_piece(self, piece: Piece, before: int) -> int:
         """Build the loop of a piece behind `before` work items of others; return its own."""

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from xla_server.codegen.functions.elementwise import COST
+from xla_server.codegen.kernel_ir.counts import cost_of
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.graph import (
     Accumulator,
@@ -227,11 +227,6 @@ class _Keeping:
         return kind, index_form, atom.divisor
 
 
-def cost_of(node: Apply) -> int:
-    """Cost in cheap operations."""
-    return COST.get(node.function.split("_", maxsplit=1)[0], 1)
-
-
 def _cost(node: Node, loop: Variable) -> int:
     """Return the cost of computing a node once, without values that are constant along the row."""
 
@@ -239,4 +234,4 @@ def _cost(node: Node, loop: Variable) -> int:
         return [each for each in nodes if loop in each.variables]
 
     parts = reached(varying([node]), lambda part: varying(part.inputs()))
-    return sum(cost_of(part) for part in parts if isinstance(part, Apply))
+    return sum(cost_of(part.function) for part in parts if isinstance(part, Apply))

@@ -4,47 +4,29 @@ The parallel loop runs over the product of all dimensions but the innermost.
 """
 
 import math
-from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close, looking_if_long
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.work_items import inner_loops
-from xla_server.codegen.trace.graph import Literal, variables_of
-from xla_server.ir.affine import Variable
 
 
 def row_kernel(nest: Nest) -> ScheduledKernel:
     """Return the kernel of any nest."""
-    return _RowBuilder(nest).built()
+    return looking_if_long(nest, lambda nest: _RowBuilder(nest).built())
 
 
-class RowBuilder(LoopBuilder):
+class _RowBuilder(LoopBuilder):
     """Builds one work item for each row."""
 
-    def _work(self, outer: Sequence[Variable]) -> int:
-        """Return the operations of a work item: each node as often as the loops inside ask."""
-        nodes = [
-            node.variables
-            for node in all_nodes(self._nest.stores)
-            if node not in self._prologue or isinstance(node, Literal)
-        ]
-        stores = [variables_of(store.offset) for store in self._nest.stores]
-        inner = [[v.size for v in variables if v not in outer] for variables in (*nodes, *stores)]
-        return sum(map(math.prod, inner))
-
-
-class _RowBuilder(RowBuilder):
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
         loops = self._nest.loops
         inner = inner_loops(loops, self._nest.stores, self._tuned)
         outer = loops[: len(loops) - len(inner)]
         self._calls = FunctionCalls(all_nodes(self._nest.stores), outer, self._tuned)
-        work = self._work(outer)
-        self._look_if(work)
         self._allocate_rows()
         items = math.prod(loop.size for loop in outer)
         body, axis = Body(self._top), self._axis("t")
@@ -54,4 +36,4 @@ class _RowBuilder(RowBuilder):
         close(opened)
         # A single item needs no loop, which would cost a tenth of compiling it.
         self._close_part(body, axis if items > 1 else None, items)
-        return self._scheduled(work)
+        return self._scheduled()

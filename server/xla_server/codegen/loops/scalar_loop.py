@@ -12,7 +12,6 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.graph_builder import applied
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.loops.scalar_builder import Named
-from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.trace.graph import Literal, Load, Node, Store, reached
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.target.target import Target
@@ -53,9 +52,9 @@ class ScalarLoop:
     target: Target
 
 
-def scalar_loop_kernel(loop: ScalarLoop) -> ScheduledKernel:
+def scalar_loop_kernel(loop: ScalarLoop) -> Kernel:
     """Return the kernel of a loop. It has one work item."""
-    return ScheduledKernel(_ScalarLoopBuilder(loop).built(), loop.cost, 0, {})
+    return _ScalarLoopBuilder(loop).built()
 
 
 class _ScalarLoopBuilder(LoopBuilder):

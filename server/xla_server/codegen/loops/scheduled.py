@@ -16,26 +16,20 @@ Evaluations: TypeAlias = Mapping["Node | Reduction", float]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScheduledKernel:
-    """A kernel whose work items have about `work` operations each.
-
-    Each call does about `prologue` operations before its first work item. `evaluations` says how
-    often a launch, cut into chunks by `chunk_of`, evaluates each node.
-    """
+    """A kernel; `evaluations` says how often a launch, cut into chunks, evaluates each node."""
 
     kernel: Kernel
-    work: int
-    prologue: int
     evaluations: Evaluations
 
 
 def scheduled(
-    kernel: Kernel, work: int, prologue: int, origins: Sequence[Node | Reduction], chunks: Chunks
+    kernel: Kernel, origins: Sequence[Node | Reduction], chunks: Chunks
 ) -> ScheduledKernel:
     """Return a kernel with its counts; statements name `origins` by their numbers."""
-    calls = calls_of(kernel.items, work, prologue, chunks)
     evaluations: dict[Node | Reduction, float] = {}
-    for number, times in counts.evaluations(kernel, calls).items():
+    calls = calls_of(kernel.items, *kernel.work.times, chunks)
+    for number, times in counts.evaluations(kernel.body, calls).items():
         origin = origins[number]
         elements = origin.turns if isinstance(origin, Reduction) else 1
         evaluations[origin] = evaluations.get(origin, 0.0) + times * elements
-    return ScheduledKernel(kernel, work, prologue, evaluations)
+    return ScheduledKernel(kernel, evaluations)

@@ -10,16 +10,15 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
+from xla_server.codegen.kernel_ir.counts import cost_of
 from xla_server.codegen.kernel_ir.expressions import STOP, StackArray, Value, integer_op
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import Part
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.loops.reduction_groups import reduction_groups
-from xla_server.codegen.loops.row_buffers import cost_of, row_buffers
-from xla_server.codegen.loops.rows import RowBuilder
+from xla_server.codegen.loops.row_buffers import row_buffers
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Literal, Node, ReductionResult, reached, roots_of
@@ -33,7 +32,7 @@ def short_row_kernel(nest: Nest) -> ScheduledKernel | None:
     if math.prod(sizes[:-1]) < tuned.short_row_block:
         return None
     heads = _heads(nest)
-    costs = [cost_of(node) for node in _behind(heads) if isinstance(node, Apply)]
+    costs = [cost_of(node.function) for node in _behind(heads) if isinstance(node, Apply)]
     if max(costs, default=0) < tuned.min_head_work:
         return None
     kept = row_buffers(nest.loops, nest.stores, reduction_groups(nest.stores), tuned)
@@ -85,13 +84,14 @@ def _are_floats(heads: Sequence[Node]) -> bool:
     )
 
 
-class _ShortRowBuilder(RowBuilder):
+class _ShortRowBuilder(LoopBuilder):
     def __init__(self, nest: Nest, heads: Sequence[Node]) -> None:
         super().__init__(nest)
         self._heads = heads
         self._arrays: dict[Node, StackArray] = {}
         self._block = self._tuned.short_row_block
-        self._rows = float(self._block)
+        items = math.prod(loop.size for loop in nest.loops[:-1])
+        self._rows = items / math.ceil(items / self._block)
 
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
@@ -106,10 +106,6 @@ class _ShortRowBuilder(RowBuilder):
             self._arrays[node] = self._stack_array(f"head{number}", byte_size)
         first, end = self._axis("t"), self._names("t")
         items = math.prod(loop.size for loop in outer)
-        work = self._work(outer)
-        calls = calls_of(items, work, self._prologue_work, self._tuned.chunks)
-        blocks = math.ceil(math.ceil(items / calls) / self._block)
-        self._rows = items / (calls * blocks)
         block = Body(self._top)
         last = block.let(end, integer_op("minimum", integer_op("add", first, self._block), STOP))
         body, at = self._begin_rows(block, first, last)
@@ -133,7 +129,7 @@ class _ShortRowBuilder(RowBuilder):
         inner.close()
         body.close()
         self._top.add(Part(first, items, tuple(block.statements), step=self._block))
-        return self._scheduled(work)
+        return self._scheduled()
 
     def _forget(self) -> None:
         """Forget what was evaluated for rows: another loop over rows begins."""

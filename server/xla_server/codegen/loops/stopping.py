@@ -12,22 +12,33 @@ elements (fft_plan.py).
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, integer_op, plus
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
 
-LONG_WORK_ITEM = 1 << 22
-"""Smallest number of operations for which a work item is long: some milliseconds."""
+LONG_WORK_ITEM = 3 << 22
+"""Time in additions from which a work item is long: some milliseconds."""
 
 SPAN = 1 << 14
 """Elements that are done between two looks where each may cost a microsecond."""
 
 
-def is_long(work: int) -> bool:
-    """Return whether a work item of so many operations has to poll the cancellation flag itself."""
-    return work >= LONG_WORK_ITEM
+def is_long(kernel: Kernel, items: int = 1) -> bool:
+    """Return whether work items are so long that they have to poll the cancellation flag.
+
+    One work item may come to do what others would, as much as that of `items`.
+    """
+    item, prologue = kernel.work.times
+    return items * item + prologue >= LONG_WORK_ITEM
+
+
+def looking(build: Callable[[bool], Kernel]) -> Kernel:
+    """Return the kernel that is built, which is told to poll the flag if work items are long."""
+    kernel = build(False)
+    return build(True) if is_long(kernel) else kernel
 
 
 @contextlib.contextmanager

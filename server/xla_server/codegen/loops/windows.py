@@ -26,7 +26,6 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.loops.window_graph import (
     AxisFinder,
     MakeBy,
@@ -145,16 +144,7 @@ class _WindowBuilder(LoopBuilder):
         self._finish(combined, body)
         items = self._tile.count
         self._close_part(body, axis if items > 1 else None, items)
-        return self._scheduled(self._tile_work())
-
-    def _tile_work(self) -> int:
-        """Operations of a tile."""
-        tile = self._tile
-        elements = len(all_nodes(self._graph.elements)) * math.prod(a.elements for a in tile.axes)
-        positions = math.prod(axis.length for axis in tile.axes)
-        taps = sum(len(level.taps) for each in tile.passes for level in each.levels)
-        results = (taps + len(all_nodes(self._graph.stores))) * positions
-        return int(elements) + results
+        return self._scheduled()
 
     def _find_tile(self, item: Value, body: Body) -> None:
         """Bind the first position of the tile along each axis, and the first element there."""

@@ -55,6 +55,7 @@ from xla_server.codegen.routines.concatenation import (
     LINE_BYTES,
     OFFSET,
     TILE_BYTES,
+    copying,
 )
 from xla_server.codegen.routines.tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Node, Reduction
@@ -264,17 +265,16 @@ def _add_copies(
     is_interleaved = is_by_rows and _are_elements(entries, target)
     is_few = len(entries) <= tuned.max_loop_operands
     if is_interleaved and (side is None or (is_few and side * size < tuned.min_tile_row_bytes)):
-        kernel, bytes_each = _interleaving_loop(len(entries), size, rows), target
+        kernel = _interleaving_loop(len(entries), size, rows)
     elif is_interleaved and side and rows * size >= TILE_BYTES:
         given = {"tile": function_address(tile_name(size, side)), "side": side, "width": size}
-        items, bytes_each = -(-rows * size // TILE_BYTES), TILE_BYTES * len(entries)
-        kernel = _call(INTERLEAVE, items, given)
+        routine = copying(INTERLEAVE, TILE_BYTES * len(entries))
+        kernel = _call(routine, -(-rows * size // TILE_BYTES), given)
     elif is_by_rows:
-        kernel, bytes_each = _call(BY_ROWS, rows), filled
+        kernel = _call(copying(BY_ROWS, filled), rows)
     else:
-        kernel = _call(BY_BYTES, -(-filled * rows // LINE_BYTES))
-        bytes_each = LINE_BYTES
-    work = max(1, bytes_each // tuned.bytes_per_operation)
+        kernel = _call(copying(BY_BYTES, LINE_BYTES), -(-filled * rows // LINE_BYTES))
+    work, _ = kernel.work.times
     arguments = (table, *buffers)
     reads = (table, *(value for value in buffers if value is not result))
     lowering.add(KernelThunk(root.name, kernel, kernel.items, work, arguments, reads, (result,)))
@@ -330,14 +330,16 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     origins: Origins = {}
     make = maker_of(task, buffers, origins)
     thunks: list[KernelThunk] = []
+    kernels: list[Kernel] = []
     evaluations: dict[Node | Reduction, float] = {}
     dimension = division.root.attributes.dimension
     for found in box_kernels(make, _boxes(division), dimension, task.target):
         updates = (result,) if division.copied or thunks else ()
-        thunks.append(kernel_thunk(task.name, found, buffers, updates=updates))
+        thunks.append(kernel_thunk(task.name, found.kernel, buffers, updates=updates))
+        kernels.append(found.kernel)
         evaluations.update(found.evaluations)
     evaluated = evaluated_instructions(evaluations, origins)
-    return LoopKernel(task, tuple(thunks), evaluated, units_of(evaluations, task), ())
+    return LoopKernel(task, tuple(thunks), evaluated, units_of(kernels, task.target), ())
 
 
 def _boxes(division: Division) -> list[Box]:

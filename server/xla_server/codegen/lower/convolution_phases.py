@@ -165,13 +165,6 @@ class Phase:
         """Elements of scratch memory for the padded input block of a work item."""
         return 0 if self.is_inside else math.prod(self.box) * self.pitch
 
-    @property
-    def work(self) -> int:
-        """Products of a work item."""
-        results = self.batch * math.prod(line.results for line in self.lines)
-        depth = self.inputs * math.prod(line.taps for line in self.lines)
-        return -(-results * max(depth, 1) * self.outputs * self.groups // self.work_items)
-
 
 def all_phases(
     window: Sequence[WindowDimension], sizes: Sequence[int], results: Sequence[int]

@@ -77,9 +77,7 @@ def add_phases(
                 rows = _rows(lead, image, _first_result(lead, block), block)
                 exact.emit(tasks, (source, original, result), rows, columns)
             epilogue.emit(tasks, _rows(lead, image, block, block), columns)
-    own = epilogue.work * made.value.shape.element_count // lead.work_items
-    work = sum(phase.work for phase in phases) + own
-    building.add(made.lowering, made.value.name, Effort.UNOPTIMISED, work)
+    building.add(made.lowering, made.value.name, Effort.UNOPTIMISED)
 
 
 def _first_result(phase: Phase, block: Value) -> Expression:
@@ -124,7 +122,7 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
                 with Loop(each, "c", columns) as inner:
                     c = inner.axis
                     inner.store(target, kind, to + c, Load(source, kind, at + c))
-    building.add(made.lowering, packed.name, Effort.OPTIMISED, 2 * features)
+    building.add(made.lowering, packed.name, Effort.OPTIMISED)
     return packed
 
 

@@ -121,9 +121,8 @@ def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
     building = EpilogueKernel(epilogue)
     with Items(building.body, made.producer.shape.element_count // columns, None) as rows:
         epilogue.emit(rows, (START, STOP), (0, columns))
-    work = columns * epilogue.work
     name = f"{made.name}.epilogue"
-    building.add(made.lowering, name, Effort.OPTIMISED, work, updates=(made.value,))
+    building.add(made.lowering, name, Effort.OPTIMISED, updates=(made.value,))
 
 
 def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm | None:
@@ -214,8 +213,7 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
             steps.call(product_into(computed), operands)
         first = pair * rows
         epilogue.emit(items, (first + row, first + last_row), (column, last_column))
-    work = down * across * (depth + epilogue.work)
-    building.add(made.lowering, made.name, Effort.OPTIMISED, work)
+    building.add(made.lowering, made.name, Effort.OPTIMISED)
 
 
 def _blocks(target: Target, i: HloInstruction, whole_rows: bool = False) -> tuple[int, int]:

@@ -18,9 +18,7 @@ from xla_server.codegen.kernel_ir.expressions import Value as Bound
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Statement
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.loop_builder import Nest, close
-from xla_server.codegen.loops.rows import RowBuilder
-from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import cost_of_evaluations, evaluated_instructions
@@ -44,9 +42,9 @@ class Epilogue:
     """The statements of a kernel that follow a block of a product.
 
     `prologue` is executed once for each call of the kernel, `loops` behind each block, whose first
-    and last row and column are `bounds`. `buffers` are numbered by `arguments`. `work` are the
-    operations for one element; `needs_rows` says that results depend on whole rows of the product.
-    Without statements there is none.
+    and last row and column are `bounds`. `buffers` are numbered by `arguments`;
+    `needs_rows` says that results depend on whole rows of the product. Without statements there is
+    none.
     """
 
     arguments: tuple[Value, ...] = ()
@@ -55,7 +53,6 @@ class Epilogue:
     prologue: tuple[Statement, ...] = ()
     loops: tuple[Statement, ...] = ()
     bounds: tuple[Bound, ...] = ()
-    work: int = 0
     needs_rows: bool = False
     cost: Cost = Cost()  # noqa: RUF009
 
@@ -110,12 +107,11 @@ class EpilogueKernel:
         lowering: Lowering,
         name: str,
         effort: Effort,
-        work: int,
         updates: tuple[Value, ...] = (),
     ) -> None:
-        """Append the row of the kernel, whose work items have about `work` operations each."""
-        found = ScheduledKernel(self.built(effort), work, 0, {})
-        lowering.add(kernel_thunk(name, found, tuple(self._arguments), updates=updates))
+        """Append the row of the kernel."""
+        arguments = tuple(self._arguments)
+        lowering.add(kernel_thunk(name, self.built(effort), arguments, updates=updates))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -204,7 +200,7 @@ class Product:
         return found
 
 
-class _EpilogueBuilder(RowBuilder):
+class _EpilogueBuilder(LoopBuilder):
     """Builds the loops over a block of rows and columns."""
 
     def epilogue(self, arguments: tuple[Value, ...], origins: Origins) -> Epilogue:
@@ -224,8 +220,7 @@ class _EpilogueBuilder(RowBuilder):
             self._invariants = body
         self._store(self._nest.stores, inner)
         close([body, inner])
-        work = self._work(self._nest.loops)
-        found = self._scheduled(work)
+        found = self._scheduled()
         *prologue, loops = found.kernel.body
         return Epilogue(
             arguments,
@@ -234,7 +229,6 @@ class _EpilogueBuilder(RowBuilder):
             tuple(prologue),
             (loops,),
             bounds,
-            work,
             needs_rows=any(
                 isinstance(node, ReductionResult) for node in all_nodes(self._nest.stores)
             ),

@@ -36,20 +36,21 @@ def lower_potrf(lowering: Lowering, i: HloInstruction) -> Tree:
     """
     k = MatrixKernel(lowering, i)
     factorize(k, k.change(0, 0), k.write(1), OTHER_TRIANGLE[option(i, "uplo")])
-    return k.done(k.rows**3)
+    return k.done()
 
 
 def lower_getrf(lowering: Lowering, i: HloInstruction) -> Tree:
     """(L and U, the rows exchanged, status)"""
     k = MatrixKernel(lowering, i)
-    return k.done(_lu(k, k.write(1), k.write(2)))
+    _lu(k, k.write(1), k.write(2))
+    return k.done()
 
 
 def lower_lu_decomposition(lowering: Lowering, i: HloInstruction) -> Tree:
     """(L and U, the rows exchanged, the order of the rows), counted from 0."""
     k = MatrixKernel(lowering, i)
     pivots, order = k.write(1), k.write(2)
-    work = _lu(k, pivots, k.status())
+    _lu(k, pivots, k.status())
     with k.loop(k.rows) as r:
         k.store("i32", order, r, to("i32", r))
     with k.loop(min(k.core)) as r:
@@ -58,11 +59,11 @@ def lower_lu_decomposition(lowering: Lowering, i: HloInstruction) -> Tree:
         held = k.body.let("held", k.load("i32", order, r))
         k.store("i32", order, r, k.load("i32", order, other))
         k.store("i32", order, other, held)
-    return k.done(work)
+    return k.done()
 
 
-def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> int:
-    """Build L and U as the first result; return the operations."""
+def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> None:
+    """Build L and U as the first result."""
     m, n = k.core
     turned = k.take(0)
     if is_by_blocks(k.computed, min(m, n), m * n * min(m, n) // 3):
@@ -73,7 +74,6 @@ def _lu(k: MatrixKernel, pivots: Expression, status: Expression) -> int:
         given = {"m": m, "n": n, "a": turned, "lda": m, "ipiv": pivots, "info": status}
         k.call("getrf", given)
     k.give(turned, 0)
-    return m * n * min(m, n)
 
 
 def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -88,7 +88,7 @@ def lower_geqrf(lowering: Lowering, i: HloInstruction) -> Tree:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call("geqrf", {"m": m, "n": n, "a": turned, "lda": m, **outputs})
     k.give(turned, 0)
-    return k.done(2 * m * n * min(m, n))
+    return k.done()
 
 
 def _room(k: MatrixKernel, m: int, n: int) -> dict[str, int | Expression]:
@@ -122,7 +122,7 @@ def lower_geqp3(lowering: Lowering, i: HloInstruction) -> Tree:
     outputs = {"jpvt": k.change(1, 1), "tau": k.write(2), "work": k.element, **reals}
     k.call("geqp3", {"m": m, "n": n, "a": turned, "lda": m, **outputs, "info": k.status()})
     k.give(turned, 0)
-    return k.done(4 * m * n * min(m, n))
+    return k.done()
 
 
 def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -139,7 +139,7 @@ def lower_orgqr(lowering: Lowering, i: HloInstruction) -> Tree:
         outputs = {"tau": factors, "work": k.element, "info": status}
         k.call(name, {"m": m, "n": n, "k": count, "a": turned, "lda": m, **outputs})
     k.give(turned, 0)
-    return k.done(2 * m * n * count)
+    return k.done()
 
 
 def lower_ormqr(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -157,7 +157,7 @@ def lower_ormqr(lowering: Lowering, i: HloInstruction) -> Tree:
     where = {"a": packed, "lda": k.rows, "tau": factors, "c": other, "ldc": m}
     k.call(name, {**sizes, **where, "work": k.element, "info": k.status()})
     k.give(other, 0)
-    return k.done(4 * m * n * k.columns)
+    return k.done()
 
 
 _ORGQR = MatrixCall(lower_orgqr, {0: basis})

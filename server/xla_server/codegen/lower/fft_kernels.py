@@ -31,7 +31,6 @@ from xla_server.codegen.lower.fft_block import (
     Tables,
     scratch_bytes,
 )
-from xla_server.codegen.lower.fft_plan import block_cost
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier_moves import move_routine
 from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
@@ -132,7 +131,7 @@ class BlockKernel:
         with Items(top, self.items, "item") as items:
             stack += self.build(items, items.axis, Address(SOURCE), Address(TARGET))
         values = self.source.value, self.target.value
-        add_kernel(self.lowering, self.name, top, stack, self.work, *values, self.tables)
+        add_kernel(self.lowering, self.name, top, stack, *values, self.tables)
 
     @property
     def tuned(self) -> FourierTransforms:
@@ -143,13 +142,6 @@ class BlockKernel:
     def items(self) -> int:
         """Work items."""
         return math.prod(self.sizes) * -(-self.inner // self.lanes)
-
-    @property
-    def work(self) -> int:
-        """Operations of a work item."""
-        if self.transform:
-            return int(block_cost(self.transform, self.transform))
-        return 12 * max(self.loaded, self.stored)
 
     def build(
         self, body: Body, item: Expression, source: Expression, target: Expression, suffix: str = ""
@@ -300,7 +292,7 @@ def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int
     is the thread's own; both have one outer dimension, over which the memory has a step of 0.
     """
     top, middle = Body(), StackArray("middle", byte_size)
-    stack, work = [middle], 0
+    stack = [middle]
     between = Address(middle)
     steps = ((first, Address(SOURCE), between, ""), (then, between, Address(TARGET), "2"))
     with Items(top, groups, "group") as items:
@@ -309,9 +301,8 @@ def add_fused(first: BlockKernel, then: BlockKernel, groups: int, byte_size: int
             low, high = (group * share for group in (items.axis + 0, items.axis + 1))
             with Loop(items, f"item{suffix}", high, low, iterations=share) as loop:
                 stack += kernel.build(loop, loop.axis, source, target, suffix)
-            work += share * kernel.work
     values = first.source.value, then.target.value
-    add_kernel(first.lowering, then.name, top, stack, work, *values, first.tables)
+    add_kernel(first.lowering, then.name, top, stack, *values, first.tables)
 
 
 def add_kernel(
@@ -319,7 +310,6 @@ def add_kernel(
     name: str,
     top: Body,
     stack: Sequence[StackArray],
-    work: int,
     source: Value,
     target: Value,
     tables: Tables | None = None,
@@ -340,7 +330,7 @@ def add_kernel(
             name,
             kernel,
             kernel.items,
-            work,
+            kernel.work.times[0],
             tuple(arguments),
             tuple(arguments[2:] if is_in_place else arguments[1:]),
             (target,),

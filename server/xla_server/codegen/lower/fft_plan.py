@@ -12,16 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.routines.fourier_passes import RADICES
+from xla_server.codegen.routines.fourier_passes import CALL_COST, PASS_COST, RADICES, generic_cost
 
 MAX_CONVOLUTION = 2048
 """Prime factor up to which blocks have convolutions: their scratch memory is on the stack, too."""
-
-_COST = {2: 5, 3: 7, 4: 7, 5: 9, 6: 9, 7: 12, 8: 10, 9: 12, 10: 12, 11: 20, 13: 25}
-"""Instructions of a pass for an element, loads and stores among them."""
-
-_CALL = 20
-"""Instructions around a pass."""
 
 
 def roots(n: int, exponents: Any) -> Any:
@@ -61,7 +55,7 @@ def radices(n: int) -> tuple[float, tuple[int, ...]]:
     for r in RADICES:
         if n % r == 0:
             cost, others = radices(n // r)
-            best = min(best, (cost + _COST[r] + _CALL / 64, (*others, r)))
+            best = min(best, (cost + PASS_COST[r] + CALL_COST / 64, (*others, r)))
     return best
 
 
@@ -85,7 +79,7 @@ def prime_way(p: int) -> tuple[float, str]:
     """
     size = padded_length(p)
     ways = [
-        (8 + 1.5 * p, "generic"),
+        (generic_cost(p), "generic"),
         (2 * radices(p - 1)[0] + 24, "rader"),
         ((2 * radices(size)[0] + 16) * size / p, "bluestein"),
     ]

@@ -79,8 +79,7 @@ def product(
             given = move_operands(begin_at, a + real, a + imaginary, total, ahead, taken)
             steps = line_operands(first, inner, outer_step, inner_step)
             items.call(move, given | steps)
-    work = 40 * most
-    add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
+    add_kernel(c.lowering, c.title(), top, [block], source.value, target.value, tables)
 
 
 def _rows_product(
@@ -132,8 +131,7 @@ def _rows_product(
             one, other = (part + whole_vectors * c.pair for part in parts)
             given = move_operands(at + whole_vectors * ahead, one, other, left, ahead, 1)
             items.call(move, given)
-    work = 12 * min(most, vectors)
-    add_kernel(c.lowering, c.title(), top, [block], work, source.value, target.value, tables)
+    add_kernel(c.lowering, c.title(), top, [block], source.value, target.value, tables)
 
 
 def _by_lanes(numbers: Any, width: int) -> Any:
@@ -191,8 +189,7 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
             factors = {"table": address + first * c.pair, "scale": bits_of(scale)}
             items.call(block_routine("mix", kind), {**mixed, "count": count, **factors})
             _move_pairs(c, items, (a, b), written_at, half, pairs, numbers, is_load=False)
-    work = 40 * min(most, vectors)
-    add_kernel(c.lowering, c.title(), top, blocks, work, source.value, target.value, tables)
+    add_kernel(c.lowering, c.title(), top, blocks, source.value, target.value, tables)
 
 
 def _move_pairs(
@@ -294,9 +291,8 @@ def _each_element(
         begin = items.let("begin", items.axis % chunks * most)
         end = items.let("end", integer_op("minimum", begin + most, count))
         yield items, line, begin, end
-    work = 2 * min(count, most)
     values = source.value, target.value
-    add_kernel(c.lowering, c.title(), top, [], work, *values, effort=effort)
+    add_kernel(c.lowering, c.title(), top, [], *values, effort=effort)
 
 
 def _zero(kind: str) -> Const:

@@ -235,7 +235,7 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
             "run": gemm.tuning.packing_steps,
         }
         items.call(LAYOUT, operands)
-    building.add(lowering, name, Effort.UNOPTIMISED, members * gemm.depth)
+    building.add(lowering, name, Effort.UNOPTIMISED)
     return panels
 
 
@@ -244,11 +244,19 @@ def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
     left, right = made.operands
     if gemm.is_laid_out_ahead:
         right = add_layout(made.lowering, gemm, right, f"{made.name}.panels")
-    height = gemm.height
-    tiles, panels = gemm.division
-    work = tiles * height * panels * gemm.panel_columns * (gemm.depth + epilogue.work)
+    building = _products(made, gemm, epilogue, (left, right), looks=False)
+    if epilogue.loops and is_long(building.built(Effort.OPTIMISED)):
+        building = _products(made, gemm, epilogue, (left, right), looks=True)
+    building.add(made.lowering, made.name, Effort.UNOPTIMISED)
+
+
+def _products(
+    made: Product, gemm: Gemm, epilogue: Epilogue, operands: tuple[Value, Value], *, looks: bool
+) -> EpilogueKernel:
+    """Return the kernel of products, which tests the cancellation flag itself if it `looks`."""
+    height, (tiles, _) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
-    values = (left, right, made.value, CANCELLATION)
+    values = (*operands, made.value, CANCELLATION)
     roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
     buffers = tuple(map(building.buffer, values, roles))
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
@@ -260,19 +268,19 @@ def add_products(made: Product, gemm: Gemm, epilogue: Epilogue) -> None:
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
     ) as items:
-        operands = {
+        given = {
             **_operands(gemm, *map(Address, buffers)),
             "start": items.axis if has_epilogue else START,
             "stop": items.axis + 1 if has_epilogue else STOP,
             "band": Address(band),
             "room": room,
         }
-        items.call(BAND_BY_ROWS if gemm.is_by_rows else BAND, operands)
+        items.call(BAND_BY_ROWS if gemm.is_by_rows else BAND, given)
         if has_epilogue:
-            if is_long(work):
+            if looks:
                 items.add(Stop(buffers[3]))
             _emit_epilogue(gemm, items, epilogue)
-    building.add(made.lowering, made.name, Effort.UNOPTIMISED, work)
+    return building
 
 
 def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:

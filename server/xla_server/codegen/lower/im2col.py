@@ -36,7 +36,6 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.lower.epilogue import Ends
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering
@@ -145,8 +144,7 @@ def indices(body: Body, number: Expression, axes: Sequence[Axis]) -> dict[Axis, 
 def add_matrix(lowering: Lowering, matrix: Matrix, source: Array, result: Array) -> None:
     """Add the kernel that copies a matrix from one value to the other."""
     kernel = matrix_kernel(matrix, result.shape.element_type)
-    found = ScheduledKernel(kernel, 2 * matrix.columns, 0, {})
-    lowering.add(kernel_thunk(result.name, found, (source, result)))
+    lowering.add(kernel_thunk(result.name, kernel, (source, result)))
 
 
 def matrix_kernel(matrix: Matrix, element_type: ElementType) -> Kernel:

@@ -76,8 +76,7 @@ def lower_products(made: Product, plan: Plan) -> Tree:
                 before = block.outer * features
                 ends = before + columns[0], before + columns[1]
                 epilogue.emit(task, ends, (block.row, block.row_stop))
-    work = plan.block_rows * plan.columns * -(-tasks // items) * (plan.depth + epilogue.work)
-    building.add(lowering, i.name, Effort.OPTIMISED, work)
+    building.add(lowering, i.name, Effort.OPTIMISED)
     return made.tree
 
 

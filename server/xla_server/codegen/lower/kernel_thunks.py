@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import CANCELLATION, KernelThunk, Value
 from xla_server.codegen.kernel_ir.expressions import Role
-from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
 
 
 def kernel_thunk(
     name: str,
-    scheduled: ScheduledKernel,
+    kernel: Kernel,
     arguments: Sequence[Value],
     *,
     in_place: tuple[tuple[Value, Value], ...] = (),
@@ -19,22 +19,22 @@ def kernel_thunk(
 
     The cancellation flag is added behind them if the kernel tests it and it is not among them.
     """
-    kernel = scheduled.kernel
     values = tuple(dict.fromkeys([*arguments, CANCELLATION]))
 
     def of(*roles: Role) -> tuple[Value, ...]:
         return tuple(values[buffer.number] for buffer in kernel.buffers if buffer.role in roles)
 
     given = values if of(Role.WORD) else tuple(arguments)
+    work, prologue = kernel.work.times
     return KernelThunk(
         name,
         kernel,
         kernel.items,
-        scheduled.work,
+        work,
         given,
         reads=of(Role.READ),
         writes=of(Role.WRITE, Role.SCRATCH),
         in_place=in_place,
         updates=updates,
-        prologue=scheduled.prologue,
+        prologue=prologue,
     )

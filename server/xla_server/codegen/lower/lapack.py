@@ -8,13 +8,14 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xla_server.buffers.code import CopyThunk, KernelThunk, Value
+from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower import factorizations as lower_factorizations
 from xla_server.codegen.lower import solvers as lower_solvers
 from xla_server.codegen.lower import spectral as lower_spectral
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.lower.matrix_kernel import Answer, MatrixCall, to
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -69,4 +70,4 @@ def _fill(lowering: Lowering, value: Value, answer: Answer, batch: int) -> None:
         row = items.let("row", items.axis % math.prod(core) // columns)
         items.store(buffer, kind, items.axis, to(kind, answer(row, column)))
     kernel = Kernel((buffer,), (), tuple(top.statements))
-    lowering.add(KernelThunk(value.name, kernel, kernel.items, 1, (value,), (), (value,)))
+    lowering.add(kernel_thunk(value.name, kernel, (value,)))

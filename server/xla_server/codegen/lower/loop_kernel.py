@@ -1,7 +1,7 @@
 """One loop nest over the elements of an instruction, with the count of what it evaluates."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from xla_contract.types.opcode import Opcode
@@ -13,14 +13,14 @@ from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
+from xla_server.codegen.loops.chunks import calls_of
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.loops.reduction_groups import reductions_of
-from xla_server.codegen.loops.row_buffers import cost_of
-from xla_server.codegen.loops.scheduled import Evaluations, ScheduledKernel
+from xla_server.codegen.loops.scheduled import Evaluations
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.trace.graph import Apply, Load, Node, Reduction, Store
+from xla_server.codegen.trace.graph import Load, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Origins, Rule, Tracer
@@ -77,14 +77,14 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     schedule, found = scheduled_by(graph)
     tuned = task.target.tuning.loops
     limit = tuned.max_repeated_unoptimised_work if task.is_repeated else tuned.max_unoptimised_work
-    found = _unoptimised_if_short(found, limit)
+    kernel = _unoptimised_if_short(found.kernel, limit)
     pairs = in_place_pairs(graph.nest, buffers) if schedule.reads_first else ()
-    thunk = kernel_thunk(task.name, found, buffers, in_place=pairs)
+    thunk = kernel_thunk(task.name, kernel, buffers, in_place=pairs)
     return LoopKernel(
         task,
         (thunk,),
         evaluated_instructions(found.evaluations, origins),
-        units_of(found.evaluations, task),
+        units_of([kernel], task.target),
         _prologue_reductions(graph.nest, origins),
     )
 
@@ -142,19 +142,13 @@ def cost_of_evaluations(evaluated: Mapping[HloInstruction, float]) -> Cost:
     return sum(parts, start=Cost())
 
 
-def units_of(evaluations: Evaluations, task: LoopTask) -> float:
-    """Return the time of a launch: of its operations, loads and stores."""
-    access = task.target.tuning.loops.access_work
-    total = float(access * sum(value.shape.element_count for value in task.values))
-    for what, times in evaluations.items():
-        total += times * _unit(what, access)
+def units_of(kernels: Iterable[Kernel], target: Target) -> float:
+    """Return the time of a launch of each kernel, in additions."""
+    total = 0.0
+    for kernel in kernels:
+        calls = calls_of(kernel.items, *kernel.work.times, target.tuning.loops.chunks)
+        total += kernel.work.item.time * kernel.items + kernel.work.prologue.time * calls
     return total
-
-
-def _unit(what: Node | Reduction, access: int) -> int:
-    if isinstance(what, Apply):
-        return cost_of(what)
-    return access if isinstance(what, Load) else 1
 
 
 def _prologue_reductions(nest: Nest, origins: Origins) -> tuple[HloInstruction, ...]:
@@ -170,12 +164,13 @@ def _prologue_reductions(nest: Nest, origins: Origins) -> tuple[HloInstruction, 
     return tuple(i for i in found if i is not None and i.opcode is Opcode.REDUCE)
 
 
-def _unoptimised_if_short(found: ScheduledKernel, limit: int) -> ScheduledKernel:
+def _unoptimised_if_short(kernel: Kernel, limit: int) -> Kernel:
     """Leave a kernel of one element unoptimised if it is not worth its compiler's time."""
-    kernel = found.kernel
-    if kernel.items > 1 or found.work + found.prologue > limit or inlined_functions(kernel):
-        return found
-    return dataclasses.replace(found, kernel=dataclasses.replace(kernel, effort=Effort.UNOPTIMISED))
+    whole = kernel.work.item + kernel.work.prologue
+    instructions = whole.operations + whole.accesses
+    if kernel.items > 1 or instructions > limit or inlined_functions(kernel):
+        return kernel
+    return dataclasses.replace(kernel, effort=Effort.UNOPTIMISED)
 
 
 def inlined_functions(kernel: Kernel) -> set[str]:

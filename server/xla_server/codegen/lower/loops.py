@@ -109,5 +109,5 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
         ]
 
     found = row_kernel(Nest(*collapsed(update.shape.dimensions, make), lowering.target))
-    lowering.add(kernel_thunk(i.name, found, buffers, updates=(result,)))
+    lowering.add(kernel_thunk(i.name, found.kernel, buffers, updates=(result,)))
     return result

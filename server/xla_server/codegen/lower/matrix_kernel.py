@@ -23,7 +23,7 @@ from xla_server.codegen.kernel_ir.expressions import Expression, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, Part, Stop
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.stopping import LONG_WORK_ITEM, is_long
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.codegen.routines.matrix_blocks import matrix_routine
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -226,7 +226,7 @@ class MatrixKernel:
                 move(r, c)
             return
         with self.loop(-(-rows // side)) as y:
-            if is_long(rows * columns):
+            if rows * columns >= LONG_WORK_ITEM:
                 self.stop()
             with (
                 self.loop(-(-columns // side)) as x,
@@ -271,34 +271,25 @@ class MatrixKernel:
         """Matrices of the batch."""
         return self._count
 
-    def done(self, work: int, parts: int = 1) -> Tree:
-        """Add the kernel, of `work` operations for each matrix; the instruction's values.
+    def done(self, parts: int = 1) -> Tree:
+        """Add the kernel; return the instruction's values.
 
         Matrices that need no scratch memory may be done in `parts`, each a work item.
         """
         if parts > 1:
             self._slots = self._count * parts
-            work //= parts
         each = -(-self._count * parts // self._slots)
-        body = Body()
-        if each > 1 and is_long(work * each):
-            body.add(Stop(self._buffer(CANCELLATION)))
-        slots, slot = Body(), self._slot
-        slots.add(*(Let(value, address) for address, value in self._of_slots.items()))
-        low, high = (n * self._count // self._slots for n in (slot + 0, slot + 1))
-        if parts > 1:
-            slots.add(Let(self.part, slot % parts))
-            low, high = slot // parts, slot // parts + 1
-        lets = (Let(value, address) for address, value in self._of_matrices.items())
-        matrices = (*lets, *body.statements, *self.body.statements)
-        slots.add(For(self._number, low, high, matrices, each))
-        part = Part(slot, self._slots, tuple(slots.statements))
+        kernel = self._kernel(parts, each, Body())
+        if each > 1 and is_long(kernel):
+            looking = Body()
+            looking.add(Stop(self._buffer(CANCELLATION)))
+            kernel = self._kernel(parts, each, looking)
         self._lowering.add(
             KernelThunk(
                 self._instruction.name,
-                Kernel(tuple(self._buffers.values()), (), (part,)),
+                kernel,
                 self._slots,
-                work * each,
+                kernel.work.times[0],
                 tuple(self._buffers),
                 tuple(self._reads),
                 tuple(self._writes),
@@ -306,6 +297,20 @@ class MatrixKernel:
             )
         )
         return self.result
+
+    def _kernel(self, parts: int, each: int, before: Body) -> Kernel:
+        """Return the kernel, with `before` ahead of each of the `each` matrices of a slot."""
+        slots, slot = Body(), self._slot
+        slots.add(*(Let(value, address) for address, value in self._of_slots.items()))
+        low, high = (n * self._count // self._slots for n in (slot + 0, slot + 1))
+        if parts > 1:
+            slots.add(Let(self.part, slot % parts))
+            low, high = slot // parts, slot // parts + 1
+        lets = (Let(value, address) for address, value in self._of_matrices.items())
+        matrices = (*lets, *before.statements, *self.body.statements)
+        slots.add(For(self._number, low, high, matrices, each))
+        part = Part(slot, self._slots, tuple(slots.statements))
+        return Kernel(tuple(self._buffers.values()), (), (part,))
 
     def _matrix(self, value: Value, shape: Shape) -> Expression:
         core = shape.dimensions[len(self._batch) :]

@@ -30,7 +30,6 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
@@ -54,8 +53,7 @@ def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
         kernel = _three_fry(element, sizes)
     else:
         kernel = _philox(element, math.prod(sizes), form.dimensions[0])
-    work = lowering.target.tuning.linear_algebra.counter_work
-    lowering.add(kernel_thunk(i.name, ScheduledKernel(kernel, work, 0, {}), (state, after, bits)))
+    lowering.add(kernel_thunk(i.name, kernel, (state, after, bits)))
     return after, bits
 
 
@@ -80,13 +78,13 @@ class _Random:
 
     def move(self, words: Sequence[Expression]) -> None:
         """Store the next state, in the call that draws at the first counter."""
-        with Branch(self.body, condition("eq", START, 0)) as first:
+        with Branch(self.body, condition("eq", START, 0), 1 / self._counters) as first:
             for number, word in enumerate(words):
                 first.store(_AFTER, "u64", Index(number), word)
 
     def counters(self, outside: Body, low: Expression, high: Expression) -> Loop:
-        """Return a loop over counters."""
-        return Loop(outside, self._names("k"), high, low, iterations=self._counters)
+        """Return a loop over counters, of which a work item is one."""
+        return Loop(outside, self._names("k"), high, low, iterations=1)
 
     def later(self, counter: Expression) -> Apply:
         """Return the lower half of a counter: that of the state is number 0."""
@@ -167,7 +165,7 @@ def _rows(r: _Random, half: int, size: int, inner: int) -> None:
         if size % 2 == 0:
             draw(rows, both=True)
         else:
-            with Branch(rows, condition("ne", Remainder(turn, half), half - 1)) as b:
+            with Branch(rows, condition("ne", Remainder(turn, half), half - 1), 1 / 2) as b:
                 draw(b, both=True)
                 draw(b.orelse, both=False)
         rows.set(at, end)
@@ -184,7 +182,7 @@ def _odd_rows(r: _Random, half: int, size: int) -> None:
             first = (origin, 1), (loop.axis, 2)
             r.store_pair(loop, Index(0, first), Index(1, first))
         rows.set(at, whole)
-        with Branch(rows, condition("lt", at, STOP)) as last:
+        with Branch(rows, condition("lt", at, STOP), 1 / half) as last:
             pair = r.three_fry(last, at)
             r.store(last, Index(0, ((origin, 1), (at, 2))), pair)
             last.set(at, plus(at, 1))
@@ -210,7 +208,7 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     with r.counters(r.body, START, integer_op("minimum", STOP, whole)) as loop:
         draw(loop, loop.axis, each)
     if whole < counters:
-        with Branch(r.body, condition("eq", STOP, counters)) as last:
+        with Branch(r.body, condition("eq", STOP, counters), 1 / counters) as last:
             draw(last, Index(whole), count % each)
     return r.kernel()
 

@@ -1,9 +1,9 @@
 """The cost model of fusion: how often the loop nest of a fusion evaluates each instruction.
 
-A fusion's kernel is written for its sizes and counted. Where it evaluates elements again, and
-storing an instruction of the fusion first takes less time by the same count, that instruction is to
-be a kernel before it. A reduction that varies with no loop of the kernel is never left where it
-keeps a large kernel from being shared by threads.
+A fusion's kernel is written for its sizes and counted (kernel_ir/counts.py). Where it evaluates
+elements again, and storing an instruction of the fusion first takes less time by the same count,
+that instruction is to be a kernel before it. A reduction that varies with no loop of the kernel is
+never left where it keeps a large kernel from being shared by threads.
 """
 
 import dataclasses
@@ -183,7 +183,7 @@ class _Planner:
         for kernel in kernels:
             for i, times in kernel.evaluated.items():
                 evaluated[i] = evaluated.get(i, 0.0) + times
-        wasted = wasted_units(evaluated, self._loops.access_work)
+        wasted = wasted_units(evaluated)
         total = sum(wasted.values())
         if total <= self._costs.launch:
             return []
@@ -195,7 +195,7 @@ class _Planner:
             saved = sum(wasted.get(part, 0.0) for part in self._computed_from(i, frozenset()))
             elements = float(i.shape.element_count)
             reads = evaluated[i] / max(1.0, evaluations_once(i)) * elements
-            gains[i] = saved - self._loops.access_work * (reads + elements)
+            gains[i] = saved - CostClass.ACCESS * (reads + elements)
         best = sorted(gains, key=lambda i: gains[i], reverse=True)
         return [i for i in best if gains[i] > self._costs.launch]
 
@@ -221,15 +221,13 @@ def _results(root: HloInstruction) -> tuple[HloInstruction, ...]:
     return tuple(results) if len(set(results)) == len(results) else (root,)
 
 
-def wasted_units(
-    evaluated: Mapping[HloInstruction, float], access_work: int
-) -> dict[HloInstruction, float]:
+def wasted_units(evaluated: Mapping[HloInstruction, float]) -> dict[HloInstruction, float]:
     """Return the time that goes to evaluations of elements that were evaluated before."""
     found = {}
     for i, times in evaluated.items():
         again = times - evaluations_once(i)
         if again > 0:
             one = evaluation_cost(i)
-            access = access_work if i.opcode is Opcode.REDUCE else 0
+            access = CostClass.ACCESS if i.opcode is Opcode.REDUCE else 0
             found[i] = again * (access + one.flops + TRANSCENDENTAL_UNITS * one.transcendentals)
     return found

@@ -36,8 +36,7 @@ from xla_server.codegen.loops.scalar_builder import (
     load_element,
     store_element,
 )
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.stopping import SPAN, is_long, watched_loop
+from xla_server.codegen.loops.stopping import SPAN, looking, watched_loop
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -75,21 +74,20 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     arguments = [*dict.fromkeys(values), *results, *kept]
     columns = lowering.target.tuning.linear_algebra.scan_columns
     items = outer * -(-inner // columns) if inner > 1 else outer
-    work = 4 * shapes[0].element_count // items
     buffers = [
         Buffer(n, Role.WRITE if value in results or value in kept else Role.READ)
         for n, value in enumerate(arguments)
     ]
-    scan = _Scan(
-        step,
-        [buffers[arguments.index(value)] for value in (*values, *results, *kept)],
-        [value.shape.element_type for value in (*values, *results)],
-        Buffer(len(arguments), Role.WORD) if is_long(work) else None,
-        (length, inner, columns),
-        is_backwards(i, axis),
-    )
-    kernel = scan.kernel(buffers, items)
-    lowering.add(kernel_thunk(i.name, ScheduledKernel(kernel, work, 0, {}), arguments))
+    memory = [buffers[arguments.index(value)] for value in (*values, *results, *kept)]
+    types = [value.shape.element_type for value in (*values, *results)]
+    word = Buffer(len(arguments), Role.WORD)
+
+    def build(looks: bool) -> Kernel:
+        given = step, memory, types, word if looks else None
+        scan = _Scan(*given, (length, inner, columns), is_backwards(i, axis))
+        return scan.kernel(buffers, items)
+
+    lowering.add(kernel_thunk(i.name, looking(build), arguments))
     return results if i.shape.is_tuple else results[0]
 
 

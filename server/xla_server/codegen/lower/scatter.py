@@ -2,7 +2,7 @@
 
 from xla_server.buffers.code import CopyThunk
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
-from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
@@ -32,24 +32,23 @@ def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     width = max(kind.byte_width for kind in types)
     weight = 1 + len(combiner.statements) // tuned.statements_per_update
     division = space.division(i.attributes.unique_indices, weight, width, tuned)
-    whole = tuned.update_work * weight * updates.element_count
-    work = whole // (division.work_items if division else 1)
-    # All vectors may be in one of the ranges.
-    looks = is_long(whole if isinstance(division, Ranges) else work)
-    if isinstance(division, Ranges):
-        work += tuned.update_work * space.vectors
     arguments = [*dict.fromkeys(operands[count:]), *results]
     buffers = {
         value: Buffer(n, Role.WRITE if value in results else Role.READ)
         for n, value in enumerate(arguments)
     }
     indices, *new = (buffers[value] for value in operands[count:])
-    word = Buffer(len(arguments), Role.WORD) if looks else None
-    memory = Buffers(indices, [buffers[value] for value in results], new, word)
+    flag = Buffer(len(arguments), Role.WORD)
     numbers, shape = i.attributes.dimension_numbers, i.operands[count].shape
-    kernel = ScatterKernel(space, numbers, shape, memory, combiner, tuned).kernel(
-        [*buffers.values(), *([word] if word else [])], division
-    )
-    found = ScheduledKernel(kernel, work, 0, {})
-    lowering.add(kernel_thunk(i.name, found, arguments, updates=results))
+
+    def build(*word: Buffer) -> Kernel:
+        memory = Buffers(indices, [buffers[value] for value in results], new, *(word or (None,)))
+        kernel = ScatterKernel(space, numbers, shape, memory, combiner, tuned)
+        return kernel.kernel([*buffers.values(), *word], division)
+
+    kernel = build()
+    # All vectors may be in one of the ranges.
+    if is_long(kernel, kernel.items if isinstance(division, Ranges) else 1):
+        kernel = build(flag)
+    lowering.add(kernel_thunk(i.name, kernel, arguments, updates=results))
     return results if i.shape.is_tuple else results[0]

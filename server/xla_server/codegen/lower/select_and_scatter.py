@@ -4,7 +4,6 @@ Sources of one position are combined in order, so work items can only split a di
 window is a single element and each source stays with its own.
 """
 
-import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -27,8 +26,7 @@ from xla_server.codegen.loops.scalar_builder import (
     load_element,
     store_element,
 )
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.stopping import is_long, span_of
+from xla_server.codegen.loops.stopping import looking, span_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.scatter_kernel import flat_index
@@ -50,15 +48,15 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     columns = lowering.target.tuning.scatters.selected_columns
     block = columns if split == len(sizes) - 1 else 1
     items = -(-sizes[split] // block) if own else 1
-    elements = math.prod(d.size for d in window) * i.operands[1].shape.element_count
-    work = (i.shape.element_count + 8 * elements) // items
-    word = Buffer(len(arguments), Role.WORD) if is_long(work) else None
-    top = Body()
     named = [memory[arguments.index(value)] for value in (*values, result)]
-    _build(i, top, named, word, (split, block, items))
-    buffers = (*memory, *([word] if word else []))
-    found = ScheduledKernel(Kernel(buffers, (), tuple(top.statements)), work, 0, {})
-    lowering.add(kernel_thunk(i.name, found, arguments))
+    flag = Buffer(len(arguments), Role.WORD)
+
+    def build(looks: bool) -> Kernel:
+        top, words = Body(), (flag,) if looks else ()
+        _build(i, top, named, flag if looks else None, (split, block, items))
+        return Kernel((*memory, *words), (), tuple(top.statements))
+
+    lowering.add(kernel_thunk(i.name, looking(build), arguments))
     return result
 
 

@@ -125,7 +125,7 @@ class _SmallLoop:
     def _add(
         self, loop: ScalarLoop, results: Sequence[Value], registers: Sequence[Sequence[Named]]
     ) -> None:
-        scheduled = scalar_loop_kernel(loop)
+        kernel = scalar_loop_kernel(loop)
         for value, constant in self._constants.items():
             self._lowering.constants[value] = constant.attributes.literal.value
         changed = [number for number, same in enumerate(self._handed_on) if not same]
@@ -139,7 +139,7 @@ class _SmallLoop:
         )
         name, arguments = self._instruction.name, list(self._buffers)
         self._lowering.add(
-            kernel_thunk(name, scheduled, arguments, in_place=in_place, updates=updates)
+            kernel_thunk(name, kernel, arguments, in_place=in_place, updates=updates)
         )
 
     def _next_state(self) -> Sequence[HloInstruction]:

@@ -37,7 +37,6 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.scalar_builder import apply_computation, evaluate, load_element
-from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stopping import is_long
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import array_shapes
@@ -149,7 +148,6 @@ class _Sort:
         tuned = lowering.target.tuning.linear_algebra
         self._each = -(-rows // tuned.row_slots)
         self._items = -(-rows // self._each)
-        self._work = tuned.sort_work * length * self._each
         operands, results = values
         shape = Shape.array(ElementType.S64, (self._items * words,))
         scratch = lowering.new(shape, f"{name}.scratch")
@@ -177,17 +175,16 @@ class _Sort:
             first = Index(0, ((body.axis, self._each),))
             end = integer_op("minimum", plus(first, self._each), self._rows)
             with Loop(body, "row", end, first, iterations=self._each) as loop:
-                if is_long(self._work):
-                    loop.add(Stop(self.word))
                 yield loop, loop.axis
+                if is_long(Kernel((), (), tuple(loop.statements)), self._each):
+                    loop.statements.insert(0, Stop(self.word))
 
     def add(self) -> None:
         """Add the kernel to the program."""
         # Vectors would gain nothing.
         body = tuple(self._top.statements)
         kernel = Kernel(tuple(self._buffers), (), body, Effort.PLAIN)
-        found = ScheduledKernel(kernel, self._work, 0, {})
-        self._lowering.add(kernel_thunk(self._name, found, self._arguments))
+        self._lowering.add(kernel_thunk(self._name, kernel, self._arguments))
 
     def move(self, body: Body, n: int, new: Expression, old: Expression) -> None:
         """Store an element of operand number `n` in the result of that number."""
@@ -312,7 +309,9 @@ def _merge(
         branch.store(target, "i64", to, number)
         branch.set(run, plus(run, 1))
 
-    with Repeat(body, condition("bit_and", has_left, has_right), line.length) as both:
+    # Runs have so many entries in the mean over all passes.
+    entries = math.log2(line.length)
+    with Repeat(body, condition("bit_and", has_left, has_right), entries) as both:
         # A pass stores each entry once: the test is executed once for every LOOK entries.
         if line.length > LOOK:
             _look(sort, both, to)
@@ -334,7 +333,7 @@ def _merge(
             take(branch.orelse, left, numbers[0])
         both.set(to, plus(to, 1))
     for run, has_more in ((left, has_left), (right, has_right)):
-        with Repeat(body, has_more, line.length / 2) as rest:
+        with Repeat(body, has_more, entries / 2) as rest:
             take(rest, run, Load(source, Type.I64, run))
             rest.set(to, plus(to, 1))
 

@@ -46,7 +46,7 @@ def lower_hermitian(lowering: Lowering, i: HloInstruction) -> Tree:
         k.give(vectors, 0)
     else:
         k.copy(0, 0)
-    return k.done(9 * k.rows**3)
+    return k.done()
 
 
 def lower_eigh(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -58,7 +58,7 @@ def lower_eigh(lowering: Lowering, i: HloInstruction) -> Tree:
     with Branch(k.body, k.is_failed(status)) as failed, k.within(failed):
         k.fill(k.element, k.write(0), k.rows**2, k.nan)
         k.fill(k.real, k.write(1), k.rows, k.nan)
-    return k.done(9 * k.rows**3)
+    return k.done()
 
 
 def _eigen(k: MatrixKernel, mode: str, triangle: str, status: Expression) -> Expression:
@@ -115,7 +115,7 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
             else:
                 _pair(k, vector, values[1], result)
     branch.close()
-    return k.done(25 * n**3)
+    return k.done()
 
 
 def _values(values: Sequence[Expression]) -> dict[str, Argument]:
@@ -163,7 +163,7 @@ def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
         k.give(basis, 1)
     else:
         k.fill(k.element, k.write(1), n * n)
-    return k.done(25 * n**3)
+    return k.done()
 
 
 def lower_hessenberg(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -177,7 +177,7 @@ def lower_hessenberg(lowering: Lowering, i: HloInstruction) -> Tree:
     given = {"n": n, "ilo": low, "ihi": high, "a": form, "lda": n}
     k.call("gehrd", {**given, "tau": k.write(1), "work": k.element, "info": k.write(2)})
     k.give(form, 0)
-    return k.done(4 * n**3)
+    return k.done()
 
 
 def lower_tridiagonal(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -189,7 +189,7 @@ def lower_tridiagonal(lowering: Lowering, i: HloInstruction) -> Tree:
     results = {"d": k.write(1), "e": k.write(2), "tau": k.write(3)}
     k.call(name, {**given, **results, "work": k.element, "info": k.write(4)})
     k.give(form, 0)
-    return k.done(2 * n**3)
+    return k.done()
 
 
 def lower_gesdd(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -230,7 +230,7 @@ def _singular(lowering: Lowering, i: HloInstruction, name: str) -> Tree:
         else:
             k.give(vector, number)
     k.copy(0, 0)
-    return k.done(20 * m * n * less)
+    return k.done()
 
 
 def calls(element: ElementType) -> Mapping[str, MatrixCall]:

@@ -158,5 +158,4 @@ def add_thin_product(
         columns, (low, high) = spans if is_right else spans[::-1]
         before = pair * (thin.vectors if is_right else thin.count)
         epilogue.emit(items, (before + low, before + high), columns)
-    work = block * max(thin.vectors, ROWS) * (thin.depth + epilogue.work)
-    building.add(made.lowering, made.name, Effort.UNOPTIMISED, work)
+    building.add(made.lowering, made.name, Effort.UNOPTIMISED)

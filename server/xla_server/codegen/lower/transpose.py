@@ -26,7 +26,6 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -109,11 +108,11 @@ def add_transposition(
     lowering: Lowering, plan: Transposition, source: Value, result: Value
 ) -> None:
     """Add the kernel that transposes one value into another."""
-    found = transposition_kernel(plan, lowering.target.tuning.transposes)
-    lowering.add(kernel_thunk(result.name, found, (source, result)))
+    kernel = transposition_kernel(plan, lowering.target.tuning.transposes)
+    lowering.add(kernel_thunk(result.name, kernel, (source, result)))
 
 
-def transposition_kernel(plan: Transposition, tuned: Transposes) -> ScheduledKernel:
+def transposition_kernel(plan: Transposition, tuned: Transposes) -> Kernel:
     """Return the kernel of two buffers."""
     rows, columns = plan.rows, plan.columns
     side = side_of(plan.width, rows.size, columns.size)
@@ -131,8 +130,7 @@ def transposition_kernel(plan: Transposition, tuned: Transposes) -> ScheduledKer
     else:
         builder.transpose_blocks(body, side)
         effort = Effort.UNOPTIMISED
-    kernel = Kernel((_SOURCE, _RESULT), (), tuple(body.statements), effort)
-    return ScheduledKernel(kernel, 2 * min(tall, rows.size) * min(wide, columns.size), 0, {})
+    return Kernel((_SOURCE, _RESULT), (), tuple(body.statements), effort)
 
 
 def _block(size: int, side: int, elements: int) -> int:
@@ -164,7 +162,7 @@ class _KernelBuilder:
         first, last = START // blocks, (STOP + (blocks - 1)) // blocks
         with (
             Items(top, blocks * self._matrices, None) as items,
-            Loop(items, "matrix", last, first, iterations=self._matrices) as body,
+            Loop(items, "matrix", last, first, iterations=1) as body,
         ):
             read, written = self._matrix(body, body.axis)
             before = body.let("before", body.axis * blocks)

@@ -95,12 +95,6 @@ class Tiled:
         """Elements of scratch memory for all work items."""
         return self.work_items * sum(self.parts)
 
-    @property
-    def work(self) -> int:
-        """Products of a work item, approximately."""
-        of_tile = SIDE * SIDE * self.phase.inputs * (self.phase.outputs + 8)
-        return -(-self.tiles * of_tile // self.work_items)
-
 
 def fits(phases: Sequence[Phase]) -> bool:
     """Return whether tiles of 6x6 inputs fit a convolution."""
@@ -146,7 +140,7 @@ def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
                     "count": columns,
                 }
                 each.call(TRANSFORM_WEIGHTS, operands)
-    building.add(lowering, points.name, Effort.UNOPTIMISED, 100 * phase.outputs)
+    building.add(lowering, points.name, Effort.UNOPTIMISED)
     return points
 
 
@@ -187,8 +181,7 @@ def add_tiles(
             if epilogue.loops or exact:
                 with Loop(blocks, "number", end, begin, iterations=tiled.block) as numbers:
                     _emit_rows(tiled, numbers, epilogue, exact, (source, taps, result))
-    work = tiled.work + epilogue.work * made.value.shape.element_count // tiled.work_items
-    building.add(made.lowering, made.value.name, Effort.UNOPTIMISED, work)
+    building.add(made.lowering, made.value.name, Effort.UNOPTIMISED)
 
 
 def _emit_rows(

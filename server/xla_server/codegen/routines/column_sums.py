@@ -53,6 +53,7 @@ def fill_routine(byte_width: int) -> Routine:
             *parameters(Unit.COUNT, "count"),
             *parameters(Unit.NUMBER, "bits"),
         ),
+        cost=lambda n: n["count"],
     )
 
 
@@ -62,7 +63,8 @@ def join_routine(kind: str) -> Routine:
     The two do not overlap.
     """
     addresses = parameters(Unit.UPDATE, "outside", "inside")
-    return Routine(f"join_{kind}", (*addresses, *parameters(Unit.COUNT, "count")))
+    given = *addresses, *parameters(Unit.COUNT, "count")
+    return Routine(f"join_{kind}", given, cost=lambda n: 5 * n["count"])
 
 
 COLUMN_SUMS: dict[str, Any] = {

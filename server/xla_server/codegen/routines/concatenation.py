@@ -15,6 +15,7 @@ follow, ENTRY_WORDS each, in the order of the result:
 - BEGIN, the bytes of a row that the entries before it fill.
 """
 
+import dataclasses
 from typing import Any
 
 from numba import njit
@@ -22,7 +23,7 @@ from numba import njit
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import PythonFunction, TextFunction
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
-from xla_server.codegen.instructions.memory import MEMORY
+from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.tiles import SIDES
@@ -145,6 +146,13 @@ TILE_BYTES = 256
 the processor fetches ahead."""
 
 _MOST_OPERANDS = max(SIDES)
+
+
+def copying(routine: Routine, bytes_each: int) -> Routine:
+    """Return a routine of this module for tables by which a work item copies so many bytes."""
+    each = COPY_BYTES.work({"count": bytes_each})
+    return dataclasses.replace(routine, cost=lambda n: (n["stop"] - n["start"]) * each)
+
 
 _RANGE = *parameters(Unit.TABLE, "buffers"), *parameters(Unit.COUNT, "start", "stop")
 BY_BYTES = Routine("concatenate_bytes", _RANGE)

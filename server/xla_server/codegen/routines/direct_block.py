@@ -4,6 +4,8 @@ It lays out what the block reads of the input where windows leave that, and does
 tiles, for any sizes. There are three spatial dimensions; missing ones have size 1.
 """
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from numba import njit
@@ -14,6 +16,15 @@ from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.product_tiles import product_tile_at
+
+
+def _products(n: Mapping[str, int]) -> float:
+    """Return the products of a block."""
+    results = n["high"] * n["results1"]
+    results *= n["tall"] * n["tall_count"] + (n["tall"] - 1) * n["low_count"]
+    features = n["groups"] * (n["panels"] * n["columns"] + n["rest"])
+    return results * features * math.prod(n[f"iterations{loop}"] for loop in range(4))
+
 
 BLOCK = Routine(
     "direct_block",
@@ -65,6 +76,7 @@ BLOCK = Routine(
         # Tiles, those with a row less, and both for the columns that rest.
         *parameters(Unit.FUNCTION, "tile", "low_tile", "rest_tile", "low_rest_tile"),
     ),
+    cost=_products,
 )
 """Computes a block of a convolution."""
 

@@ -57,7 +57,12 @@ _PARAMETERS = (
 
 def exact_sums(kind: str) -> Routine:
     """Return the routine that sums results of a type again."""
-    return Routine(f"exact_sums_{kind}", _PARAMETERS)
+    return Routine(
+        f"exact_sums_{kind}",
+        _PARAMETERS,
+        # Results are looked at; few are summed again, if any.
+        cost=lambda n: (n["p1"] - n["p0"]) * (n["f1"] - n["f0"]),
+    )
 
 
 @njit(error_model="numpy")

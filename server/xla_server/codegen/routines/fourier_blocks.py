@@ -64,7 +64,12 @@ _PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
 
 def block_routine(step: str, kind: str) -> Routine:
     """Return the routine of a step, for blocks of a real type."""
-    return Routine(f"fourier_{step}_{kind}", _PARAMETERS[step])
+    return Routine(f"fourier_{step}_{kind}", _PARAMETERS[step], cost=_cost)
+
+
+def _cost(n: Mapping[str, int]) -> float:
+    """Return the vector instructions of a step; one of sums is for a single element."""
+    return 6 * n.get("count", 1)
 
 
 def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) -> str:

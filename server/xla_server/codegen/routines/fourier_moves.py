@@ -43,7 +43,9 @@ def move_routine(kind: str, form: str, *, is_load: bool, is_real: bool) -> Routi
     addresses = *parameters(sides[0], "memory"), *parameters(sides[1], *_BLOCK)
     more = _LINES if form == "lines" else ()
     name = move_name(kind, form, is_load=is_load, is_real=is_real)
-    return Routine(name, (*addresses, *_PLACES, *more))
+    # Elements that lie apart are moved one by one.
+    each = 16 if form == "lines" else 6
+    return Routine(name, (*addresses, *_PLACES, *more), cost=lambda n: each * n["count"])
 
 
 class _Move(FourierText):

@@ -23,6 +23,18 @@ RADICES = (13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 KINDS = ("f32", "f64")
 _HALF_ROOT = math.sqrt(0.5)
 
+PASS_COST = {2: 5, 3: 7, 4: 7, 5: 9, 6: 9, 7: 12, 8: 10, 9: 12, 10: 12, 11: 20, 13: 25}
+"""Vector instructions of a pass for an element, loads and stores among them."""
+
+CALL_COST = 20
+"""Vector instructions around a pass."""
+
+
+def generic_cost(radix: int) -> float:
+    """Return the vector instructions for an element of a pass of any odd radix."""
+    return 8 + 1.5 * radix
+
+
 _PARAMETERS = (
     *parameters(Unit.READ, "source"),
     *parameters(Unit.WRITE, "target"),
@@ -152,7 +164,11 @@ def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: 
 
 def pass_routine(kind: str, radix: int, *, is_last: bool) -> Routine:
     """Return a pass. Its twiddles are complex numbers w^(p * k) by p and k = 1 to r - 1."""
-    return Routine(f"fourier_{'last' if is_last else 'pass'}_{radix}_{kind}", _PARAMETERS)
+    return Routine(
+        f"fourier_{'last' if is_last else 'pass'}_{radix}_{kind}",
+        _PARAMETERS,
+        cost=lambda n: radix * n["s"] * n["m"] * PASS_COST[radix] + CALL_COST,
+    )
 
 
 def generic_text(symbol: str, machine: Machine, kind: str) -> str:
@@ -232,7 +248,11 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
 
 def generic_pass(kind: str) -> Routine:
     """Return the pass of any odd radix."""
-    return Routine(f"fourier_generic_{kind}", _GENERIC_PARAMETERS)
+    return Routine(
+        f"fourier_generic_{kind}",
+        _GENERIC_PARAMETERS,
+        cost=lambda n: n["r"] * n["s"] * n["m"] * generic_cost(n["r"]),
+    )
 
 
 def fourier_passes(machine: Machine) -> dict[str, TextFunction]:

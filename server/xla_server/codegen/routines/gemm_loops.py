@@ -24,6 +24,7 @@ LAYOUT = Routine(
         # Members in all, of a group and of a panel; steps in all and of those done at a time.
         *parameters(Unit.COUNT, "members", "group", "height", "depth", "run"),
     ),
+    cost=lambda n: (n["stop"] - n["start"]) * n["group"] * n["depth"],
 )
 """Packs panels. A work item is a group of panels of a matrix."""
 
@@ -61,6 +62,7 @@ BAND = Routine(
         # The cancellation flag: all is left as it is once that is not 0.
         *parameters(Unit.CANCELLED, "cancelled"),
     ),
+    cost=lambda n: (n["stop"] - n["start"]) * n["band_rows"] * n["block_columns"] * n["depth"],
 )
 """Multiplies. A work item is a band of rows with a block of columns."""
 

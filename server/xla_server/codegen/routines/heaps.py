@@ -14,6 +14,7 @@ KEEP = Routine(
         *parameters(Unit.COUNT, "count", "seen"),
         *parameters(Unit.NUMBER, "key"),
     ),
+    cost=lambda n: 8 * n["count"].bit_length(),
 )
 """Puts an entry into a heap of the `count` smallest."""
 
@@ -24,6 +25,7 @@ SORT = Routine(
         *parameters(Unit.COUNT, "count"),
         *parameters(Unit.CANCELLED, "cancelled"),
     ),
+    cost=lambda n: 8 * n["count"] * n["count"].bit_length(),
 )
 """Puts the entries of a heap in order, smallest first."""
 

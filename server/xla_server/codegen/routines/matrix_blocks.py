@@ -15,7 +15,7 @@ from xla_server.codegen.instructions.blas import routine
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div
 from xla_server.codegen.instructions.lapack import LETTER
 from xla_server.codegen.instructions.memory import MEMORY, clear_bytes, watch_i64
-from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
+from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit, parameters
 
 BLOCK = 256
 """Columns of a block: enough for products by BLAS to be fast. The last bits of factors depend on
@@ -311,19 +311,29 @@ def _reflected(computed: str) -> Any:
 _MATRIX, _SIZE = parameters(Unit.UPDATE, "a"), parameters(Unit.COUNT, "m", "n")
 _ROOM = *parameters(Unit.WRITE, "work"), *parameters(Unit.ELEMENTS, "room_size")
 _END = *parameters(Unit.WRITE, "status"), *parameters(Unit.CANCELLED, "cancelled")
-_FUNCTIONS: Mapping[str, tuple[Callable[[str], Any], tuple[Parameter, ...]]] = {
+_FUNCTIONS: Mapping[str, tuple[Callable[[str], Any], tuple[Parameter, ...], Cost]] = {
     "cholesky": (
         _cholesky,
         (*_MATRIX, *parameters(Unit.COUNT, "n"), *parameters(Unit.FLAG, "is_lower"), *_END),
+        lambda n: n["n"] ** 3,
     ),
-    "lu": (_lu, (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "pivots"), *_END)),
-    "qr": (_qr, (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "factors"), *_ROOM, *_END)),
+    "lu": (
+        _lu,
+        (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "pivots"), *_END),
+        lambda n: n["m"] * n["n"] * min(n["m"], n["n"]),
+    ),
+    "qr": (
+        _qr,
+        (*_MATRIX, *_SIZE, *parameters(Unit.WRITE, "factors"), *_ROOM, *_END),
+        lambda n: 2 * n["m"] * n["n"] * min(n["m"], n["n"]),
+    ),
     "reflected": (
         _reflected,
         (
             *(*_MATRIX, *_SIZE, *parameters(Unit.COUNT, "count")),
             *(*parameters(Unit.READ, "factors"), *_ROOM, *_END),
         ),
+        lambda n: 2 * n["m"] * n["n"] * n["count"],
     ),
     "solve": (
         _solve,
@@ -334,19 +344,20 @@ _FUNCTIONS: Mapping[str, tuple[Callable[[str], Any], tuple[Parameter, ...]]] = {
             *parameters(Unit.LETTER, "triangle", "form", "diagonal"),
             *parameters(Unit.CANCELLED, "cancelled"),
         ),
+        lambda n: n["order"] ** 2 * n["others"],
     ),
 }
 
 
 def matrix_routine(name: str, computed: str) -> Routine:
     """Return the routine of a factorization or solution by blocks, for a type."""
-    _, given = _FUNCTIONS[name]
-    return Routine(f"{name}_{computed}", given)
+    _, given, cost = _FUNCTIONS[name]
+    return Routine(f"{name}_{computed}", given, cost=cost)
 
 
 MATRIX_BLOCKS: dict[str, Any] = {
     matrix_routine(name, computed).name: function(computed)
-    for name, (function, _) in _FUNCTIONS.items()
+    for name, (function, _, _) in _FUNCTIONS.items()
     for computed in _SCALAR
 }
 """The functions for each type by their names in kernels."""

@@ -182,6 +182,7 @@ def perturbed(computed: str) -> Routine:
             *parameters(Unit.WRITE, "upper"),
             *parameters(Unit.COUNT, "n", "count"),
         ),
+        cost=lambda n: 30 * n["n"] * n["count"],
     )
 
 

@@ -41,6 +41,8 @@ def sorter(words: int, size: int) -> Routine:
             *parameters(Unit.CANCELLED, "cancelled"),
         ),
         (Type.I64,),
+        # A pass for each byte, and one that counts.
+        cost=lambda n: 12 * (size + 1) * n["length"],
     )
 
 

@@ -32,6 +32,7 @@ INNER = Routine(
         *parameters(Unit.COUNT, "steps"),
         *parameters(Unit.FLAG, "adds"),
     ),
+    cost=lambda n: n["count"] * max(n["vector_count"], ROWS) * n["steps"],
 )
 """Multiplies rows of a matrix with vectors. There is one for each type and number of vectors."""
 
@@ -53,6 +54,7 @@ OUTER = Routine(
         *parameters(Unit.COUNT, "steps"),
         *parameters(Unit.FLAG, "adds"),
     ),
+    cost=lambda n: n["columns"] * max(n["vector_count"], ROWS) * n["steps"],
 )
 """Multiplies columns of a matrix with vectors. There is one for each type and number of vectors."""
 

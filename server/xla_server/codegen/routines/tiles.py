@@ -98,7 +98,7 @@ def tile_routine(width: int, side: int) -> Routine:
         *parameters(Unit.WRITE, "target"),
         *parameters(Unit.OFFSET, "target_ahead"),
     )
-    return Routine(tile_name(width, side), of_rows)
+    return Routine(tile_name(width, side), of_rows, cost=lambda _: 2 * side * side)
 
 
 BLOCKS = Routine(
@@ -119,6 +119,7 @@ BLOCKS = Routine(
         # Rows and columns of a block, and the last ones of the matrix that a tile may begin at.
         *parameters(Unit.COUNT, "tall", "wide", "last_row", "last_column"),
     ),
+    cost=lambda n: 2 * (n["stop"] - n["start"]) * n["tall"] * n["wide"],
 )
 """Transposes blocks of a matrix. Blocks are whole tiles; the last tiles of the matrix begin earlier
 where they would not fit."""

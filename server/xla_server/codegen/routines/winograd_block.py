@@ -47,6 +47,8 @@ BLOCK = Routine(
         # Tiles for panels, and for the last one where that is narrower.
         *parameters(Unit.FUNCTION, "tile", "narrow_tile"),
     ),
+    # Transforms of an input feature take the time of some products.
+    cost=lambda n: (n["end"] - n["begin"]) * _SQUARE * n["inputs"] * (n["outputs"] + 8),
 )
 """Computes a block of tiles."""
 

@@ -68,6 +68,7 @@ TRANSFORM_WEIGHTS = Routine(
         # Features: for inputs and results at least a vector.
         *parameters(Unit.COUNT, "count"),
     ),
+    cost=lambda n: 100 * n["count"],
 )
 """Transforms weights. Transforms of inputs and results have the same parameters."""
 

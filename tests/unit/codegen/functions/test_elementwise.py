@@ -7,9 +7,8 @@ from xla_contract.ops.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
-from xla_server.codegen.loops.row_buffers import cost_of
+from xla_server.codegen.kernel_ir.counts import cost_of
 from xla_server.codegen.namespace import vocabulary
-from xla_server.codegen.trace.graph import Apply
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ops.elementwise_table import ROWS
 
@@ -26,7 +25,7 @@ def test_every_type_of_an_operation_has_a_kernel_function_of_the_row_s_cost(opco
         name = named(opcode, kind)
         assert name in vocabulary(HOST).names, kind
         if name != row.pred:
-            assert cost_of(Apply(name, (), "f32")) == row.cost, kind
+            assert cost_of(name) == row.cost, kind
 
 
 def test_names_of_kernel_functions() -> None:

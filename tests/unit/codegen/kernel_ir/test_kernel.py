@@ -1,4 +1,4 @@
-"""The forms of a kernel, and what is counted on it."""
+"""The forms of a kernel."""
 
 import pytest
 
@@ -15,11 +15,9 @@ from tests.unit.codegen.kernel_ir.kernels import (
 )
 from xla_server.codegen.instructions.memory import COPY_BYTES
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
-from xla_server.codegen.kernel_ir.counts import evaluations
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import (
     BUFFERS,
-    START,
     STOP,
     Address,
     Apply,
@@ -215,20 +213,6 @@ def test_statements_are_walked_with_what_is_around_them() -> None:
     ]
     (let,) = [s for s, _ in walk(kernel.body) if isinstance(s, Let)]
     assert [type(each).__name__ for each in read_by(let)] == ["Load", "Index", "Value", "Value"]
-
-
-def test_evaluations_are_counted_by_the_loops_around() -> None:
-    assert evaluations(sums_of_rows(), 2) == {0: 200, 1: 200}
-    value = Let(AXIS, Index(1), origin=3)
-    assert evaluations(kernel_of(value, parallel(value)), 3) == {3: 3 + 4}
-    loop = While(TRUE, (value,), expected=7)
-    assert evaluations(kernel_of(loop), 2) == {3: 14}
-    blocks = Part(ITEM, 100, (value,), step=8)
-    # Each of four calls has 25 items, in four steps.
-    assert evaluations(kernel_of(blocks), 4) == {3: 16}
-    # The body of a range is executed once by each call.
-    loop = For(AXIS, START, STOP, (value,), 25)
-    assert evaluations(kernel_of(Part(None, 100, (loop,), is_range=True)), 4) == {3: 100}
 
 
 def test_a_loop_of_unknown_bounds_must_have_iterations() -> None:

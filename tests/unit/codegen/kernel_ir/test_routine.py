@@ -50,6 +50,15 @@ def test_a_call_binds_the_results_of_its_routine() -> None:
         body.call(routine, {})
 
 
+def test_a_routine_that_kernels_call_has_a_cost() -> None:
+    routine = Routine("f", parameters(Unit.COUNT, "rows"), cost=lambda n: 3.0 * n["rows"])
+    assert routine.work({"rows": 5}) == 15
+    # Routines are equal whatever their calls cost.
+    assert routine == Routine("f", parameters(Unit.COUNT, "rows"))
+    with pytest.raises(ValueError, match="a routine that kernels call must have a cost, got g"):
+        Routine("g", ()).work({})
+
+
 def test_each_task_is_dealt_to_one_work_item() -> None:
     first, last = dealt(AXIS, 10, 4)
     assert (first, last) == (AXIS * 10 // 4, (AXIS + 1) * 10 // 4)

@@ -16,8 +16,8 @@ def test_a_chunk_costs_several_times_its_prologue(work: int, prologue: int) -> N
 
 
 def test_a_dear_prologue_is_executed_by_one_call() -> None:
-    assert calls_of(1 << 15, 10, 1 << 20, TUNED) == 1
-    assert calls_of(1 << 15, 10, 0, TUNED) > 1
+    assert calls_of(1 << 17, 10, 1 << 22, TUNED) == 1
+    assert calls_of(1 << 17, 10, 0, TUNED) > 1
     assert calls_of(0, 10, 5, TUNED) == 0
 
 

@@ -333,9 +333,8 @@ def test_a_kernel_and_its_epilogue_share_buffers() -> None:
     assert (kernel.buffers, kernel.effort) == ((shared, found, word, own), Effort.OPTIMISED)
     assert EpilogueKernel().built(Effort.UNOPTIMISED).effort is Effort.UNOPTIMISED
     lowering = Lowering({}, TARGET)
-    building.add(lowering, "r", Effort.UNOPTIMISED, 5, updates=(product,))
+    building.add(lowering, "r", Effort.UNOPTIMISED, updates=(product,))
     (thunk,) = lowering.rows
     assert isinstance(thunk, KernelThunk)
     assert thunk.arguments == (unused, beside, product, operand, CANCELLATION)
     assert (thunk.reads, thunk.writes, thunk.updates) == ((operand, beside), (product,), (product,))
-    assert thunk.work == 5

@@ -20,7 +20,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.verify import verify
-from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.stopping import LONG_WORK_ITEM
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
@@ -199,7 +199,7 @@ def test_no_work_item_has_much_of_a_long_line(kind: FftType, sizes: tuple[int, .
     kernels = kernels_of(compile_module(built(spectrum(kind, sizes, 1), (array,))).code)
     for kernel in kernels:
         assert kernel.work_items > 1 or kernel.work < TARGET.tuning.loops.chunks.parallel_work
-        assert not is_long(kernel.work)
+        assert kernel.work < LONG_WORK_ITEM
 
 
 def test_blocks_of_the_widest_vectors_fit_on_a_stack() -> None:

@@ -60,8 +60,8 @@ def test_a_work_item_has_as_many_lines_as_vectors_have_lanes(
 def test_a_kernel_that_overwrites_its_operand_does_not_read_another() -> None:
     lowering = Lowering({}, AVX2)
     one, other = (Value(_side(8, 8).value.shape, name) for name in "ab")
-    add_kernel(lowering, "k", Body(), [], 7, one, other)
-    add_kernel(lowering, "k", Body(), [], 7, one, one)
+    add_kernel(lowering, "k", Body(), [], one, other)
+    add_kernel(lowering, "k", Body(), [], one, one)
     apart, in_place = lowering.rows
     assert isinstance(apart, KernelThunk)
     assert isinstance(in_place, KernelThunk)

@@ -9,7 +9,8 @@ from tests.unit.passes.passing import stated
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.matrix_kernel import MatrixKernel, option
+from xla_server.codegen.lower.matrix_kernel import MatrixKernel, option, real
+from xla_server.ops.elementwise_table import CostClass
 
 SLOTS = AVX2.tuning.linear_algebra.row_slots
 
@@ -39,21 +40,22 @@ def test_a_batch_is_divided_among_slots_with_memory_of_their_own(count: int) -> 
     k, given = _kernel(f"f32[{count},3,4]")
     assert (k.count, k.core, k.computed) == (count, (3, 4), "f32")
     k.give(k.take(0), 0)
-    k.done(10)
+    k.done()
     (row,) = given.rows
     assert isinstance(row, KernelThunk)
     slots = min(count, SLOTS)
     assert row.work_items == slots
     room, result = sorted(row.writes, key=lambda value: value.name, reverse=True)
     assert (room.shape.dimensions, result.shape.dimensions) == ((slots, 12), (count, 3, 4))
-    assert row.work == 10 * -(-count // slots)
+    # Elements are loaded and stored twice.
+    assert row.work == 4 * 12 * CostClass.ACCESS * -(-count // slots)
 
 
 def test_a_result_that_changes_begins_as_a_copy_of_an_operand() -> None:
     k, given = _kernel("f32[2,3,3]", "f32[2,3,3]")
     k.read(1)
     k.change(0, 0)
-    k.done(1)
+    k.done()
     copy, row = given.rows
     assert isinstance(copy, CopyThunk)
     assert isinstance(row, KernelThunk)
@@ -64,18 +66,20 @@ def test_a_result_that_changes_begins_as_a_copy_of_an_operand() -> None:
 
 def test_matrices_without_scratch_memory_may_be_done_in_parts() -> None:
     k, given = _kernel("f32[3,8,8]")
-    k.write()
-    k.done(100, parts=4)
+    with k.loop(100) as i:
+        k.store("f32", k.write(), i, real("f32", 0))
+    k.done(parts=4)
     (row,) = given.rows
     assert isinstance(row, KernelThunk)
-    assert (row.work_items, row.work) == (12, 25)
+    assert (row.work_items, row.work) == (12, 100 * CostClass.ACCESS)
 
 
 def test_long_work_tests_the_cancellation_flag_between_matrices() -> None:
-    for work, is_tested in ((1, False), (10**9, True)):
+    for stores, is_tested in ((1, False), (10**9, True)):
         k, given = _kernel(f"f32[{2 * SLOTS},3,3]")
-        k.write()
-        k.done(work)
+        with k.loop(stores):
+            k.store("f32", k.write(), 0, real("f32", 0))
+        k.done()
         (row,) = given.rows
         assert isinstance(row, KernelThunk)
         assert (CANCELLATION in row.arguments) is is_tested

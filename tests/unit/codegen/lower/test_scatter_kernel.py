@@ -47,8 +47,8 @@ def test_ranges_look_whether_to_stop_at_each_list_and_inside_of_large_windows() 
     assert short.work_items == 2
     assert CANCELLATION not in short.arguments
     # One range may have the updates of all.
-    many = kernel(ROWS, (9000, 16), (40_000, 1), (40_000, 16))
-    assert many.work < math.prod((8, 40_000, 16))
+    many = kernel(ROWS, (9000, 16), (80_000, 1), (80_000, 16))
+    assert many.work < math.prod((8, 80_000, 16))
     assert many.source.count("watch_i64") == 1
     large = kernel(BOXES, (4, 300, 301), (20, 3), (20, 200, 299))
     assert large.source.count("watch_i64") == 2

@@ -78,7 +78,7 @@ def test_matrices_of_many_blocks_are_the_work_of_a_shared_function(
     array = numbered(dimensions, np.float32)
     plan = transposition(dimensions, permutation, 4)
     assert plan is not None
-    made = transposition_kernel(plan, TARGET.tuning.transposes).kernel
+    made = transposition_kernel(plan, TARGET.tuning.transposes)
     work_items = made.items
     assert "transpose_blocks" in made.text
     found = np.zeros([dimensions[d] for d in permutation], np.float32)
@@ -107,7 +107,7 @@ def test_matrices_of_few_blocks_are_done_tile_by_tile(
 ) -> None:
     plan = transposition(dimensions, order, 4)
     assert plan is not None
-    made = transposition_kernel(plan, TARGET.tuning.transposes).kernel
+    made = transposition_kernel(plan, TARGET.tuning.transposes)
     assert "transpose_blocks" not in made.text
     assert made.effort is Effort.PLAIN
     assert_same(lambda x: ops.transpose(x, order), numbered(dimensions, np.float32))

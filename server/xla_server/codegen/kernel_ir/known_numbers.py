@@ -1,0 +1,114 @@
+"""Integers and addresses of a kernel, as far as they follow from those that are given."""
+
+import dataclasses
+import operator
+from collections.abc import Callable, Mapping, Sequence, Set
+
+from xla_server.codegen.kernel_ir.expressions import (
+    Address,
+    Apply,
+    Buffer,
+    Cell,
+    Const,
+    Expression,
+    Index,
+    Memory,
+    Quotient,
+    Region,
+    Remainder,
+    StackArray,
+    Value,
+)
+from xla_server.codegen.kernel_ir.types import Type
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """A byte of memory."""
+
+    memory: Buffer | StackArray
+    byte: int
+
+    def __add__(self, ahead: int) -> "Place":
+        return Place(self.memory, self.byte + ahead)
+
+    def __sub__(self, back: int) -> "Place":
+        return self + -back
+
+    __radd__ = __add__
+
+
+Known = int | Place | None
+"""A number, an address, or what is not known."""
+
+_FUNCTIONS: Mapping[str, Callable[..., int]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "minimum": min,
+    "maximum": max,
+    "whole_div": operator.floordiv,
+    "whole_mod": operator.mod,
+    "bit_and": operator.and_,
+    "bit_or": operator.or_,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "room_i32": int,
+    "select": lambda test, then, other: then if test else other,
+}
+
+
+_OF_ADDRESSES = {("add", 0), ("add", 1), ("sub", 0), ("select", 1, 2)}
+"""Functions that give an address, and which of their operands are addresses then."""
+
+
+class Numbers:
+    """Values and cells that are known by now, and what expressions of them are.
+
+    Results of functions that are `unknown` are not known.
+    """
+
+    def __init__(self, names: dict[Value | Cell, Known], unknown: Set[str] = frozenset()) -> None:
+        self.names, self._unknown = names, unknown
+
+    def place(self, memory: Memory) -> Known:
+        """Return where memory begins."""
+        return self.value(memory.address) if isinstance(memory, Region) else Place(memory, 0)
+
+    def value(self, expression: Expression) -> Known:
+        """Return the number or the address that an expression is."""
+        match expression:
+            case Value() | Cell():
+                return self.names.get(expression)
+            case Const(type=kind, parts=(number,)) if kind in (Type.I64, Type.B1):
+                return number
+            case Index(constant=total, terms=terms):
+                parts = [(self.value(term), factor) for term, factor in terms]
+                numbers = [(n, factor) for n, factor in parts if isinstance(n, int)]
+                whole = len(numbers) == len(parts)
+                return total + sum(n * factor for n, factor in numbers) if whole else None
+            case Quotient(operand=operand, divisor=divisor):
+                dividend = self.value(operand)
+                return dividend // divisor if isinstance(dividend, int) else None
+            case Remainder(operand=operand, divisor=divisor):
+                dividend = self.value(operand)
+                return dividend % divisor if isinstance(dividend, int) else None
+            case Address(memory=memory, index=index, byte_size=byte_size):
+                place, ahead = self.place(memory), self.value(index)
+                if isinstance(place, Place) and isinstance(ahead, int):
+                    return place + ahead * byte_size
+            case Apply(function=function, operands=operands) if function in _FUNCTIONS:
+                return self._applied(function, [self.value(each) for each in operands])
+        return None
+
+    def _applied(self, function: str, operands: Sequence[Known]) -> Known:
+        if None in operands or function in self._unknown:
+            return 0 if function == "bit_and" and 0 in operands else None
+        addresses = [number for number, each in enumerate(operands) if isinstance(each, Place)]
+        if addresses and (function, *addresses) not in _OF_ADDRESSES:
+            return None
+        return _FUNCTIONS[function](*operands)
