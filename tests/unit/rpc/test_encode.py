@@ -21,7 +21,7 @@ def test_every_field_of_a_profile_is_told(profile: Profile) -> None:
     told = {field.name: getattr(message, field.name) for field in message.DESCRIPTOR.fields}
     assert {name: told[name] for name in Profile._fields} == profile._asdict()
     assert set(told) == set(Profile._fields)
-    # As a part of another message; what it said before is gone.
+    # Filling a part of another message replaces what it had before.
     response = xla_pb2.ExecuteResponse()
     response.profile.compute_time_ns = 1
     fill_profile(response.profile, profile)
