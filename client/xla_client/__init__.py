@@ -80,8 +80,7 @@ from xla_contract.types.sharding import Sharding
 
 if TYPE_CHECKING:
     from xla_client import lib, ops
-    from xla_client.programs.builder import Builder
-    from xla_client.programs.op import Op
+    from xla_client.programs.builder import Builder, Op
     from xla_contract.types.dimension_numbers import (
         ConvolutionDimensionNumbers,
         DotDimensionNumbers,
@@ -175,7 +174,7 @@ __all__ = [
 
 _PARTS = {
     "Builder": "xla_client.programs.builder",
-    "Op": "xla_client.programs.op",
+    "Op": "xla_client.programs.builder",
     **dict.fromkeys(
         (
             "ConvolutionDimensionNumbers",
@@ -204,6 +203,8 @@ def __getattr__(name: str) -> Any:
         return version("xla-service")
     if name not in _PARTS:
         raise AttributeError(f"module 'xla_client' has no attribute {name!r}", name=name)
+    if name in ("Builder", "Op"):
+        importlib.import_module("xla_client.ops")  # has the functions of an Op's operators
     value = globals()[name] = getattr(importlib.import_module(_PARTS[name]), name)
     return value
 

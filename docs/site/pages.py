@@ -33,7 +33,11 @@ def reference_pages() -> dict[str, str]:
     directory = ROOT / "client" / _BY_MODULE.replace(".", "/")
     modules = [each.name for each in pkgutil.iter_modules([str(directory)])]
     names = (*_WHOLE, *(f"{_BY_MODULE}.{name}" for name in modules if not name.startswith("_")))
-    return {f"reference/{name}.md": f"# {name}\n\n::: {name}\n" for name in names}
+    # An Op's operators are inherited.
+    options = {"xla_client": "    options:\n      inherited_members: true\n"}
+    return {
+        f"reference/{name}.md": f"# {name}\n\n::: {name}\n{options.get(name, '')}" for name in names
+    }
 
 
 def on_config(config: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_client.programs.builder import Builder, Op
+from xla_client import Builder, Op
 from xla_client.programs.computation import Computation
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from xla_client import ops
 from xla_client.lib import constants
-from xla_client.programs.builder import Builder, Dimensions, Op, as_sequence, integers
+from xla_client.programs.builder import Builder, Dimensions, Op, Operands, as_sequence, integers
 from xla_client.programs.checked import checked
-from xla_client.programs.operands import Operands
 from xla_contract.errors import ShapeError
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType

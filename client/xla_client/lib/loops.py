@@ -10,11 +10,10 @@ from xla_client import ops
 from xla_client.coercion.shapes import as_element_type
 from xla_client.lib import constants
 from xla_client.programs import operands
-from xla_client.programs.builder import Op, builder_of, placed, promoted
+from xla_client.programs.builder import Op, Values, builder_of, placed, promoted
 from xla_client.programs.checked import checked
 from xla_client.programs.control_flow import loop_of_functions
 from xla_client.programs.functions import check_arity
-from xla_client.programs.operands import Values
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType, ElementTypeLike

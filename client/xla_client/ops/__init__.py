@@ -10,7 +10,7 @@ One Op, int or computation stands for a sequence of one; a computation may be a 
 Everything else is an ArgumentTypeError that names the function and the parameter.
 """
 
-from xla_client.ops import elementwise
+from xla_client.ops import elementwise, folds
 from xla_client.ops.collectives import (
     all_gather,
     all_reduce,
@@ -139,12 +139,14 @@ from xla_client.ops.slicing import (
     slice,
     slice_in_dim,
 )
+from xla_client.ops.subscript import subscript
 from xla_client.ops.windows import (
     reduce_window,
     reduce_window_with_general_padding,
     select_and_scatter,
     select_and_scatter_with_general_padding,
 )
+from xla_client.programs import operators
 
 __all__ = [
     "all_gather",
@@ -248,3 +250,14 @@ __all__ = [
     "while_",
 ]
 __all__ += elementwise.__all__
+
+operators.provide(
+    operators.Functions(
+        operations={name: globals()[name] for name in __all__},
+        reductions={
+            name: getattr(folds, name)
+            for name in ("all", "any", "max", "mean", "min", "prod", "sum")
+        },
+        subscript=subscript,
+    )
+)

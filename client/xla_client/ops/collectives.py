@@ -9,10 +9,18 @@ replicas and partitions numbered through.
 from collections.abc import Sequence
 
 from xla_client.ops import control
-from xla_client.programs.builder import Builder, Op, as_sequence, builder_of, integers, placed
+from xla_client.programs.builder import (
+    Builder,
+    Op,
+    Operands,
+    as_sequence,
+    builder_of,
+    integers,
+    placed,
+)
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike, Operands
+from xla_client.programs.operands import ComputationLike
 from xla_contract.errors import ShapeError
 from xla_contract.ops.all_gather import AllGatherAttributes
 from xla_contract.ops.all_reduce import AllReduceAttributes

@@ -10,12 +10,21 @@ from typing import Any
 from xla_client.coercion.numbers import data
 from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_client.programs import operands as taken
-from xla_client.programs.builder import Builder, Op, as_sequence, builder_of, placed, promoted
+from xla_client.programs.builder import (
+    Builder,
+    Op,
+    Operands,
+    Values,
+    as_sequence,
+    builder_of,
+    placed,
+    promoted,
+)
 from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation
 from xla_client.programs.control_flow import branches, loop, scanned
 from xla_client.programs.functions import call_computation
-from xla_client.programs.operands import ComputationLike, Operands, Values
+from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.custom_call import CustomCallAttributes

@@ -6,8 +6,9 @@ Binary functions take Ops or one Op and one scalar, and `broadcast_dimensions` a
 
 from typing import Protocol
 
-from xla_client.programs.builder import Dimensions, Op, elementwise
+from xla_client.programs.builder import Dimensions, Op
 from xla_client.programs.checked import checked
+from xla_client.programs.elementwise import elementwise
 from xla_client.programs.scalars import Scalar
 from xla_contract.types.opcode import Opcode
 

@@ -1,9 +1,17 @@
 """Reading and writing slices at computed indices. Semantics: XLA's Gather and Scatter."""
 
-from xla_client.programs.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
+from xla_client.programs.builder import (
+    Dimensions,
+    Op,
+    Operands,
+    as_sequence,
+    builder_of,
+    integers,
+    placed,
+)
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike, Operands
+from xla_client.programs.operands import ComputationLike
 from xla_contract.ops.gather import GatherAttributes
 from xla_contract.ops.scatter import ScatterAttributes
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers

@@ -5,10 +5,19 @@ which may use constants of the program around it.
 """
 
 from xla_client.ops.initial_values import initial_values
-from xla_client.programs.builder import Dimensions, Op, as_sequence, builder_of, integers, placed
+from xla_client.programs.builder import (
+    Dimensions,
+    Op,
+    Operands,
+    Values,
+    as_sequence,
+    builder_of,
+    integers,
+    placed,
+)
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike, Operands, Values
+from xla_client.programs.operands import ComputationLike
 from xla_contract.ops.map import MapAttributes
 from xla_contract.ops.reduce import ReduceAttributes
 from xla_contract.ops.sort import SortAttributes

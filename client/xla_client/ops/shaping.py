@@ -12,14 +12,14 @@ from xla_client.programs.broadcasting import plan_in_dim
 from xla_client.programs.builder import (
     Dimensions,
     Op,
+    Operands,
     as_sequence,
     integers,
     placed,
     promoted,
-    stretch,
 )
 from xla_client.programs.checked import checked
-from xla_client.programs.operands import Operands
+from xla_client.programs.elementwise import stretch
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ShapeError
 from xla_contract.ops.broadcast import BroadcastAttributes

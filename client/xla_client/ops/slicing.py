@@ -7,6 +7,8 @@ from xla_client.coercion.records import padding_config as as_padding_config
 from xla_client.programs.builder import (
     Dimensions,
     Op,
+    Operands,
+    Values,
     as_sequence,
     builder_of,
     integers,
@@ -14,7 +16,7 @@ from xla_client.programs.builder import (
     promoted,
 )
 from xla_client.programs.checked import checked
-from xla_client.programs.operands import Operands, Values, values
+from xla_client.programs.operands import values
 from xla_client.programs.scalars import Scalar
 from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.dynamic_slice import DynamicSliceAttributes

@@ -4,6 +4,8 @@ from xla_client.ops.initial_values import initial_values
 from xla_client.programs.builder import (
     Dimensions,
     Op,
+    Operands,
+    Values,
     as_sequence,
     builder_of,
     integers,
@@ -12,7 +14,7 @@ from xla_client.programs.builder import (
 )
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
-from xla_client.programs.operands import ComputationLike, Operands, Values
+from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import Scalar
 from xla_client.programs.windows import PaddingLike, amounts_of, make_window
 from xla_contract.ops.reduce_window import ReduceWindowAttributes

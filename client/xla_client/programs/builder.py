@@ -7,27 +7,25 @@ builder itself has the sources of values and `build`.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from xla_client.coercion.literals import as_array, as_literal
 from xla_client.coercion.numbers import Dimensions, data, integers
 from xla_client.coercion.shapes import ShapeLike, as_shape
-from xla_client.programs.broadcasting import BroadcastSpec, plan_binary
-from xla_client.programs.checked import checked
+from xla_client.programs import operands as taken
+from xla_client.programs.checked import TAKERS, checked
 from xla_client.programs.computation import Computation
 from xla_client.programs.module_embedding import Embedding, Names
-from xla_client.programs.op import Op
-from xla_client.programs.operands import Operands, values
+from xla_client.programs.operands import ComputationLike
+from xla_client.programs.operators import Operators
 from xla_client.programs.scalars import Scalar, scalar_array
-from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError, XlaError
-from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
 from xla_contract.ops.constant import ConstantAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.ops.infeed import InfeedAttributes
 from xla_contract.ops.iota import IotaAttributes
 from xla_contract.ops.parameter import ParameterAttributes
 from xla_contract.ops.registry import definition, infer_shape
-from xla_contract.ops.reshape import ReshapeAttributes
 from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
@@ -40,17 +38,60 @@ __all__ = [
     "Builder",
     "Dimensions",
     "Op",
+    "Operands",
+    "Values",
     "as_sequence",
     "builder_of",
-    "elementwise",
     "integers",
     "placed",
     "promoted",
-    "stretch",
 ]
 
 _ENTRY_ID = 1
 """The computation id of the builder's own instructions; embedded computations follow."""
+
+
+class Op(Operators):
+    """One instruction of a builder, standing for the value it will have.
+
+    Operators work between Ops and between an Op and a Python or numpy scalar, which becomes a
+    constant of the Op's element type. Each is a function of `xla_client.ops`: operands of different
+    rank are refused unless one is a scalar, and `/` of integers truncates. `//` and `%` follow
+    Python and numpy: they round towards minus infinity and take the sign of the divisor (`ops.div`
+    and `ops.rem` are XLA's own). `@` is `ops.matmul`, `~ & | ^ << >>` work on integers and, but for
+    shifts, on pred.
+
+    Comparisons are `x.eq(y)`, `x.lt(y)` ... or `ops.eq`, `ops.lt` ...: Python takes `==` and `<`
+    for questions that it can answer at once, so these operators raise. `x[i, 1:3, None, ...]`
+    slices as numpy does, with Ops as indices that the run finds. A tuple has a length, elements by
+    number, and can be unpacked.
+    """
+
+    __slots__ = ("builder", "id")
+
+    def __init__(self, builder: "Builder", id: int, name: str, shape: Shape) -> None:
+        self.builder = builder
+        self.id = id
+        self.name = name
+        self.shape = shape
+
+
+Operands: TypeAlias = Op | Sequence[Op]
+"""Ops; one stands for a sequence of one."""
+
+Values: TypeAlias = Op | Scalar | Sequence[Op | Scalar]
+"""Ops and Python's numbers, which become constants; one stands for a sequence of one."""
+
+TAKERS.update(
+    {
+        Op: taken.op,
+        Op | Scalar: taken.value,
+        Op | int: taken.index,
+        Operands: taken.ops,
+        Values: taken.values,
+        ComputationLike | Values: taken.branch_or_values,
+    }
+)
 
 
 class Builder:
@@ -330,7 +371,7 @@ class Builder:
     def _result(self, root: Any) -> Op:
         """Return the Op of a result: a constant for a number, a tuple for several values."""
         try:
-            given = values("root", root)
+            given = taken.values("root", root)
         except XlaError as error:
             raise error.at("Builder.build") from None
         results = [promoted(self, each) for each in given]
@@ -370,46 +411,6 @@ class Builder:
         return f"Builder({self.name!r}, {len(self._instructions)} instructions)"
 
 
-def elementwise(
-    opcode: Opcode,
-    lhs: Op | Scalar,
-    rhs: Op | Scalar,
-    broadcast_dimensions: Dimensions | None = None,
-    attributes: Any = NO_ATTRIBUTES,
-) -> Op:
-    """Return a binary elementwise operation with XLA's explicit broadcasting.
-
-    One operand may be a Python or numpy scalar; it takes the other's element type.
-
-    Raises:
-        ShapeError: The operands' dimensions do not match.
-    """
-    builder = builder_of(lhs, rhs)
-    try:
-        lhs, rhs = _as_op(builder, lhs, rhs), _as_op(builder, rhs, lhs)
-        said = broadcast_dimensions
-        mapping = None if said is None else integers(said, "broadcast_dimensions")
-        lhs_plan, rhs_plan = plan_binary(lhs.shape, rhs.shape, mapping)
-    except XlaError as error:
-        raise error.at(opcode) from error.__cause__
-    operands = [stretch(lhs, lhs_plan), stretch(rhs, rhs_plan)]
-    return builder.instruction(opcode, operands, attributes)
-
-
-def stretch(operand: Op, plan: BroadcastSpec) -> Op:
-    """`operand` broadcast as planned: degenerate dimensions are reshaped away first."""
-    if plan.is_trivial:
-        return operand
-    builder = operand.builder
-    kept = plan.kept
-    if len(kept) < operand.shape.rank:
-        sizes = tuple(operand.shape.dimensions[number] for number in kept)
-        operand = builder.instruction(Opcode.RESHAPE, [operand], ReshapeAttributes(sizes))
-    mapping = tuple(plan.mapping[number] for number in kept)
-    attributes = BroadcastAttributes(mapping, plan.result)
-    return builder.instruction(Opcode.BROADCAST, [operand], attributes)
-
-
 def builder_of(*operands: object) -> Builder:
     """The builder of the first Op among `operands`; raises InvalidArgumentError without one."""
     for operand in operands:
@@ -447,15 +448,6 @@ def placed(opcode: str) -> Iterator[None]:
         yield
     except XlaError as error:
         raise error.at(opcode) from error.__cause__
-
-
-def _as_op(builder: Builder, value: Op | Scalar, other: Op | Scalar) -> Op:
-    if isinstance(value, Op):
-        return value
-    assert isinstance(other, Op)
-    if not other.shape.is_array:
-        raise ShapeError(f"operands must be arrays, got {other.shape} and {value!r}")
-    return builder.constant(scalar_array(value, other.shape.element_type))
 
 
 def _without_layouts(computation: Computation) -> ProgramShape:

@@ -16,7 +16,6 @@ from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
 from xla_client.coercion.signatures import require_bound
 from xla_client.programs import operands
 from xla_client.programs.computation import Computation
-from xla_client.programs.op import Op
 from xla_client.programs.scalars import Scalar
 from xla_client.programs.windows import Padding, PaddingLike, padding_name, padding_name_or_pairs
 from xla_contract.errors import XlaError
@@ -87,7 +86,7 @@ def _anything(_: str, value: Any) -> Any:
 
 def _taker_of(annotation: Any) -> Taker:
     if getattr(annotation, "__name__", "") == "Builder":
-        return _builder  # whose module imports this one
+        return functools.partial(_builder, annotation)
     if get_origin(annotation) is Callable:
         return _function
     taker = TAKERS.get(annotation)
@@ -107,10 +106,8 @@ def _choice(kind: Any) -> Taker:
     return functools.partial(records.choice, kind)
 
 
-def _builder(parameter: str, value: Any) -> Any:
-    from xla_client.programs.builder import Builder
-
-    if isinstance(value, Builder):
+def _builder(kind: type, parameter: str, value: Any) -> Any:
+    if isinstance(value, kind):
         return value
     raise numbers.refusal(parameter, "a Builder", value)
 
@@ -133,15 +130,9 @@ def _function(parameter: str, value: Any) -> Callable[..., Any]:
 
 
 TAKERS: dict[Any, Taker] = {
-    Op: operands.op,
-    Op | Scalar: operands.value,
-    Op | int: operands.index,
-    operands.Operands: operands.ops,
-    operands.Values: operands.values,
     operands.ComputationLike: operands.computation_or_function,
     Computation: operands.computation,
     operands.ComputationLike | Sequence[operands.ComputationLike]: operands.computations,
-    operands.ComputationLike | operands.Values: operands.branch_or_values,
     Callable[..., Any]: _function,
     Scalar: operands.value,
     ShapeLike: lambda name, value: as_shape(value, name),
@@ -171,4 +162,7 @@ TAKERS: dict[Any, Taker] = {
     RandomAlgorithm | Choice: _choice(RandomAlgorithm),
     Transpose | Choice: _choice(Transpose),
 }
-"""The rule of each annotation. Parameters with other annotations are passed on as they are."""
+"""The rule of each annotation; `builder` enters those of Ops.
+
+Parameters with other annotations are passed on as they are.
+"""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_client.programs import operands
-from xla_client.programs.builder import Builder, Op, builder_of, promoted
+from xla_client.programs.builder import Builder, Op, Values, builder_of, promoted
 from xla_client.programs.computation import Computation
 from xla_client.programs.functions import Inner, as_result, begun, called, innermost, raw_result
-from xla_client.programs.operands import ComputationLike, Values
+from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
 from xla_contract.ops.scan import ScanAttributes

@@ -1,21 +1,15 @@
 """Ops, numbers that stand beside them, and computations, as callers write them."""
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from xla_client.coercion.numbers import refusal
 from xla_client.programs.computation import Computation
-from xla_client.programs.op import Op
+from xla_client.programs.operators import Operators
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
-
-Operands: TypeAlias = Op | Sequence[Op]
-"""Ops; one stands for a sequence of one."""
-
-Values: TypeAlias = Op | Scalar | Sequence[Op | Scalar]
-"""Ops and Python's numbers, which become constants; one stands for a sequence of one."""
 
 ComputationLike: TypeAlias = Computation | Callable[..., Any]
 """A Computation, or a function of Ops that is written down where it is given."""
@@ -23,16 +17,16 @@ ComputationLike: TypeAlias = Computation | Callable[..., Any]
 _HINT = "builder.constant makes an Op of a number or an array"
 
 
-def op(parameter: str, value: Any) -> Op:
+def op(parameter: str, value: Any) -> Any:
     """Return the Op; raises ArgumentTypeError for everything else."""
-    if isinstance(value, Op):
+    if isinstance(value, Operators):
         return value
     raise refusal(parameter, "an Op", value, _HINT)
 
 
-def value(parameter: str, value: Any) -> Op | Scalar:
+def value(parameter: str, value: Any) -> Any:
     """Return an Op or a number; raises ArgumentTypeError for everything else."""
-    if isinstance(value, Op):
+    if isinstance(value, Operators):
         return value
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return _scalar(value)
@@ -41,9 +35,9 @@ def value(parameter: str, value: Any) -> Op | Scalar:
     raise refusal(parameter, "an Op or a number", value, _HINT)
 
 
-def ops(parameter: str, given: Any) -> list[Op]:
+def ops(parameter: str, given: Any) -> list[Any]:
     """Return Ops as a list; raises ArgumentTypeError for everything else."""
-    if isinstance(given, Op):
+    if isinstance(given, Operators):
         return [given]
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict | np.ndarray):
         each = list(given)
@@ -53,9 +47,9 @@ def ops(parameter: str, given: Any) -> list[Op]:
     raise refusal(parameter, "an Op or a sequence of Ops", given, _HINT)
 
 
-def values(parameter: str, given: Any) -> list[Op | Scalar]:
+def values(parameter: str, given: Any) -> list[Any]:
     """Return Ops and numbers as a list; raises ArgumentTypeError for everything else."""
-    if isinstance(given, (Op, *SCALAR_TYPES)):
+    if isinstance(given, (Operators, *SCALAR_TYPES)):
         return [value(parameter, given)]
     if isinstance(given, np.ndarray) and given.ndim == 0:
         return [_scalar(given)]
@@ -64,9 +58,9 @@ def values(parameter: str, given: Any) -> list[Op | Scalar]:
     raise refusal(parameter, "an Op, a number or a sequence of them", given, _HINT)
 
 
-def index(parameter: str, value: Any) -> Op | int:
+def index(parameter: str, value: Any) -> Any:
     """Return an Op or an int; raises ArgumentTypeError for everything else."""
-    if isinstance(value, Op):
+    if isinstance(value, Operators):
         return value
     if not isinstance(value, bool):
         try:
@@ -105,19 +99,17 @@ def computations(parameter: str, value: Any) -> ComputationLike | list[Computati
     return computation_or_function(parameter, value)
 
 
-def branch_or_values(
-    parameter: str, given: Any
-) -> ComputationLike | Op | Scalar | list[Op | Scalar]:
+def branch_or_values(parameter: str, given: Any) -> Any:
     """Return a Computation or a function, one Op or number, or a list of these; raises."""
     if isinstance(given, Computation) or callable(given):
         return computation_or_function(parameter, given)
-    if isinstance(given, (Op, *SCALAR_TYPES)):
+    if isinstance(given, (Operators, *SCALAR_TYPES)):
         return value(parameter, given)
     return values(parameter, given)
 
 
 def _hint_for_computation(value: Any) -> str:
-    if isinstance(value, Op):
+    if isinstance(value, Operators):
         return "a function gives the Op of its arguments, as in lambda a, b: a + b"
     if hasattr(value, "build"):
         return "builder.build() makes a Computation of a Builder"

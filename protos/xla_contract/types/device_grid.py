@@ -54,11 +54,13 @@ ALONE = DeviceGrid()
 def expand_groups(
     groups: ReplicaGroups, mode: GroupMode, grid: DeviceGrid, *, is_partial: bool = False
 ) -> Groups:
-    """The groups as flattened ids, each in the order in which its members are combined.
+    """Return the groups as flattened ids, each in the order in which its members are combined.
 
     Where replicas are named and all their partitions take part, partitions vary fastest. With
-    `is_partial` the groups need not name all. Raises ShapeError for ids that are not the grid's,
-    stand twice or are missing.
+    `is_partial` the groups need not name all.
+
+    Raises:
+        ShapeError: Ids are not the grid's, occur twice or are missing.
     """
     count = _count(mode, grid)
     if not groups.groups:
@@ -92,9 +94,10 @@ def expand_groups(
 
 
 def expand_pairs(pairs: Sequence[tuple[int, int]], mode: GroupMode, grid: DeviceGrid) -> Pairs:
-    """The pairs (source, target) of a permutation as flattened ids.
+    """Return the pairs (source, target) of a permutation as flattened ids.
 
-    Raises ShapeError for ids that are not the grid's, and for sources or targets named twice.
+    Raises:
+        ShapeError: Ids are not the grid's, or a source or target is named twice.
     """
     count = _count(mode, grid)
     for role, numbers in (

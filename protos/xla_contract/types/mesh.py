@@ -62,7 +62,7 @@ class Mesh:
         return math.prod(part.size or self.sizes[part.axis] for part in parts)
 
     def along(self, parts: Sequence[AxisPart]) -> NDArray[np.int64]:
-        """The devices as a table: rows along the other axes, columns along `parts`.
+        """Return the devices as a table: rows along the other axes, columns along `parts`.
 
         The first part varies slowest in a row. Raises InvalidArgumentError for parts of axes that
         the mesh does not have, that do not divide their axis, or that overlap.
@@ -125,9 +125,12 @@ def participants(sizes: Iterable[int]) -> int:
 
 
 def iota(dimensions: Sequence[int], permutation: Sequence[int], count: int) -> NDArray[np.int64]:
-    """The numbers below `count` reshaped to `dimensions`, transposed, and flat again.
+    """Return the numbers below `count` reshaped to `dimensions`, transposed, and flat again.
 
-    No dimensions and no permutation change nothing. Raises InvalidArgumentError.
+    No dimensions and no permutation change nothing.
+
+    Raises:
+        InvalidArgumentError: The dimensions hold another number, or the permutation is none.
     """
     sizes = list(dimensions) or [count]
     order = list(permutation) or list(range(len(sizes)))

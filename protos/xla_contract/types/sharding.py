@@ -76,7 +76,7 @@ class Sharding:
         devices: Sequence[int] | None = None,
         subgroups: Sequence[tuple[ShardingKind, int]] = (),
     ) -> "Sharding":
-        """A sharding in tiles; devices in order where they are not said.
+        """Return a sharding in tiles; without `devices` they are in order.
 
         Subgroups of one are left out, and one tile alone with no subgroup but copies is
         REPLICATED. Raises InvalidArgumentError.
@@ -100,7 +100,7 @@ class Sharding:
         manual: Sequence[AxisPart] = (),
         unreduced: Sequence[AxisPart] = (),
     ) -> "Sharding":
-        """The sharding that splits each dimension along its parts of axes, the first one major.
+        """Return the sharding that splits each dimension along parts of axes, the first one major.
 
         Other axes are copied, manual or unreduced. Raises InvalidArgumentError for parts that
         overlap or that the mesh does not have.
@@ -185,7 +185,7 @@ class Sharding:
         return _rebuilt(shape, shards)
 
     def whole_shape(self, shard: Shape) -> Shape:
-        """The shape of a value whose shards have this one, layouts kept.
+        """Return the shape of a value whose shards have this one, layouts kept.
 
         Raises InvalidArgumentError for more bytes than an array may have, ShapeError for another
         rank.
@@ -210,9 +210,10 @@ class Sharding:
         return dataclasses.replace(shape, dimensions=tuple(sizes))
 
     def coordinates(self, partition: int) -> tuple[int, ...]:
-        """The tile that a partition of a tiled sharding holds, one number per dimension.
+        """Return the tile that a partition of a tiled sharding holds, one number per dimension.
 
-        Raises InvalidArgumentError for a partition that it does not have.
+        Raises:
+            InvalidArgumentError: There is no such partition.
         """
         if not 0 <= partition < len(self.devices):
             raise InvalidArgumentError(
@@ -255,10 +256,13 @@ class Sharding:
         return tuple(slice(tile * size, (tile + 1) * size) for tile, size in tiles)
 
     def join(self, shape: Shape, shards: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """The array of `shape` whose shards these are, one per partition.
+        """Return the array of `shape` whose shards these are, one per partition.
 
-        The first of several copies counts. Raises InvalidArgumentError for another number of
-        shards, ShapeError for shards of another shape.
+        The first of several copies counts.
+
+        Raises:
+            InvalidArgumentError: The number of shards is not that of partitions.
+            ShapeError: A shard has another shape.
         """
         local = self.shard_shape(shape)
         if not shards or (self.kind is ShardingKind.TILED and len(shards) != len(self.devices)):

@@ -27,9 +27,10 @@ _TYPES: dict[ShardingKind, Any] = {kind: number for number, kind in _KINDS.items
 
 
 def sharding_from_proto(proto: xla_data_pb2.OpSharding) -> Sharding:
-    """The sharding that a message states; nested tuples become one tuple of leaves.
+    """Return the sharding that a message states; nested tuples become one tuple of leaves.
 
-    Raises InvalidArgumentError for tiles that do not work out, or more than MAX_PARTICIPANTS.
+    Raises:
+        InvalidArgumentError: Tiles and devices do not fit, or are more than MAX_PARTICIPANTS.
     """
     if proto.HasField("named_sharding"):
         return _named(proto.named_sharding)

@@ -1,7 +1,7 @@
 """send and recv: values that go from one computation to another.
 
-Semantics: XLA's Send and Recv. The data leaves with send and comes with recv-done; what stands
-before that in the place of received data is undefined in XLA and zero here. On a grid the frontend
+Semantics: XLA's Send and Recv. The data leaves with send and arrives with recv-done; until
+then the received data is undefined in XLA and zero here. On a grid the frontend
 attribute of pipelined programs says which participant sends to which; who is the target of none
 receives zeros.
 """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.conformance.sweep import drawing
 from tests.conformance.sweep.program import built
-from xla_client.programs.builder import Op
+from xla_client import Op
 from xla_contract.types.element_type import ElementType as E
 
 UNKNOWN_TO_THE_ORACLE = (E.S1, E.U1, E.F6E3M2FN, E.F6E2M3FN)

@@ -16,7 +16,7 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.index_maps import IndexMap, index_maps
 from tests.conformance.sweep.test_indexing import gather_numbers, scatter_numbers
 from tests.corpus.hlo_text import parse_hlo
-from xla_client.programs.builder import Builder
+from xla_client import Builder
 from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError
 from xla_contract.ops.concatenate import ConcatenateAttributes

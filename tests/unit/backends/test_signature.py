@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.codegen.compiled import CPU
-from xla_client.programs.builder import Builder
+from xla_client import Builder
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape

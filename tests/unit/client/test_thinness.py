@@ -42,6 +42,10 @@ def test_importing_the_client_loads_what_every_client_needs():
     )
 
 
+def test_operators_of_ops_have_their_functions() -> None:
+    loaded("from xla_client import Builder; -Builder('p').parameter(0, 'f32[3]')")
+
+
 def test_what_a_first_program_needs_is_loaded_while_a_local_server_starts(target: str):
     program = (
         "from xla_client import local; local._preload(); before = set(sys.modules); "

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.conformance.oracle import assert_equal_bits
-from xla_client.programs.builder import Builder, Op
+from xla_client import Builder, Op
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal

@@ -45,7 +45,7 @@ def fingerprint() -> bytes:
 
 
 _X86_PREFERENCES = ",-prefer-256-bit,+prefer-no-gather,+prefer-no-scatter"
-"""What LLVM is to prefer: the widest vectors, which it would halve, and loads of single elements.
+"""Preferences of LLVM: the widest vectors, which it would halve, and loads of single elements.
 A gather of 16 took as long as 40 of those (LOG, strided loads)."""
 
 

@@ -32,7 +32,7 @@ from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.ops.elementwise_table import ROWS, CostClass
 
 _COST = {row.kernel: int(row.cost) for row in ROWS.values()} | {"three_fry": 40}
-"""How long a kernel function takes, in additions, by its name without the type."""
+"""Time of a kernel function in additions, by its name without the type."""
 
 
 def cost_of(function: str) -> int:

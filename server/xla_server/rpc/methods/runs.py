@@ -16,8 +16,8 @@ from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import LARGE_BYTES, AccountedResponse, Response, held
 from xla_server.rpc.calls.retry import wait
-from xla_server.rpc.decode.common import data_handles, fill_profile, profile_to_proto
 from xla_server.rpc.decode.runs import named_values, read_run, read_sharded
+from xla_server.rpc.encode import data_handles, fill_profile, profile_to_proto
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.limits.response_memory import ResponseReservation

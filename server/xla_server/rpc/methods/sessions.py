@@ -10,7 +10,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.shape_proto import program_shape_to_proto, shape_to_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Unary
-from xla_server.rpc.decode.common import data_handles
+from xla_server.rpc.encode import data_handles
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
 from xla_server.sessions.handle_listing import (

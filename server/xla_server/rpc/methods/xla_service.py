@@ -13,8 +13,9 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Unary
 from xla_server.rpc.calls.response_memory import Response, accounted_literal, discard
-from xla_server.rpc.decode.common import data_handles, device_in, fill_profile, shape_in
+from xla_server.rpc.decode.common import device_in, shape_in
 from xla_server.rpc.decode.programs import read_compile_request, read_devices, read_program
+from xla_server.rpc.encode import data_handles, fill_profile
 from xla_server.rpc.methods.feeds import respond_with
 from xla_server.rpc.methods.runs import wait_for_execution
 from xla_server.rpc.threads.pools import Pool

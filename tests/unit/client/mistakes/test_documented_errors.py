@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.client.documented import DOCUMENTED, ExampleCall, part
 from xla_client import Builder
-from xla_client.programs.op import Op
+from xla_client.programs.builder import Op
 from xla_contract.errors import XlaError
 from xla_contract.types.element_type import ElementType
 

@@ -1,8 +1,13 @@
-"""Values of a program that is being written, and Python's operators on them."""
+"""Python's operators on values of a program that is being written.
 
-from collections.abc import Iterator, Sequence
+Each calls a function of `xla_client.ops`, which provides them: operations are written with Ops, not
+the other way round.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Never, NoReturn, SupportsIndex, TypeAlias
+from typing import Any, Never, NoReturn, Self, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -12,10 +17,7 @@ from xla_contract.errors import ArgumentTypeError
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.shape import Shape
 
-if TYPE_CHECKING:
-    from xla_client.programs.builder import Builder
-
-_Place: TypeAlias = "SupportsIndex | slice | EllipsisType | Op | Sequence[int] | None"
+_Place: TypeAlias = "SupportsIndex | slice | EllipsisType | Operators | Sequence[int] | None"
 Index: TypeAlias = "_Place | tuple[_Place, ...]"
 """The types of an index between the brackets of `x[...]`."""
 
@@ -23,29 +25,33 @@ Axes: TypeAlias = int | Sequence[int] | None
 """Dimension numbers, which count from the end where they are negative; None is all."""
 
 
-class Op(RunValue):
-    """One instruction of a builder, standing for the value it will have.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Functions:
+    """The functions behind operators and methods."""
 
-    Operators work between Ops and between an Op and a Python or numpy scalar, which becomes a
-    constant of the Op's element type. Each is a function of `xla_client.ops`: operands of different
-    rank are refused unless one is a scalar, and `/` of integers truncates. `//` and `%` follow
-    Python and numpy: they round towards minus infinity and take the sign of the divisor (`ops.div`
-    and `ops.rem` are XLA's own). `@` is `ops.matmul`, `~ & | ^ << >>` work on integers and, but for
-    shifts, on pred.
+    operations: Mapping[str, Callable[..., Any]]
+    """Functions of `xla_client.ops` by name."""
+    reductions: Mapping[str, Callable[..., Any]]
+    """Functions of an Op and dimensions, by the name of the method."""
+    subscript: Callable[[Any, Any], Any]
+    """The part of an Op that an index describes."""
 
-    Comparisons are `x.eq(y)`, `x.lt(y)` ... or `ops.eq`, `ops.lt` ...: Python takes `==` and `<`
-    for questions that it can answer at once, so these operators raise. `x[i, 1:3, None, ...]`
-    slices as numpy does, with Ops as indices that the run finds. A tuple has a length, elements by
-    number, and can be unpacked.
-    """
 
-    __slots__ = ("builder", "id", "name", "shape")
+_provided: list[Functions] = []
 
-    def __init__(self, builder: "Builder", id: int, name: str, shape: Shape) -> None:
-        self.builder = builder
-        self.id = id
-        self.name = name
-        self.shape = shape
+
+def provide(functions: Functions) -> None:
+    """Let operators call these functions from now on."""
+    _provided[:] = [functions]
+
+
+class Operators(RunValue):
+    """Operators and methods of an Op, which has a name and a shape."""
+
+    __slots__ = ("name", "shape")
+
+    name: str
+    shape: Shape
 
     @property
     def element_type(self) -> ElementType:
@@ -68,180 +74,179 @@ class Op(RunValue):
         return self.shape.element_count
 
     @property
-    def T(self) -> "Op":  # noqa: N802 (numpy's name)
+    def T(self) -> Self:  # noqa: N802 (numpy's name)
         """The dimensions in opposite order: `ops.transpose`."""
         return self.transpose()
 
-    def __add__(self, other: "Op | Scalar") -> "Op":
-        return _binary("add", self, other, "+")
+    def __add__(self, other: Self | Scalar) -> Self:
+        return self._binary("add", self, other, "+")
 
-    def __radd__(self, other: Scalar) -> "Op":
-        return _binary("add", other, self, "+")
+    def __radd__(self, other: Scalar) -> Self:
+        return self._binary("add", other, self, "+")
 
-    def __sub__(self, other: "Op | Scalar") -> "Op":
-        return _binary("sub", self, other, "-")
+    def __sub__(self, other: Self | Scalar) -> Self:
+        return self._binary("sub", self, other, "-")
 
-    def __rsub__(self, other: Scalar) -> "Op":
-        return _binary("sub", other, self, "-")
+    def __rsub__(self, other: Scalar) -> Self:
+        return self._binary("sub", other, self, "-")
 
-    def __mul__(self, other: "Op | Scalar") -> "Op":
-        return _binary("mul", self, other, "*")
+    def __mul__(self, other: Self | Scalar) -> Self:
+        return self._binary("mul", self, other, "*")
 
-    def __rmul__(self, other: Scalar) -> "Op":
-        return _binary("mul", other, self, "*")
+    def __rmul__(self, other: Scalar) -> Self:
+        return self._binary("mul", other, self, "*")
 
-    def __truediv__(self, other: "Op | Scalar") -> "Op":
-        return _binary("div", self, other, "/")
+    def __truediv__(self, other: Self | Scalar) -> Self:
+        return self._binary("div", self, other, "/")
 
-    def __rtruediv__(self, other: Scalar) -> "Op":
-        return _binary("div", other, self, "/")
+    def __rtruediv__(self, other: Scalar) -> Self:
+        return self._binary("div", other, self, "/")
 
-    def __floordiv__(self, other: "Op | Scalar") -> "Op":
-        return _binary("floor_div", self, other, "//")
+    def __floordiv__(self, other: Self | Scalar) -> Self:
+        return self._binary("floor_div", self, other, "//")
 
-    def __rfloordiv__(self, other: Scalar) -> "Op":
-        return _binary("floor_div", other, self, "//")
+    def __rfloordiv__(self, other: Scalar) -> Self:
+        return self._binary("floor_div", other, self, "//")
 
-    def __mod__(self, other: "Op | Scalar") -> "Op":
-        return _binary("floor_mod", self, other, "%")
+    def __mod__(self, other: Self | Scalar) -> Self:
+        return self._binary("floor_mod", self, other, "%")
 
-    def __rmod__(self, other: Scalar) -> "Op":
-        return _binary("floor_mod", other, self, "%")
+    def __rmod__(self, other: Scalar) -> Self:
+        return self._binary("floor_mod", other, self, "%")
 
-    def __divmod__(self, other: "Op | Scalar") -> "tuple[Op, Op]":
+    def __divmod__(self, other: Self | Scalar) -> tuple[Self, Self]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Scalar) -> "tuple[Op, Op]":
+    def __rdivmod__(self, other: Scalar) -> tuple[Self, Self]:
         return other // self, other % self
 
-    def __pow__(self, other: "Op | Scalar") -> "Op":
-        return _binary("pow", self, other, "**")
+    def __pow__(self, other: Self | Scalar) -> Self:
+        return self._binary("pow", self, other, "**")
 
-    def __rpow__(self, other: Scalar) -> "Op":
-        return _binary("pow", other, self, "**")
+    def __rpow__(self, other: Scalar) -> Self:
+        return self._binary("pow", other, self, "**")
 
-    def __and__(self, other: "Op | Scalar") -> "Op":
-        return _binary("and_", self, other, "&")
+    def __and__(self, other: Self | Scalar) -> Self:
+        return self._binary("and_", self, other, "&")
 
-    def __rand__(self, other: Scalar) -> "Op":
-        return _binary("and_", other, self, "&")
+    def __rand__(self, other: Scalar) -> Self:
+        return self._binary("and_", other, self, "&")
 
-    def __or__(self, other: "Op | Scalar") -> "Op":
-        return _binary("or_", self, other, "|")
+    def __or__(self, other: Self | Scalar) -> Self:
+        return self._binary("or_", self, other, "|")
 
-    def __ror__(self, other: Scalar) -> "Op":
-        return _binary("or_", other, self, "|")
+    def __ror__(self, other: Scalar) -> Self:
+        return self._binary("or_", other, self, "|")
 
-    def __xor__(self, other: "Op | Scalar") -> "Op":
-        return _binary("xor", self, other, "^")
+    def __xor__(self, other: Self | Scalar) -> Self:
+        return self._binary("xor", self, other, "^")
 
-    def __rxor__(self, other: Scalar) -> "Op":
-        return _binary("xor", other, self, "^")
+    def __rxor__(self, other: Scalar) -> Self:
+        return self._binary("xor", other, self, "^")
 
-    def __lshift__(self, other: "Op | Scalar") -> "Op":
-        return _binary("shift_left", self, other, "<<")
+    def __lshift__(self, other: Self | Scalar) -> Self:
+        return self._binary("shift_left", self, other, "<<")
 
-    def __rlshift__(self, other: Scalar) -> "Op":
-        return _binary("shift_left", other, self, "<<")
+    def __rlshift__(self, other: Scalar) -> Self:
+        return self._binary("shift_left", other, self, "<<")
 
-    def __rshift__(self, other: "Op | Scalar") -> "Op":
-        return _binary(_shift_right(self), self, other, ">>")
+    def __rshift__(self, other: Self | Scalar) -> Self:
+        return self._binary(_shift_right(self), self, other, ">>")
 
-    def __rrshift__(self, other: Scalar) -> "Op":
-        return _binary(_shift_right(self), other, self, ">>")
+    def __rrshift__(self, other: Scalar) -> Self:
+        return self._binary(_shift_right(self), other, self, ">>")
 
-    def __matmul__(self, other: "Op") -> "Op":
-        return _binary("matmul", self, other, "@")
+    def __matmul__(self, other: Self) -> Self:
+        return self._binary("matmul", self, other, "@")
 
     def __rmatmul__(self, other: object) -> NoReturn:
         _refuse(self, other, "@")
 
-    def __neg__(self) -> "Op":
-        return _call("neg", self)
+    def __neg__(self) -> Self:
+        return self._call("neg", self)
 
-    def __pos__(self) -> "Op":
+    def __pos__(self) -> Self:
         return self
 
-    def __abs__(self) -> "Op":
-        return _call("abs", self)
+    def __abs__(self) -> Self:
+        return self._call("abs", self)
 
-    def __invert__(self) -> "Op":
-        return _call("not_", self)
+    def __invert__(self) -> Self:
+        return self._call("not_", self)
 
-    def __round__(self, digits: None = None) -> "Op":
+    def __round__(self, digits: None = None) -> Self:
         if digits is not None:
             raise ArgumentTypeError(f"round of an Op takes no digits, got {digits!r:.80}")
-        return _call("round_nearest_even", self)
+        return self._call("round_nearest_even", self)
 
-    def eq(self, other: "Op | Scalar") -> "Op":
+    def eq(self, other: Self | Scalar) -> Self:
         """`ops.eq`: where the elements are equal."""
-        return _call("eq", self, other)
+        return self._call("eq", self, other)
 
-    def ne(self, other: "Op | Scalar") -> "Op":
+    def ne(self, other: Self | Scalar) -> Self:
         """`ops.ne`: where the elements differ."""
-        return _call("ne", self, other)
+        return self._call("ne", self, other)
 
-    def lt(self, other: "Op | Scalar") -> "Op":
+    def lt(self, other: Self | Scalar) -> Self:
         """`ops.lt`: where the elements are less than the other's."""
-        return _call("lt", self, other)
+        return self._call("lt", self, other)
 
-    def le(self, other: "Op | Scalar") -> "Op":
+    def le(self, other: Self | Scalar) -> Self:
         """`ops.le`: where the elements are at most the other's."""
-        return _call("le", self, other)
+        return self._call("le", self, other)
 
-    def gt(self, other: "Op | Scalar") -> "Op":
+    def gt(self, other: Self | Scalar) -> Self:
         """`ops.gt`: where the elements are greater than the other's."""
-        return _call("gt", self, other)
+        return self._call("gt", self, other)
 
-    def ge(self, other: "Op | Scalar") -> "Op":
+    def ge(self, other: Self | Scalar) -> Self:
         """`ops.ge`: where the elements are at least the other's."""
-        return _call("ge", self, other)
+        return self._call("ge", self, other)
 
-    def sum(self, dimensions: Axes = None, **unknown: Never) -> "Op":
+    def sum(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.sum`: the sum over these dimensions, by default all."""
-        return _fold("sum", self, dimensions, unknown)
+        return self._fold("sum", dimensions, unknown)
 
-    def prod(self, dimensions: Axes = None, **unknown: Never) -> "Op":
+    def prod(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.prod`: the product over these dimensions, by default all."""
-        return _fold("prod", self, dimensions, unknown)
+        return self._fold("prod", dimensions, unknown)
 
-    def max(self, dimensions: Axes = None, **unknown: Never) -> "Op":
+    def max(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.max`: the largest over these dimensions, by default all."""
-        return _fold("max", self, dimensions, unknown)
+        return self._fold("max", dimensions, unknown)
 
-    def min(self, dimensions: Axes = None, **unknown: Never) -> "Op":
+    def min(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.min`: the smallest over these dimensions, by default all."""
-        return _fold("min", self, dimensions, unknown)
+        return self._fold("min", dimensions, unknown)
 
-    def mean(self, dimensions: Axes = None, **unknown: Never) -> "Op":
+    def mean(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.mean`: the mean over these dimensions, by default all."""
-        return _fold("mean", self, dimensions, unknown)
+        return self._fold("mean", dimensions, unknown)
 
-    def any(self, dimensions: Axes = None, **unknown: Never) -> "Op":
+    def any(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.any`: whether one of the preds holds."""
-        return _fold("any", self, dimensions, unknown)
+        return self._fold("any", dimensions, unknown)
 
-    def all(self, dimensions: Axes = None, **unknown: Never) -> "Op":
+    def all(self, dimensions: Axes = None, **unknown: Never) -> Self:
         """`lib.arithmetic.all`: whether all of the preds hold."""
-        return _fold("all", self, dimensions, unknown)
+        return self._fold("all", dimensions, unknown)
 
-    def reshape(self, *sizes: int | Sequence[int]) -> "Op":
+    def reshape(self, *sizes: int | Sequence[int]) -> Self:
         """`ops.reshape`: `x.reshape(2, -1)` or `x.reshape((2, -1))`."""
-        return _call("reshape", self, _sequence(sizes))
+        return self._call("reshape", self, _sequence(sizes))
 
-    def transpose(self, *permutation: int | Sequence[int]) -> "Op":
+    def transpose(self, *permutation: int | Sequence[int]) -> Self:
         """`ops.transpose`; without a permutation in opposite order."""
         order = _sequence(permutation) if permutation else range(self.ndim)[::-1]
-        return _call("transpose", self, order)
+        return self._call("transpose", self, order)
 
-    def astype(self, element_type: ElementTypeLike) -> "Op":
+    def astype(self, element_type: ElementTypeLike) -> Self:
         """`ops.convert_element_type`."""
-        return _call("convert_element_type", self, element_type)
+        return self._call("convert_element_type", self, element_type)
 
-    def __getitem__(self, index: Index) -> "Op":
-        from xla_client.ops.subscript import subscript
-
-        return subscript(self, index)
+    def __getitem__(self, index: Index) -> Self:
+        part: Self = _functions().subscript(self, index)
+        return part
 
     def __setitem__(self, index: object, value: object) -> NoReturn:
         raise ArgumentTypeError(
@@ -256,7 +261,7 @@ class Op(RunValue):
             f"only a tuple has a length, got {self!r}; its sizes are op.shape.dimensions"
         )
 
-    def __iter__(self) -> Iterator["Op"]:
+    def __iter__(self) -> Iterator[Self]:
         if self.shape.is_tuple:
             return (self[number] for number in range(len(self)))
         raise ArgumentTypeError(
@@ -299,7 +304,7 @@ class Op(RunValue):
     def __array__(self, dtype: object = None, copy: object = None) -> NoReturn:
         self._refuse_value("a numpy array")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> "Op":
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Self:
         # numpy's scalars and arrays come here with `scalar + op`, and numpy's own functions.
         found = _OF_UFUNC.get(ufunc.__name__)
         if found is None or method != "__call__" or options:
@@ -312,7 +317,7 @@ class Op(RunValue):
         if function == "shift_right":
             function = _shift_right(self)
         lhs, rhs = inputs
-        return _binary(function, lhs, rhs, sign)
+        return self._binary(function, lhs, rhs, sign)
 
     def __float__(self) -> NoReturn:
         self._refuse_value("a float")
@@ -327,15 +332,32 @@ class Op(RunValue):
         self._refuse_value("a complex number")
 
     def __getattr__(self, name: str) -> NoReturn:
-        from xla_client import ops
-
         told = "operations are functions of xla_client.ops and xla_client.lib"
-        if name in ops.__all__:
+        if name in _functions().operations:
             told = f"the operation is ops.{name}"
         raise AttributeError(f"an Op has no attribute {name!r}; {told}", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"%{self.name}: {self.shape}"
+
+    def _call(self, name: str, *operands: Any) -> Self:
+        result: Self = _functions().operations[name](*operands)
+        return result
+
+    def _binary(self, name: str, lhs: Any, rhs: Any, sign: str) -> Self:
+        for side, other in ((lhs, rhs), (rhs, lhs)):
+            if not isinstance(side, (Operators, *SCALAR_TYPES)) and not _is_scalar_array(side):
+                _refuse(other, side, sign)
+        return self._call(name, lhs, rhs)
+
+    def _fold(self, name: str, dimensions: Axes, unknown: dict[str, Never]) -> Self:
+        for other in unknown:
+            raise ArgumentTypeError(
+                f"{name} of an Op takes dimensions, got the unknown parameter {other!r}; "
+                f"x.{name}(0) and x.{name}((0, 1)) say them"
+            )
+        result: Self = _functions().reductions[name](self, dimensions)
+        return result
 
     def _refuse_comparison(self, sign: str, name: str, more: str = "") -> NoReturn:
         raise ArgumentTypeError(
@@ -376,42 +398,19 @@ _OF_UFUNC: dict[str, tuple[str, str]] = {
 _COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
-def _call(name: str, *operands: Any) -> Op:
-    from xla_client import ops
-
-    result: Op = getattr(ops, name)(*operands)
-    return result
-
-
-def _binary(name: str, lhs: Any, rhs: Any, sign: str) -> Op:
-    for side, other in ((lhs, rhs), (rhs, lhs)):
-        if not isinstance(side, (Op, *SCALAR_TYPES)) and not _is_scalar_array(side):
-            _refuse(other, side, sign)
-    return _call(name, lhs, rhs)
+def _functions() -> Functions:
+    return _provided[0]
 
 
 def _is_scalar_array(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.ndim == 0
 
 
-def _refuse(op: Op, other: object, sign: str) -> NoReturn:
+def _refuse(op: Any, other: object, sign: str) -> NoReturn:
     raise ArgumentTypeError(
         f"`{sign}` takes Ops and numbers, got {op!r} and {described(other)}; "
         "builder.constant makes an Op of an array"
     )
-
-
-def _fold(name: str, operand: Op, dimensions: Axes, unknown: dict[str, Never]) -> Op:
-    from xla_client.ops import folds
-
-    for other in unknown:
-        raise ArgumentTypeError(
-            f"{name} of an Op takes dimensions, got the unknown parameter {other!r}; "
-            f"x.{name}(0) and x.{name}((0, 1)) say them"
-        )
-
-    result: Op = getattr(folds, name)(operand, dimensions)
-    return result
 
 
 def _sequence(numbers: tuple[Any, ...]) -> Any:
@@ -419,6 +418,6 @@ def _sequence(numbers: tuple[Any, ...]) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-def _shift_right(operand: Op) -> str:
+def _shift_right(operand: Operators) -> str:
     is_signed = operand.shape.element_type.is_signed_integer
     return "shift_right_arithmetic" if is_signed else "shift_right_logical"

@@ -1,0 +1,32 @@
+"""Encoding of messages that several rpcs answer with."""
+
+from collections.abc import Sequence
+
+from xla_contract.stubs import xla_data_pb2
+from xla_server.backends.platform import Profile
+
+
+def profile_to_proto(profile: Profile) -> xla_data_pb2.ExecutionProfile:
+    """The message of a profile."""
+    message = xla_data_pb2.ExecutionProfile()
+    fill_profile(message, profile)
+    return message
+
+
+def fill_profile(message: xla_data_pb2.ExecutionProfile, profile: Profile) -> None:
+    """Set a message that is part of another one: copying it there costs more than setting it."""
+    (
+        message.compilation_cache_hit,
+        message.compile_time_ms,
+        message.compute_cycle_count,
+        message.compute_time_ns,
+        message.compute_and_transfer_time_ns,
+        message.executable_size_in_bytes,
+        message.profile_cache_hit,
+        message.warmup_run_executed,
+    ) = profile
+
+
+def data_handles(handles: Sequence[int]) -> list[xla_data_pb2.GlobalDataHandle]:
+    """The messages of data handles."""
+    return [xla_data_pb2.GlobalDataHandle(handle=handle) for handle in handles]
