@@ -128,7 +128,6 @@ FACTS = {
     "codegen/routines/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
     "codegen/routines/tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/exact_sums.py": {"_ALL"},
-    "codegen/lower/fft_plan.py": {"_CALL", "_COST"},
     "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},
