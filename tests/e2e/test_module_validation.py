@@ -81,7 +81,8 @@ def test_a_permutation_to_or_from_an_absent_replica_is_refused(
     pairs = [xla_data_pb2.SourceTarget(source=source, target=target)]
     main.add("collective-permute", "f32[3]", [x], source_target_pairs=pairs)
     message = refused(StatusCode.INVALID_ARGUMENT, _run, raw, modules.module(main))
-    assert f"number 0, got pair {{{source},{target}}}" in message
+    assert "must be distinct and from 0 to 0" in message
+    assert f"got pairs {{{{{source},{target}}}}} for 1 replicas x 1 partitions" in message
 
 
 def test_a_custom_call_in_a_computation_without_callers_must_be_known(raw: Raw) -> None:

@@ -14,6 +14,10 @@ from xla_server.codegen.routines import product_tiles, thin_products
 from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, Kind, heights
+from xla_server.target.machine import Machine
+
+WALKED = (HOST, Machine.avx2(cores=1))
+"""Machines whose routines are defined: the host, and that of the example platform."""
 
 Execute = Callable[..., Any]
 At = Callable[[int], Callable[..., Any]]
@@ -185,25 +189,25 @@ def _put(arrays: Arrays, address: int, sums: np.ndarray[Any, Any], *, adds: int)
     there[:] = there + sums if adds else sums
 
 
-def _tiles() -> Iterator[tuple[str, Callable[..., Any]]]:
+def _tiles(machine: Machine) -> Iterator[tuple[str, Callable[..., Any]]]:
     for kind in KINDS.values():
-        sizes, lanes = range(1, VECTORS + 1), HOST.lanes(kind.width)
-        panels = {*heights(HOST), *(vectors * lanes for vectors in sizes)}
-        for rows, vectors in itertools.product(heights(HOST), sizes):
+        sizes, lanes = range(1, VECTORS + 1), machine.lanes(kind.width)
+        panels = {*heights(machine), *(vectors * lanes for vectors in sizes)}
+        for rows, vectors in itertools.product(heights(machine), sizes):
             yield tile_name(kind, rows, vectors), functools.partial(_tile, kind, rows)
         for source, height, is_across in itertools.product(kind.sources, panels, (False, True)):
             pack = functools.partial(_panel, kind, source, height, is_across)
             yield panel_name(kind, source, height, is_across=is_across), pack
     for kind_name, rows, is_depthwise in itertools.product(
-        ("f32", "f64"), range(1, product_tiles.tallest(HOST) + 1), (False, True)
+        ("f32", "f64"), range(1, product_tiles.tallest(machine) + 1), (False, True)
     ):
-        most = product_tiles.VECTORS * product_tiles.lanes(HOST, kind_name)
+        most = product_tiles.VECTORS * product_tiles.lanes(machine, kind_name)
         for columns in range(1, most + 1):
             name = product_tiles.tile_name(
-                HOST, kind_name, rows, columns, is_depthwise=is_depthwise
+                machine, kind_name, rows, columns, is_depthwise=is_depthwise
             )
             yield name, functools.partial(_product_tile, kind_name, rows, is_depthwise)
-    for name in thin_products.thin_products(HOST):
+    for name in thin_products.thin_products(machine):
         thin = _thin_outer if name.startswith("thin_outer") else _thin_inner
         yield name, functools.partial(thin, name.split("_")[2])
 
@@ -212,4 +216,5 @@ def products(at: At) -> dict[str, Callable[..., Any]]:
     """Return every routine of products by its name, where `at` returns that at an address."""
     loops: tuple[tuple[Routine, Callable[..., Any]], ...]
     loops = ((LAYOUT, _layout), (BAND, _band), (BAND_BY_ROWS, _band))
-    return {**dict(_tiles()), **{each.name: functools.partial(f, at) for each, f in loops}}
+    tiles = {name: f for machine in WALKED for name, f in _tiles(machine)}
+    return {**tiles, **{each.name: functools.partial(f, at) for each, f in loops}}

@@ -12,10 +12,9 @@ from tests.example_platform import libraries
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.fourier import FOURIER
 from tests.example_platform.memory import Arrays
-from tests.example_platform.products import products
+from tests.example_platform.products import WALKED, products
 from tests.example_platform.python_functions import PythonFunctions
 from tests.example_platform.winograd import WINOGRAD
-from tests.processors import HOST
 from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.routines import concatenation, direct_block, winograd_block
@@ -143,13 +142,16 @@ def _found(name: str) -> Callable[..., int | None]:
 
 def _python(name: str) -> Any:
     """Return the function of Python that a routine is; None if it is none."""
-    called = vocabulary(HOST).names.get(name)
+    called = _CALLED.get(name)
     if isinstance(called, PythonFunction):
         return called.function
     return called if isinstance(called, Dispatcher) else None
 
 
-_NAMES = [name.removesuffix("_address") for name in vocabulary(HOST).names if "_address" in name]
+_CALLED: Mapping[str, Any] = {
+    name: called for machine in WALKED for name, called in vocabulary(machine).names.items()
+}
+_NAMES = [name.removesuffix("_address") for name in _CALLED if "_address" in name]
 
 ADDRESSES: Mapping[str, int] = {
     f"{name}_address": -1 - number for number, name in enumerate(_NAMES)

@@ -49,7 +49,7 @@ class Mesh:
             )
         if self.devices and len(self.devices) != self.size:
             raise InvalidArgumentError(
-                f"a mesh must have one device per place, got {len(self.devices)} for {self.size}"
+                f"a mesh must have one device per position, got {len(self.devices)} for {self.size}"
             )
 
     @property

@@ -124,7 +124,7 @@ def test_a_report_has_the_module_the_arguments_and_all_answers() -> None:
     (text,) = fuzz([seed], [Wrong("maximum")], counts)  # type: ignore[list-item]
     for words in (
         f"seed {seed}",
-        "maximum(%parameter.0, %parameter.1)",
+        "maximum(%alone-parameter.0, %alone-parameter.1)",
         "argument 0 ",
         "interpreter: [0]",
         "wrong: [1]",

@@ -122,7 +122,7 @@ def test_results_are_stacked_along_the_scanned_dimension() -> None:
             "f32[3,5] f32[]",
             "(f32[3], f32[]) -> (f32[], f32[])",
             ScanAttributes(1, 1),
-            r"place for dimension 1, got f32\[\]",
+            r"room for dimension 1, got f32\[\]",
         ),
     ],
 )

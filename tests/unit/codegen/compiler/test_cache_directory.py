@@ -19,7 +19,9 @@ def test_it_is_made_for_its_user_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", [0o720, 0o702])
 def test_one_that_others_write_into_is_refused(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
-    with pytest.raises(InvalidArgumentError, match=f"nobody else may write .* with mode {mode:o}"):
+    with pytest.raises(
+        InvalidArgumentError, match=f"no other user may write .* with mode {mode:o}"
+    ):
         open_directory(tmp_path)
 
 

@@ -148,7 +148,7 @@ def test_a_sharding_that_does_not_fit_is_refused(text: str, shape: str, said: st
         ("{maximal}", None),
         ("{mesh['a'=2], [{'a'}, {'a'}]}", "must not overlap"),
         ("{mesh['a'=2], device_ids=(1,1), [{'a'}]}", "got {1,1}"),
-        ("{mesh['a'=2], device_ids=(1), [{'a'}]}", "one device per place, got 1 for 2"),
+        ("{mesh['a'=2], device_ids=(1), [{'a'}]}", "one device per position, got 1 for 2"),
     ],
 )
 def test_a_sharding_that_does_not_work_out_is_refused(text: str, said: str | None) -> None:
