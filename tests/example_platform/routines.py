@@ -149,7 +149,9 @@ def _python(name: str) -> Any:
 
 
 _CALLED: Mapping[str, Any] = {
-    name: called for machine in WALKED for name, called in vocabulary(machine).names.items()
+    name: called
+    for machine in reversed(WALKED)  # Of functions with one name, the host's.
+    for name, called in vocabulary(machine).names.items()
 }
 _NAMES = [name.removesuffix("_address") for name in _CALLED if "_address" in name]
 
