@@ -150,7 +150,7 @@ def _python(name: str) -> Any:
 
 _CALLED: Mapping[str, Any] = {
     name: called
-    for machine in reversed(WALKED)  # Of functions with one name, the host's.
+    for machine in reversed(WALKED)  # The host's function where both have the name.
     for name, called in vocabulary(machine).names.items()
 }
 _NAMES = [name.removesuffix("_address") for name in _CALLED if "_address" in name]
