@@ -1,9 +1,11 @@
 """Running one program, or several, as the participants of a device grid."""
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
@@ -90,7 +92,18 @@ def run_on_grid(
     with cancellation.followed() as group:
         forget = group.add_callback(stop)
         for number in range(1, grid.size):
-            start(lambda number=number: run_beside(number))  # type: ignore[misc]
+            try:
+                start(functools.partial(run_beside, number))
+            except RuntimeError:
+                # Those that have begun wait for this one, and use what the caller has reserved.
+                meetings.fail(
+                    ResourceExhaustedError(
+                        f"each of {grid.size} participants must have a thread, got none for "
+                        f"number {number}"
+                    )
+                )
+                group.cancel()
+                left.count_down()
         run(0)
         if not left.is_open:
             with releasing_slot():

@@ -12,6 +12,7 @@ from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
     FailedPreconditionError,
+    ResourceExhaustedError,
     UnavailableError,
 )
 from xla_contract.types.device_grid import DeviceGrid
@@ -20,7 +21,9 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ops.evaluation import Meeting
 from xla_server.sessions.limits.blocking import Worker, current_worker
+from xla_server.sessions.runs import grid_execution
 from xla_server.sessions.runs.grid_execution import run_on_grid
+from xla_server.sessions.runs.participant_threads import start
 
 Job = Callable[[Collectives, Cancellation], Any]
 FOREVER = 1000.0
@@ -211,6 +214,21 @@ def test_there_is_a_thread_for_each_of_many() -> None:
 
     for _ in range(2):
         assert run([job] * 64) == [64] * 64
+
+
+def test_a_participant_without_a_thread_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    def start_one(job: Callable[[], None]) -> None:
+        if begun:
+            raise RuntimeError("can't start new thread")
+        begun.append(job)
+        start(job)
+
+    monkeypatch.setattr(grid_execution, "start", start_one)
+    with pytest.raises(ResourceExhaustedError, match=r"of 4 .* a thread, got none for number 2"):
+        run([lambda me, _: me.exchange(meeting("all", range(4)), 0, tuple)] * 4)
+    assert len(begun) == 1
 
 
 def test_a_cancelled_participant_raises_what_the_run_failed_with() -> None:
