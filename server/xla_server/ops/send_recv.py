@@ -1,9 +1,9 @@
 """send and recv: values that go from one computation to another.
 
-Semantics: XLA's Send and Recv. The data leaves with send and arrives with recv-done; until
-then the received data is undefined in XLA and zero here. On a grid the frontend
-attribute of pipelined programs says which participant sends to which; who is the target of none
-receives zeros.
+Semantics: XLA's Send and Recv. The data leaves with send and arrives with recv-done; until then the
+received data is undefined in XLA and zero here. On a grid of several participants a frontend
+attribute of pipelined programs gives the pairs of sender and receiver; a participant that is the
+receiver of no pair gets zeros.
 """
 
 from collections.abc import Sequence

@@ -182,7 +182,12 @@ class ProgramRunner:
             module = partitioned.module
             if partitioned.work.notes:
                 notes = "; ".join(partitioned.work.notes)
-                _LOG.warning("%s runs on %s in part alike: %s", module.name, module.grid, notes)
+                _LOG.warning(
+                    "program %s on %s: work that is the same on every partition: %s",
+                    module.name,
+                    module.grid,
+                    notes,
+                )
             layouts = module.entry_program_shape
             executable = self.backend.compile(
                 module, layouts, seed=program.seed, options=program.options
