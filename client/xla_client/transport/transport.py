@@ -47,9 +47,7 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 KEEPALIVE_SECONDS = 30.0, 10.0
-"""Seconds of silence on a connection with calls in progress before a keepalive ping, and the
-timeout of the ping in seconds.
-"""
+"""Seconds of silence, with calls in progress, before a keepalive ping, and the ping's timeout."""
 
 _SESSION_KEY = "xla-session"
 _AUTHORIZATION_KEY = "authorization"
@@ -470,8 +468,7 @@ def keepalive_options(quiet: float, patience: float) -> tuple[tuple[str, int], .
     return (
         ("grpc.keepalive_time_ms", round(1000 * quiet)),
         ("grpc.keepalive_timeout_ms", round(1000 * patience)),
-        # Pings that measure the way, too: while one of them is not answered no other is sent. They
-        # may be behind megabytes on a slow line, and get the time that silence has.
+        # Other pings wait for this one, which may be behind megabytes on a slow connection.
         ("grpc.http2.ping_timeout_ms", round(1000 * (quiet + patience))),
         # A stream without messages is the usual state.
         ("grpc.http2.max_pings_without_data", 0),

@@ -6,12 +6,11 @@ dimensions, layout), a tuple of shapes, a token or an opaque value. Shapes are i
 
 import dataclasses
 import math
-import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
 
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
+from xla_contract.types.array_arguments import raise_swapped, sizes_of
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.layout import Layout
 from xla_contract.types.text_scanner import TextScanner
@@ -79,12 +78,12 @@ class Shape:
         if isinstance(self.element_type, int | tuple | list) and not isinstance(
             self.element_type, ElementType
         ):
-            _raise_swapped(self.element_type, self.dimensions)
+            raise_swapped(self.element_type, self.dimensions)
         try:
             object.__setattr__(self, "element_type", ElementType.of(self.element_type))
         except InvalidArgumentError as error:
             raise type(error)(f"{error.message}; Shape.parse takes text as 'f32[2,3]'") from None
-        object.__setattr__(self, "dimensions", _sizes(self.dimensions))
+        object.__setattr__(self, "dimensions", sizes_of(self.dimensions))
 
     def _check_memory(self) -> None:
         if len(self.dimensions) > MAX_RANK:
@@ -130,14 +129,14 @@ class Shape:
         """
         if type(element_type) is not ElementType:
             if isinstance(element_type, int | tuple | list):
-                _raise_swapped(element_type, dimensions)
+                raise_swapped(element_type, dimensions)
             element_type = ElementType.of(element_type)
         if not element_type.is_array:
             raise InvalidArgumentError(f"an array needs elements, got type {element_type.text}")
         layout = None if minor_to_major is None else Layout(tuple(map(int, minor_to_major)))
         return cls(
             element_type,
-            _sizes(dimensions),
+            sizes_of(dimensions),
             layout,
             tuple(bool(flag) for flag in dynamic_dimensions),
         )
@@ -354,32 +353,6 @@ class Shape:
         if size == UNBOUNDED:
             return "?"
         return f"<={size}" if self.is_dynamic(number) else str(size)
-
-
-def _sizes(dimensions: int | Sequence[int]) -> tuple[int, ...]:
-    """The sizes as a tuple of ints; ArgumentTypeError for what is none."""
-    try:
-        if isinstance(dimensions, Iterable):
-            return tuple(map(operator.index, dimensions))
-        return (operator.index(dimensions),)
-    except TypeError:
-        raise ArgumentTypeError(
-            f"dimensions must be an int or a sequence of ints, got {dimensions!r:.80}"
-        ) from None
-
-
-def _raise_swapped(element_type: Any, dimensions: Any) -> NoReturn:
-    """Raise ArgumentTypeError for sizes where the element type stands, saying what to write."""
-    try:
-        instead = (
-            f', as in Shape.array("{ElementType.of(dimensions).text}", {_sizes(element_type)})'
-        )
-    except InvalidArgumentError:
-        instead = ', as in Shape.array("f32", (3, 4)) or Shape.parse("f32[3,4]")'
-    raise ArgumentTypeError(
-        f"the element type stands before the dimensions{instead}, got "
-        f"{element_type!r:.80} for the element type"
-    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
