@@ -1,0 +1,152 @@
+"""What the server and the worker of a device say to each other.
+
+A program is rows over numbered slots. A slot has the address of an array: first those of all
+parameters, then of results, constants, and values of the arena, as `DeviceProgram` counts them.
+"""
+
+import dataclasses
+from typing import TypeAlias
+
+from xla_server.codegen.gpu.plans import LibraryPlan
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceDescription:
+    """A device as its driver describes it.
+
+    `capability` is LLVM's name of its compute capability, such as `sm_90`; `total_bytes` of memory,
+    of which `free_bytes` were free when the worker began.
+    """
+
+    name: str
+    capability: str
+    multiprocessors: int
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceKernel:
+    """A kernel of a module by its number, with the threads that execute it."""
+
+    module: int
+    symbol: str
+    blocks: int
+    threads: int
+    shared_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Launch:
+    """Launch the kernel of this number with the addresses in these slots."""
+
+    kernel: int
+    slots: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """Let a library compute a plan with the addresses in these slots."""
+
+    plan: LibraryPlan
+    slots: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy bytes on the device."""
+
+    target: int
+    source: int
+    byte_size: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostStep:
+    """Let the server do this step of the program, and wait for it."""
+
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Jump:
+    """Go on at a row."""
+
+    row: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Branch:
+    """Go on at a row where the predicate, one byte, is zero, else with the next row."""
+
+    predicate: int
+    otherwise: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Switch:
+    """Go on at the row with the number in a slot, an s32, at the last where there is none."""
+
+    index: int
+    rows: tuple[int, ...]
+
+
+DeviceRow: TypeAlias = Launch | LibraryCall | Copy | HostStep | Jump | Branch | Switch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeviceProgram:
+    """A program as a worker loads it.
+
+    `modules` are what the driver loads: PTX, or what the driver of a test reads. `constants` are
+    dense row-major arrays as bytes, `results` the bytes of results with memory of their own, and
+    `arena_offsets` the places of the last slots in an arena of `arena_bytes`.
+    """
+
+    modules: tuple[bytes, ...]
+    kernels: tuple[DeviceKernel, ...]
+    rows: tuple[DeviceRow, ...]
+    parameter_count: int
+    constants: tuple[bytes, ...]
+    results: tuple[int, ...]
+    arena_offsets: tuple[int, ...]
+    arena_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finished:
+    """A run is over: the addresses of its results, which the server owns now, and its time."""
+
+    results: tuple[int, ...]
+    nanoseconds: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Suspended:
+    """A run waits for a step of the server, which may read and write the values in `addresses`.
+
+    These are the addresses of all slots.
+    """
+
+    run: int
+    step: int
+    addresses: tuple[int, ...]
+
+
+Outcome: TypeAlias = Finished | Suspended
+
+
+class OutOfDeviceMemoryError(Exception):
+    """A device has no room; what it had is as it was."""
+
+    def __init__(self, requested: int, free: int, total: int) -> None:
+        super().__init__(requested, free, total)
+        self.requested, self.free, self.total = requested, free, total
+
+
+class DeviceLostError(Exception):
+    """The worker has ended, and all values of its device with it; the message says why."""
+
+
+class RunCancelledError(Exception):
+    """A run stopped because its cancellation was set."""
