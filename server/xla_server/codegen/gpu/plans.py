@@ -4,12 +4,11 @@ A plan is the code of a thunk, as a kernel is: its buffers are the thunk's argum
 first, then results, then memory that it may write to. Arrays are dense and row-major.
 """
 
-import abc
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LibraryPlan(abc.ABC):
+class LibraryPlan:
     """What a library computes: element types, sizes and forms, never addresses."""
 
     @property
