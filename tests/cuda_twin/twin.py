@@ -96,24 +96,27 @@ class Twin:
         Raises:
             AssertionError: An order gave other results, or something else was stored to.
         """
-        found = [self._launch(symbol, arguments, results, order) for order in ORDERS]
+        given = [np.asarray(argument) for argument in arguments]
+        made = [_unwritten(dtype, sizes) for dtype, sizes in results]
+        return self.launch(symbol, [*given, *made], range(len(given), len(given) + len(made)))
+
+    def launch(self, symbol: str, arrays: Sequence[Any], written: Sequence[int]) -> list[Any]:
+        """Return what a launch makes of arrays, by numbers; results are the same in every order.
+
+        Raises AssertionError for an order that gave other results, or a store to something else.
+        """
+        found = [self._launch(symbol, arrays, written, order) for order in ORDERS]
         for order, others in zip(ORDERS[1:], found[1:], strict=True):
             for number, (one, other) in enumerate(zip(found[0], others, strict=True)):
                 assert one.tobytes() == other.tobytes(), f"{symbol}: result {number}, {order}"
         return found[0]
 
     def _launch(
-        self,
-        symbol: str,
-        arguments: Sequence[Any],
-        results: Sequence[tuple[Any, Sequence[int]]],
-        order: str,
+        self, symbol: str, arrays: Sequence[Any], written: Sequence[int], order: str
     ) -> list[Any]:
         grid = self._kernels[symbol]
-        given = [np.asarray(argument) for argument in arguments]
-        made = [np.empty(tuple(sizes), dtype) for dtype, sizes in results]
-        memory = [Guarded(array.nbytes) for array in (*given, *made)]
-        for guarded, array in zip(memory, given, strict=False):
+        memory = [Guarded(array.nbytes) for array in arrays]
+        for guarded, array in zip(memory, arrays, strict=True):
             guarded.put(array)
         table = np.array([memory[each.number].address for each in grid.kernel.buffers], np.int64)
         orders = [_in_order(order, count) for count in (grid.blocks, grid.threads)]
@@ -126,10 +129,17 @@ class Twin:
         for buffer in grid.kernel.buffers:
             assert memory[buffer.number].is_intact, f"{symbol}: stored around {buffer.name}"
             if buffer.role is Role.READ:
-                kept = given[buffer.number].tobytes() == memory[buffer.number].bytes.tobytes()
+                kept = arrays[buffer.number].tobytes() == memory[buffer.number].bytes.tobytes()
                 assert kept, f"{symbol}: stored to {buffer.name}"
-        found = zip(made, memory[len(given) :], strict=True)
+        found = [(arrays[number], memory[number]) for number in written]
         return [each.bytes.copy().view(array.dtype).reshape(array.shape) for array, each in found]
+
+
+def _unwritten(dtype: Any, sizes: Sequence[int]) -> Any:
+    """Return an array of NaN, or of -1, as the bytes of memory around it are."""
+    array = np.empty(tuple(sizes), dtype)
+    array.reshape(-1).view(np.uint8)[:] = 0xFF
+    return array
 
 
 def _room_of(grid: GridKernel) -> Any | None:
