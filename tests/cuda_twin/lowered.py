@@ -122,12 +122,10 @@ class _Run:
 
     def _launch(self, row: KernelThunk, grid: GridKernel) -> None:
         arrays = [self._bytes[value] for value in row.arguments]
-        written = [row.arguments.index(value) for value in row.writes]
-        symbol = self._symbols[grid]
-        for value, array in zip(
-            row.writes, self._twin.launch(symbol, arrays, written), strict=True
-        ):
-            self._bytes[value][:] = array
+        made = self._twin.launched(self._symbols[grid], arrays)
+        for value, array in zip(row.arguments, made, strict=True):
+            if value in row.writes:
+                self._bytes[value][:] = array
 
     def _array(self, value: Value) -> Any:
         return self._bytes[value].view(value.shape.element_type.dtype)

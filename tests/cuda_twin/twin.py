@@ -96,27 +96,25 @@ class Twin:
         Raises:
             AssertionError: An order gave other results, or something else was stored to.
         """
-        given = [np.asarray(argument) for argument in arguments]
-        made = [_unwritten(dtype, sizes) for dtype, sizes in results]
-        return self.launch(symbol, [*given, *made], range(len(given), len(given) + len(made)))
+        made = [unwritten(dtype, sizes) for dtype, sizes in results]
+        return self.launched(symbol, [*arguments, *made])[len(arguments) :]
 
-    def launch(self, symbol: str, arrays: Sequence[Any], written: Sequence[int]) -> list[Any]:
-        """Return what a launch makes of arrays, by numbers; results are the same in every order.
+    def launched(self, symbol: str, arrays: Sequence[Any]) -> list[Any]:
+        """Return what buffers have after a launch, which is the same in every order.
 
-        Raises AssertionError for an order that gave other results, or a store to something else.
+        `arrays` are what they have before, by their numbers. Raises AssertionError as `run` does.
         """
-        found = [self._launch(symbol, arrays, written, order) for order in ORDERS]
+        given = [np.asarray(array) for array in arrays]
+        found = [self._launch(symbol, given, order) for order in ORDERS]
         for order, others in zip(ORDERS[1:], found[1:], strict=True):
             for number, (one, other) in enumerate(zip(found[0], others, strict=True)):
-                assert one.tobytes() == other.tobytes(), f"{symbol}: result {number}, {order}"
+                assert one.tobytes() == other.tobytes(), f"{symbol}: buffer {number}, {order}"
         return found[0]
 
-    def _launch(
-        self, symbol: str, arrays: Sequence[Any], written: Sequence[int], order: str
-    ) -> list[Any]:
+    def _launch(self, symbol: str, given: Sequence[Any], order: str) -> list[Any]:
         grid = self._kernels[symbol]
-        memory = [Guarded(array.nbytes) for array in arrays]
-        for guarded, array in zip(memory, arrays, strict=True):
+        memory = [Guarded(array.nbytes) for array in given]
+        for guarded, array in zip(memory, given, strict=True):
             guarded.put(array)
         table = np.array([memory[each.number].address for each in grid.kernel.buffers], np.int64)
         orders = [_in_order(order, count) for count in (grid.blocks, grid.threads)]
@@ -129,14 +127,14 @@ class Twin:
         for buffer in grid.kernel.buffers:
             assert memory[buffer.number].is_intact, f"{symbol}: stored around {buffer.name}"
             if buffer.role is Role.READ:
-                kept = arrays[buffer.number].tobytes() == memory[buffer.number].bytes.tobytes()
+                kept = given[buffer.number].tobytes() == memory[buffer.number].bytes.tobytes()
                 assert kept, f"{symbol}: stored to {buffer.name}"
-        found = [(arrays[number], memory[number]) for number in written]
+        found = zip(given, memory, strict=True)
         return [each.bytes.copy().view(array.dtype).reshape(array.shape) for array, each in found]
 
 
-def _unwritten(dtype: Any, sizes: Sequence[int]) -> Any:
-    """Return an array of NaN, or of -1, as the bytes of memory around it are."""
+def unwritten(dtype: Any, sizes: Sequence[int]) -> Any:
+    """Return an array that nothing was stored to: a pattern that is a NaN of every float."""
     array = np.empty(tuple(sizes), dtype)
     array.reshape(-1).view(np.uint8)[:] = 0xFF
     return array

@@ -29,22 +29,6 @@ class GridKernel:
             raise ValueError(f"a grid must have at most {MAX_BLOCKS} blocks, got {self.blocks}")
 
     @property
-    def launch(self) -> str:
-        """The launch as dumps show it."""
-        width = f"indices of {self.index_bits} bits"
-        return f"# {self.blocks} blocks of {self.threads} threads, {width}"
-
-    @property
-    def text(self) -> str:
-        """The launch, and the kernel as numba source."""
-        return f"{self.launch}\n{self.kernel.text}"
-
-    @property
-    def key(self) -> str:
-        """The text, with all else that the machine code depends on."""
-        return f"{self.launch}\n{self.kernel.key}"
-
-    @property
     def blocks(self) -> int:
         """Blocks of a launch."""
         return -(-self.kernel.items // self.threads)

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.gpu.lower.loops import lower_dynamic_update_slice, lower_loop
+from xla_server.codegen.gpu.lower.random import lower_rng_bit_generator
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
 from xla_server.codegen.lower import control
 from xla_server.codegen.lower.fft import lower_fft
@@ -16,7 +17,6 @@ from xla_server.codegen.lower.host import (
 )
 from xla_server.codegen.lower.linear_algebra import lower_cholesky, lower_triangular_solve
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.random import lower_rng_bit_generator
 from xla_server.codegen.lower.scan import lower_reduce_window
 from xla_server.codegen.lower.scatter import lower_scatter
 from xla_server.codegen.lower.select_and_scatter import lower_select_and_scatter
@@ -54,7 +54,7 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.OPT_BARRIER: control.lower_alias,
         Opcode.REDUCE_WINDOW: lower_window,
         Opcode.RESHAPE: control.lower_alias,
-        Opcode.RNG_BIT_GENERATOR: ThroughHost(lower_rng_bit_generator),
+        Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
         Opcode.SCATTER: ThroughHost(lower_scatter),
         Opcode.SELECT_AND_SCATTER: ThroughHost(lower_select_and_scatter),
         Opcode.SORT: ThroughHost(lower_sort),
