@@ -49,10 +49,10 @@ class Piece:
         begin = _LIBC.mmap(None, self._room + page, _READ_AND_WRITE, _PRIVATE, -1, 0)
         if begin in (None, ctypes.c_void_p(-1).value):
             raise MemoryError(f"mmap of {self._room} bytes")
-        self._begin = begin
+        self._begin: int = begin
         self._protect(self._begin + self._room, page)
         self.byte_size = byte_size
-        self.address = self._begin + self._room - taken
+        self.address: int = self._begin + self._room - taken
         ctypes.memset(self._begin, FILL, self._room)
 
     def _protect(self, address: int, byte_size: int) -> None:

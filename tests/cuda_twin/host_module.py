@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tests.cuda_twin.runtime import RUN
+from tests.cuda_twin.runtime import MISSES, RUN
 from tests.cuda_twin.twin import HOST, ORDERS, fiber_room, has_fibers, host_text, in_order
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
@@ -76,10 +76,10 @@ class HostModule:
                 return LoadedKernel(self, number, facts)
         raise KeyError(symbol)
 
-    def launch(self, number: int, blocks: int, threads: int, addresses: Sequence[int]) -> bool:
+    def launch(self, number: int, blocks: int, threads: int, addresses: Sequence[int]) -> str:
         """Launch a kernel by its number, each time in the next order of blocks and threads.
 
-        Returns whether each thread came to every exchange of its warp.
+        Returns what a thread missed that another one came to; nothing where there is none.
         """
         with self._lock:
             order = ORDERS[self._launches % len(ORDERS)]
@@ -90,7 +90,8 @@ class HostModule:
             room = fiber_room(threads) if self._facts[number].has_fibers else None
             begin = 0 if room is None else room.ctypes.data
             first, second = (array.ctypes.data for array in orders)
-            return not self._run(number, table.ctypes.data, blocks, threads, first, second, begin)
+            missed = self._run(number, table.ctypes.data, blocks, threads, first, second, begin)
+            return " and ".join(what for bit, what in MISSES.items() if missed & bit)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,5 +113,6 @@ class LoadedKernel:
                 f"{facts.symbol} must be launched in blocks of {facts.threads} threads with "
                 f"{facts.buffers} addresses, got {blocks} of {threads} with {len(addresses)}"
             )
-        if not self.module.launch(self.number, blocks, threads, addresses):
-            raise RuntimeError(f"{facts.symbol}: a thread missed an exchange of its warp")
+        missed = self.module.launch(self.number, blocks, threads, addresses)
+        if missed:
+            raise RuntimeError(f"{facts.symbol}: a thread missed {missed}")

@@ -30,9 +30,9 @@ class Held:
 
     def run(self) -> None:
         """Give the stream an upload, a launch and a download."""
-        self.driver.upload(self.given, memoryview(NUMBERS), self.stream)
+        self.driver.upload(self.given, NUMBERS.data, self.stream)
         self.driver.launch(self.kernel, 1, 32, 0, (self.given, self.made), self.stream)
-        self.driver.download(memoryview(self.found), self.made, self.stream)
+        self.driver.download(self.found.data, self.made, self.stream)
 
 
 def test_a_stream_does_its_work_in_order() -> None:
@@ -66,9 +66,9 @@ def test_memory_is_bounded_and_what_is_freed_can_be_had_again() -> None:
 
 def test_a_copy_is_inside_of_memory_and_its_parts_apart() -> None:
     held = Held(TwinDriver())
-    held.driver.upload(held.given, memoryview(NUMBERS), held.stream)
+    held.driver.upload(held.given, NUMBERS.data, held.stream)
     held.driver.copy(held.made, held.given, 4 * COUNT, held.stream)
-    held.driver.download(memoryview(held.found), held.made, held.stream)
+    held.driver.download(held.found.data, held.made, held.stream)
     assert held.found.tolist() == NUMBERS.tolist()
     with pytest.raises(DeviceLostError, match="illegal address"):
         held.driver.copy(held.made, held.given, 4 * COUNT + 1, held.stream)
@@ -90,7 +90,7 @@ def test_what_is_stored_beside_memory_is_found_when_it_is_freed() -> None:
     driver = TwinDriver()
     stream = driver.new_stream()
     address = driver.allocate(4 * COUNT, stream)
-    driver.upload(address, memoryview(NUMBERS), stream)
+    driver.upload(address, NUMBERS.data, stream)
     module = HostToolchain(DEVICE).compile({"k": moving(AT, Index(-1, ((AT.terms[0][0], 1),)), 1)})
     (kernel,) = driver.load(module, ["k"])
     driver.launch(kernel, 1, 32, 0, (address, address), stream)
