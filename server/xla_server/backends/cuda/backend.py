@@ -19,9 +19,9 @@ from xla_server.backends.cuda.workers import WORKER, device_bytes, machine_of, s
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Device
 from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower
-from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.runtime.threads import ThreadPool
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
@@ -49,7 +49,7 @@ class Cuda(CompiledBackend):
         memory_fraction: float = 1.0,
         threads: int | None = None,
         compilation_cache_dir: str = "",
-        lowerings: Mapping[Opcode, Lower] = LOWERINGS,
+        lowerings: Mapping[Opcode, Lower] = CUDA_LOWERINGS,
         **options: Unpack[PlatformOptions],
     ) -> None:
         """Use `workers` or start one for each of `device_count` devices by a command.

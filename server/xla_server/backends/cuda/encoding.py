@@ -22,6 +22,7 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.plans import LibraryPlan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,8 +110,8 @@ class _Tables:
         match row:
             case KernelThunk(kernel=GridKernel() as grid):
                 return protocol.Launch(self._kernel(grid), self._arguments(row))
-            case KernelThunk():
-                return protocol.LibraryCall(row.kernel, self._arguments(row))
+            case KernelThunk(kernel=LibraryPlan() as plan):
+                return protocol.LibraryCall(plan, self._arguments(row))
             case CopyThunk():
                 target, source = self._slot(row.target), self._slot(row.source)
                 return protocol.Copy(target, source, row.target.byte_size)

@@ -9,6 +9,7 @@ from xla_server.backends.cuda.backend import Cuda
 from xla_server.backends.cuda.buffers import CudaBuffer
 from xla_server.backends.platform import Executable
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
@@ -35,6 +36,7 @@ def fake_platform(device_count: int = 1, **options: Any) -> Cuda:
         toolchain=FakeToolchain(),
         machine=HOST,
         threads=1,
+        lowerings=LOWERINGS,
         **options,
     )
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP
-from tests.processors import HOST
-from tests.unit.backends.cuda.platforms import WORKER, execute, executed, fake_platform
+from tests.unit.backends.cuda.platforms import execute, executed, fake_platform
 from tests.unit.backends.cuda.worker.fake_driver import TOTAL_BYTES
 from xla_contract.errors import (
     CancelledError,
@@ -139,7 +138,7 @@ def test_what_does_not_fit_into_a_device_is_refused_before_it_is_compiled(
 ) -> None:
     size = TOTAL_BYTES // 16
     text = STEP.replace("f32[4]", f"f32[{size}]")
-    quarter = Cuda(1, worker_command=WORKER, machine=HOST, threads=1, memory_fraction=1 / 4)
+    quarter = fake_platform(memory_fraction=1 / 4)
     module = parse_module(text)
     assert platform.compile(module, module.entry_program_shape).memory.peak == TOTAL_BYTES // 2
     with pytest.raises(ResourceExhaustedError, match=f"device's {TOTAL_BYTES // 4} bytes"):
