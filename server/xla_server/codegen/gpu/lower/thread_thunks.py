@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir.builder import Body, Names
+from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.target.gpu import MAX_BLOCK_THREADS
@@ -21,3 +23,35 @@ def thread_thunk(
     counts = [value.shape.element_count for value in arguments]
     bits = index_bits(max(kernel.items + MAX_BLOCK_THREADS, *counts))
     return dataclasses.replace(thunk, kernel=GridKernel(kernel, index_bits=bits))
+
+
+class ThreadKernel:
+    """A kernel while it is built, with the values that its buffers are."""
+
+    def __init__(self, name: str) -> None:
+        self.names, self.top = Names(), Body()
+        self._name = name
+        self._buffers: dict[Value, Buffer] = {}
+        self._updates: list[Value] = []
+
+    def reads(self, value: Value) -> Buffer:
+        """Return the buffer of a value that is read."""
+        return self._buffer(value, Role.READ)
+
+    def writes(self, value: Value) -> Buffer:
+        """Return the buffer of a value all of which is written."""
+        return self._buffer(value, Role.WRITE)
+
+    def updates(self, value: Value) -> Buffer:
+        """Return the buffer of a value whose elements remain where nothing is written."""
+        if value not in self._updates:
+            self._updates.append(value)
+        return self._buffer(value, Role.WRITE)
+
+    def _buffer(self, value: Value, role: Role) -> Buffer:
+        return self._buffers.setdefault(value, Buffer(len(self._buffers), role))
+
+    def thunk(self) -> KernelThunk:
+        """Return the thunk of the kernel."""
+        kernel = Kernel(tuple(self._buffers.values()), (), tuple(self.top.statements))
+        return thread_thunk(self._name, kernel, tuple(self._buffers), updates=tuple(self._updates))
