@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import Buffer, Role
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Role, integer_op
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scalar_builder import load_element
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.target.gpu import MAX_BLOCK_THREADS
 
 
@@ -50,6 +53,19 @@ class ThreadKernel:
 
     def _buffer(self, value: Value, role: Role) -> Buffer:
         return self._buffers.setdefault(value, Buffer(len(self._buffers), role))
+
+    def load_integer(self, value: Value, index: Expression) -> Expression:
+        """Return an element of a value that is read, as an i64."""
+        return integer_op(
+            "to_i64", load_element(value.shape.element_type, self.reads(value), index)
+        )
+
+    def store_integer(
+        self, body: Body, value: Value, index: Expression, number: Expression
+    ) -> None:
+        """Store an i64 as an element of a value of 32 or 64 bits."""
+        kind = Type(KERNEL_TYPE[value.shape.element_type].storage)
+        body.store(self.writes(value), kind, index, Apply(f"to_{kind}", (number,), kind))
 
     def thunk(self) -> KernelThunk:
         """Return the thunk of the kernel."""
