@@ -28,6 +28,10 @@ MAX_BLOCK_THREADS = 1024
 MAX_BLOCKS = (1 << 31) - 1
 """Blocks that the first dimension of a grid may have."""
 
+COUNTED_LANES = 1 << 14
+"""Threads that the cost model takes to execute at a time: about those of an H100's lanes. It is one
+number for all GPUs, so that a program has the same kernels on each."""
+
 STATIC_SHARED_BYTES = 48 << 10
 """Bytes of shared memory that a block has without asking the driver for more."""
 
