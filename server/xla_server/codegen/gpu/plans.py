@@ -225,7 +225,9 @@ class CholeskyPlan(LibraryPlan):
     @property
     def problem(self) -> str | None:
         """Why cuSOLVER does not compute it; None where it does."""
-        return _solver_problem(self.element, self.batch, self.order, self.order)
+        return _solver_problem(self.element, self.batch, self.order, self.order) or _size_problem(
+            self.element, self.batch * self.order**2
+        )
 
 
 def _solver_problem(element: ElementType, batch: int, rows: int, columns: int) -> str | None:
@@ -234,6 +236,12 @@ def _solver_problem(element: ElementType, batch: int, rows: int, columns: int) -
     if not all(0 < size <= _WORD for size in (batch, rows, columns)):
         return f"sizes must be 1 to {_WORD}, got {(batch, rows, columns)}"
     return None
+
+
+def _size_problem(element: ElementType, count: int) -> str | None:
+    """Return what is wrong with the number of elements, whose parts kernels count in 32 bits."""
+    parts = count * (2 if element.is_complex else 1)
+    return None if 0 < parts <= _WORD else f"there must be 1 to {_WORD} numbers, got {parts}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -270,7 +278,4 @@ class FftPlan(LibraryPlan):
             return f"an inverse real transform must have one dimension, got {self.sizes}"
         if self.is_real and self.inner > 1:
             return f"a real transform must be over the last dimensions, got {self.inner} inside"
-        elements = self.batch * math.prod(self.sizes) * self.inner
-        if not 0 < elements <= _WORD:
-            return f"there must be 1 to {_WORD} elements, got {elements}"
-        return None
+        return _size_problem(self.element, self.batch * math.prod(self.sizes) * self.inner)

@@ -8,6 +8,7 @@ their own, so that results have the same bits every time.
 Semantics: the cuBLAS library's documentation, cublasLtMatmul.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -62,11 +63,12 @@ class _Product:
 
     def __init__(self, handle: int, plan: GemmPlan) -> None:
         assert plan.sums is not None
-        self._handle, self._plan = handle, plan
+        self._handle, self._plan, self._owned = handle, plan, contextlib.ExitStack()
         compute = _COMPUTE[plan.sums]
         if plan.rounds_operands:
             compute = cublas.ComputeType.COMPUTE_32F_FAST_TF32
         self._operation = cublasLt.matmul_desc_create(int(compute), DATA_TYPES[plan.sums])
+        self._owned.callback(cublasLt.matmul_desc_destroy, self._operation)
         describe = _Setter(
             self._operation,
             cublasLt.matmul_desc_set_attribute,
@@ -91,6 +93,7 @@ class _Product:
         layout: int = cublasLt.matrix_layout_create(
             DATA_TYPES[matrix.element], columns, rows, matrix.ahead
         )
+        self._owned.callback(cublasLt.matrix_layout_destroy, layout)
         describe = _Setter(
             layout,
             cublasLt.matrix_layout_set_attribute,
@@ -166,9 +169,7 @@ class _Product:
         )
 
     def __del__(self) -> None:
-        for layout in (self._left, self._right, self._result):
-            cublasLt.matrix_layout_destroy(layout)
-        cublasLt.matmul_desc_destroy(self._operation)
+        self._owned.close()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
