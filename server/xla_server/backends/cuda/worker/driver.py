@@ -1,7 +1,9 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
 What is given to a stream is done in order, later; `synchronise` waits for it. Any call may raise
-DeviceLostError, after which nothing works any more.
+DeviceLostError, after which nothing works any more. A driver is made with the device's number and
+raises NoDeviceError where there is none. Several threads use it at the same time, each a stream of
+its own: what `prepare` returns is called in several streams at once.
 """
 
 from collections.abc import Sequence

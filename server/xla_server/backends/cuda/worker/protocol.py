@@ -150,3 +150,7 @@ class DeviceLostError(Exception):
 
 class RunCancelledError(Exception):
     """A run stopped because its cancellation was set."""
+
+
+class NoDeviceError(Exception):
+    """There is no such device, or no driver for it; the message is a sentence that says which."""
