@@ -19,6 +19,9 @@ MAX_RUN = 8
 MAX_WARP_ROW = 4096
 """Elements of a row that one warp reduces: 128 in each lane."""
 
+MAX_BLOCK_ROW = 1 << 16
+"""Elements of a row that one block of threads reduces."""
+
 BLOCK_THREADS = 256
 """Threads of a block whose threads share nothing: eight or six blocks fill a multiprocessor."""
 

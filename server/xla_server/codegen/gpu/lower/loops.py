@@ -27,10 +27,12 @@ from xla_server.codegen.lower.loop_kernel import (
     maker_of,
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import COUNTED_LANES
+from xla_server.target.target import Target
 
 Schedule: TypeAlias = Callable[[Nest, int], GridKernel | None]
 """Returns the kernel of a nest; None where it does not fit. The number is that of the elements of
@@ -52,6 +54,11 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
         return grid_thunk(name, grid_kernel(nest, buffers), buffers, updates=(buffers[-1],))
 
     return loops.lower_dynamic_update_slice(lowering, i, build)
+
+
+def grid_costs(target: Target) -> LoopNestCosts:
+    """Return the cost model of fusion, by the kernels of a GPU."""
+    return LoopNestCosts(target, grid_loop_kernel, lambda fusion, tuning: grid_loop_kernel)
 
 
 def grid_loop_kernel(task: LoopTask) -> LoopKernel:
