@@ -198,6 +198,16 @@ class TriangularSolvePlan(LibraryPlan):
     transpose: str
 
     @property
+    def text(self) -> str:
+        """The systems, as an equation."""
+        mark = "" if self.transpose == "N" else f"^{self.transpose}"
+        diagonal = ", a diagonal of ones" if self.is_unit else ""
+        matrix = f"{'lower' if self.is_lower else 'upper'} a{mark}"
+        equation = f"{matrix} x = b" if self.is_left else f"x {matrix} = b"
+        sizes = f"{self.batch} x [{self.rows}, {self.columns}]"
+        return f"systems {equation} of {self.element.text}, {sizes}{diagonal}"
+
+    @property
     def order(self) -> int:
         """The rows and columns of a."""
         return self.rows if self.is_left else self.columns
@@ -221,6 +231,13 @@ class CholeskyPlan(LibraryPlan):
     batch: int
     order: int
     is_lower: bool
+
+    @property
+    def text(self) -> str:
+        """The factors."""
+        triangle = "lower" if self.is_lower else "upper"
+        sizes = f"{self.batch} x [{self.order}, {self.order}]"
+        return f"{triangle} factors of {self.element.text}, {sizes}"
 
     @property
     def problem(self) -> str | None:
@@ -261,6 +278,14 @@ class FftPlan(LibraryPlan):
     is_inverse: bool
     is_real: bool = False
     inner: int = 1
+
+    @property
+    def text(self) -> str:
+        """The transforms."""
+        words = ("inverse " if self.is_inverse else "") + ("real " if self.is_real else "")
+        inside = f" x {self.inner}" if self.inner > 1 else ""
+        sizes = f"{self.batch} x {list(self.sizes)}{inside}"
+        return f"{words}Fourier transforms of {self.element.text}, {sizes}"
 
     @property
     def complex_sizes(self) -> tuple[int, ...]:
