@@ -24,7 +24,7 @@ EXIT_LOST = 3
 
 
 class OwnedDevice:
-    """What the connections of a worker share: the driver, the programs, the last launches."""
+    """The parts that connections share: the driver, the programs, the last launches."""
 
     def __init__(self, driver: Driver, shared: SharedMemory) -> None:
         self.driver, self.shared = driver, shared

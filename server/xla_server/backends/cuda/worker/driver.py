@@ -1,6 +1,6 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
-What is given to a stream is done in order, later; `synchronise` waits for it. Any call may raise
+The work that a stream is given is done in order, later; `synchronise` waits for it. Any call may raise
 DeviceLostError, after which nothing works any more. A driver is made with the device's number and
 raises NoDeviceError where there is none. Several threads use it at the same time, each a stream of
 its own: what `prepare` returns is called in several streams at once.
@@ -18,7 +18,7 @@ class Driver(Protocol):
 
     @property
     def description(self) -> DeviceDescription:
-        """What the device is."""
+        """The device, as the server is told of it."""
 
     def make_current(self) -> None:
         """Let the calling thread use the device; each thread calls it before all else."""

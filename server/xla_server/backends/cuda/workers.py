@@ -1,0 +1,70 @@
+"""Devices of this machine, and their workers."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from xla_server.backends.cuda import probe
+from xla_server.backends.cuda.worker import child
+from xla_server.backends.cuda.worker.process import DeviceWorker
+from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.target.gpu import GPUS
+from xla_server.target.machine import Machine
+
+WORKER = (sys.executable, "-P", "-m", child.__name__)
+"""The command of a worker."""
+
+_PATIENCE = 60.0
+"""Seconds in which the driver must say what devices there are."""
+
+
+def count_devices() -> int:
+    """Return the number of devices that the driver has; raises NoDeviceError, with a sentence.
+
+    A process of its own asks: a server that has called the driver cannot start processes safely.
+    """
+    command = [sys.executable, "-P", "-m", probe.__name__]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+        found = json.loads(ended.stdout)
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        raise NoDeviceError(f"the driver must say what devices it has, got {error}") from None
+    if "missing" in found:
+        raise NoDeviceError(found["missing"])
+    count: int = found["count"]
+    return count
+
+
+def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWorker]:
+    """Start the workers of the first devices; raises NoDeviceError, and then none is left."""
+    workers: list[DeviceWorker] = []
+    try:
+        workers.extend(DeviceWorker.start(ordinal, command) for ordinal in range(count))
+    except BaseException:
+        for worker in workers:
+            worker.close()
+        raise
+    return workers
+
+
+def machine_of(capability: str) -> Machine:
+    """Return what is compiled for a compute capability: the last known one that is not later.
+
+    Raises NoDeviceError for one that is older than all of them.
+    """
+    known = [name for name in GPUS if _number(name) <= _number(capability)]
+    if not known:
+        raise NoDeviceError(f"a GPU must be {min(GPUS, key=_number)} or later, got {capability}")
+    return Machine.cuda(max(known, key=_number))
+
+
+def device_bytes(worker: DeviceWorker, fraction: float) -> int:
+    """Return the bytes of a device's memory that may be used."""
+    return int(worker.description.total_bytes * fraction)
+
+
+def _number(capability: str) -> int:
+    found = re.search(r"\d+", capability)
+    return int(found[0]) if found else 0
