@@ -56,9 +56,9 @@ def _doubled() -> Computation:
 def _endless() -> Computation:
     """Return a program that gives an array to the outfeed and then goes on for ever.
 
-    A loop of scalars would be one kernel, of the host.
+    A loop of few numbers would be one kernel, of the host.
     """
-    array, state = Shape.parse("f32[2,3]"), Shape.parse("(f32[2,3], token[])")
+    array, state = Shape.parse("f32[64,64]"), Shape.parse("(f32[64,64], token[])")
     condition = Builder("always")
     condition.parameter(0, state)
     body = Builder("next")
@@ -92,7 +92,7 @@ def test_programs_give_the_numbers_of_numpy(client: xc.Client) -> None:
 def test_a_loop_without_end_stops_at_the_deadline(client: xc.Client) -> None:
     executable = client.compile(_endless())
     with pytest.raises(xc.DeadlineExceededError):
-        executable.run(np.zeros((2, 3), np.float32), timeout=1)
+        executable.run(np.zeros((64, 64), np.float32), timeout=1)
     np.testing.assert_array_equal(client.compile(_doubled()).run(np.ones(100, np.float32)), 2)
 
 
@@ -107,8 +107,8 @@ def test_a_worker_that_dies_takes_its_values_along_and_nothing_else(server: Serv
         doubled = client.compile(_doubled())
         lost = client.to_device(ones, first)
         kept = client.to_device(ones, second)
-        running = pool.submit(client.compile(_endless()).run, np.ones((2, 3), np.float32))
-        np.testing.assert_array_equal(first.from_outfeed("f32[2,3]"), 1)
+        running = pool.submit(client.compile(_endless()).run, np.ones((64, 64), np.float32))
+        np.testing.assert_array_equal(first.from_outfeed("f32[64,64]"), 1)
         pid = _worker(server, 0).pid
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(xc.UnavailableError, match="device 0"):
