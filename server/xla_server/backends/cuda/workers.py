@@ -28,9 +28,17 @@ def count_devices() -> int:
     command = [sys.executable, "-P", "-m", probe.__name__]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
-        found = json.loads(ended.stdout)
-    except (subprocess.TimeoutExpired, ValueError) as error:
+    except subprocess.TimeoutExpired as error:
         raise NoDeviceError(f"the driver must say what devices it has, got {error}") from None
+    return read_count(ended.stdout)
+
+
+def read_count(line: str) -> int:
+    """Return the number in what the process says; raises as `count_devices`."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        raise NoDeviceError(f"the driver must say what devices it has, got {line!r}") from None
     if "missing" in found:
         raise NoDeviceError(found["missing"])
     count: int = found["count"]
@@ -49,14 +57,15 @@ def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWor
     return workers
 
 
-def machine_of(capability: str) -> Machine:
-    """Return what is compiled for a compute capability: the last known one that is not later.
+def machine_of(*capabilities: str) -> Machine:
+    """Return what is compiled for all of some compute capabilities: the last known to all of them.
 
-    Raises NoDeviceError for one that is older than all of them.
+    A GPU has what earlier ones had. Raises NoDeviceError for one that is older than all known.
     """
-    known = [name for name in GPUS if _number(name) <= _number(capability)]
+    oldest = min(capabilities, key=_number)
+    known = [name for name in GPUS if _number(name) <= _number(oldest)]
     if not known:
-        raise NoDeviceError(f"a GPU must be {min(GPUS, key=_number)} or later, got {capability}")
+        raise NoDeviceError(f"a GPU must be {min(GPUS, key=_number)} or later, got {oldest}")
     return Machine.cuda(max(known, key=_number))
 
 
