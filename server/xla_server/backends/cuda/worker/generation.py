@@ -38,7 +38,7 @@ MAX_RUNS = 96
 """Runs of a device at the same time; others wait."""
 
 MAX_CALLS = 16
-"""Other requests at the same time. None waits for a run, so each ends."""
+"""Other requests at the same time; a request never waits for a run, so each ends."""
 
 _START_PATIENCE = 120.0
 """Seconds in which a worker must have opened its device."""
@@ -122,11 +122,18 @@ class Connection:
         self.pending -= 1
         self.is_broken = False
         if isinstance(answer, Exception):
-            raise answer
+            try:
+                raise answer
+            finally:
+                # Else its traceback, which has this frame, keeps the caller's values in a cycle.
+                del answer
         return answer
 
     def settle(self) -> None:
-        """Wait for answers that nobody took. Raises UnavailableError where the worker is lost."""
+        """Wait for answers that were not received.
+
+        Raises UnavailableError where the worker is lost.
+        """
         while self.pending and not self.is_broken:
             try:
                 self.receive()
@@ -192,7 +199,7 @@ class WorkerProcess:
         self.staging = np.frombuffer(self.shared.view, np.uint8)
         """The shared memory as an array."""
         self.blocks: queue.LifoQueue[int] = queue.LifoQueue()
-        """Offsets of staging blocks that nobody uses."""
+        """Offsets of unused staging blocks."""
         for offset in BLOCK_OFFSETS:
             self.blocks.put(offset)
         self.description = self._described()

@@ -106,7 +106,7 @@ Body: TypeAlias = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """What to do, after memory and programs that nothing refers to are given up."""
+    """A request, which is done after memory is freed and programs are unloaded."""
 
     body: Body
     freed: tuple[int, ...] = ()

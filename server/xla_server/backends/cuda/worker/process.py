@@ -182,7 +182,7 @@ class LoadedDeviceProgram:
         self._loaded: _Loaded | None = None
 
     def constants(self) -> Sequence[DeviceMemory]:
-        """Return the memory of the constants in the worker of now, which nobody may write to."""
+        """Return the memory of the constants in the current worker, which must not be written."""
         return self._current().constants
 
     def run(

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -29,7 +28,17 @@ COMMAND = (
     sys.executable,
     *("-P", "-m", "xla_server.backends.cuda.worker.child", "--driver", DRIVER),
 )
-KERNELS = ("increment", "is_below_five", "fault", "begin", "wait", "hang", "die")
+KERNELS = (
+    "increment",
+    "is_below_five",
+    "fault",
+    "begin",
+    "wait",
+    "hang",
+    "die",
+    "launched_graphs",
+    "uncapturable",
+)
 
 
 @pytest.fixture
@@ -100,13 +109,22 @@ def used(worker: DeviceWorker) -> int:
     return fake_driver.TOTAL_BYTES - int(refusal.value.message.split(" free of")[0].split()[-1])
 
 
+def begun(pipes: Path) -> None:
+    """Wait until a kernel that waits or hangs is executed."""
+    (pipes / "begun").read_bytes()
+
+
+def open_gate(pipes: Path) -> None:
+    """Let a kernel that waits go on."""
+    (pipes / "gate").write_bytes(b"!")
+
+
 class InThread:
     """A call in a thread of its own."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> None:
         self._pool = ThreadPoolExecutor(1)
         self._future: Future[Any] = self._pool.submit(function, *arguments, **named)
-        self.started = threading.Event()
 
     def result(self) -> Any:
         try:
