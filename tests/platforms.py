@@ -2,8 +2,12 @@
 
 import atexit
 import functools
+import importlib
 
 from xla_server.backends.compiled.backend import CompiledBackend
+from xla_server.backends.cuda.toolchain import PtxToolchain, Toolchain
+from xla_server.backends.cuda.worker.driver import Driver
+from xla_server.target.machine import Machine
 
 
 @functools.cache
@@ -22,8 +26,23 @@ def compiled_platform(name: str) -> CompiledBackend:
         return shared_platform()
     if name == "cuda":
         from xla_server.backends.cuda.backend import Cuda
+        from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 
-        platform = Cuda(1)
+        platform = Cuda(1, lowerings=CUDA_LOWERINGS)
         atexit.register(platform.close)
         return platform
     raise ValueError(f"a platform that compiles must be cpu, cuda or cuda-twin, got {name}")
+
+
+def driver_of(name: str) -> tuple[Driver, Toolchain]:
+    """Return a driver of `cuda` or `cuda-twin` in this process, and what compiles for it."""
+    if name == "cuda-twin":
+        from tests.cuda_twin.driver import TwinDriver
+        from tests.cuda_twin.toolchain import HostToolchain
+
+        twin = TwinDriver()
+        return twin, HostToolchain(Machine.cuda(twin.description.capability))
+    # Its packages are there with a GPU alone.
+    module = importlib.import_module("xla_server.backends.cuda.worker.cuda_driver")
+    driver: Driver = module.CudaDriver(0)
+    return driver, PtxToolchain(Machine.cuda(driver.description.capability))

@@ -15,7 +15,7 @@ from tests.cuda import programs
 from tests.cuda.outcomes import Check, assert_bits, assert_near
 from tests.platforms import compiled_platform
 from tests.property.random_graphs import assert_alike
-from tests.unit.codegen.compiled import built, interpreted, on_cpu
+from tests.unit.codegen.compiled import built, interpreted, on_platform
 from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import EVERY, UNSIGNED
 from xla_client.programs.builder import Op
@@ -40,12 +40,12 @@ class Sides:
 
     def results(self, module: HloModule, arguments: list[Any]) -> list[Any]:
         """Return the device's results."""
-        return on_cpu(module, arguments, self.device)
+        return on_platform(self.device, module, arguments)
 
     def assert_bits(self, module: HloModule, arguments: list[Any], ours: list[Any]) -> None:
         """Check that results have the twin's bits."""
         if self.twin is not None:
-            assert_bits(ours, on_cpu(module, arguments, self.twin))
+            assert_bits(ours, on_platform(self.twin, module, arguments))
 
 
 def elements(sides: Sides, part: int, parts: int) -> Iterator[Check]:
@@ -78,11 +78,12 @@ def _rows(sides: Sides, make: Callable[[E], rows.Rows], kind: E) -> None:
 
 def near(sides: Sides, made: Iterable[programs.Program], *, bits: bool = True) -> Iterator[Check]:
     """Programs whose results differ from the interpreter's by roundings of sums."""
-    for name, module, arguments in made:
-        yield name, functools.partial(_near, sides, module, arguments, bits)
+    for name, make in made:
+        yield name, functools.partial(_near, sides, make, bits)
 
 
-def _near(sides: Sides, module: HloModule, arguments: list[Any], bits: bool) -> None:
+def _near(sides: Sides, make: Callable[[], tuple[HloModule, list[Any]]], bits: bool) -> None:
+    module, arguments = make()
     ours = sides.results(module, arguments)
     assert_near(ours, interpreted(module, arguments))
     if bits:
@@ -106,14 +107,15 @@ def _drawn(sides: Sides, program: programs.Drawn) -> None:
 
 def again(sides: Sides) -> Iterator[Check]:
     """Programs with sums, whose results have the same bits in every run."""
-    for name, module, arguments in (*programs.kernels(), *programs.libraries()):
+    for name, make in (*programs.kernels(), *programs.libraries()):
         if any(
             word in name for word in ("sum", "softmax", "norm", "scatter", "dot", "convolution")
         ):
-            yield name, functools.partial(_again, sides, module, arguments)
+            yield name, functools.partial(_again, sides, make)
 
 
-def _again(sides: Sides, module: HloModule, arguments: list[Any]) -> None:
+def _again(sides: Sides, make: Callable[[], tuple[HloModule, list[Any]]]) -> None:
+    module, arguments = make()
     first = sides.results(module, arguments)
     for _ in range(4):
         assert_bits(sides.results(module, arguments), first)

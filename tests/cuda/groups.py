@@ -1,6 +1,5 @@
 """The groups of checks by their names."""
 
-import importlib
 from collections.abc import Iterator
 
 from tests.cuda.checks import GROUPS, Sides
@@ -8,9 +7,8 @@ from tests.cuda.conformance import become_conformance
 from tests.cuda.driver_checks import driver_checks
 from tests.cuda.facts import facts
 from tests.cuda.fault_checks import fault_checks
-from tests.cuda.outcomes import Check, Outcome, outcomes
-from xla_server.backends.cuda.toolchain import PtxToolchain
-from xla_server.target.machine import Machine
+from tests.cuda.outcomes import Outcome, outcomes
+from tests.platforms import driver_of
 
 
 def outcomes_of(group: str, platform: str) -> Iterator[Outcome]:
@@ -21,21 +19,9 @@ def outcomes_of(group: str, platform: str) -> Iterator[Outcome]:
     if group == "facts":
         return facts(platform)
     if group == "driver":
-        return outcomes(_driver_checks(platform))
+        return outcomes(driver_checks(*driver_of(platform)))
     if group == "faults":
         return outcomes(fault_checks(Sides.of(platform)))
     if group == "conformance":
         become_conformance(platform)
     return outcomes(GROUPS[group](Sides.of(platform)))
-
-
-def _driver_checks(platform: str) -> Iterator[Check]:
-    if platform == "cuda-twin":
-        from tests.cuda_twin.driver import TwinDriver
-        from tests.cuda_twin.toolchain import HostToolchain
-
-        driver = TwinDriver()
-        return driver_checks(driver, HostToolchain(Machine.cuda(driver.description.capability)))
-    module = importlib.import_module("xla_server.backends.cuda.worker.cuda_driver")
-    device = module.CudaDriver(0)
-    return driver_checks(device, PtxToolchain(Machine.cuda(device.description.capability)))

@@ -1,7 +1,8 @@
 """Programs that are run on a device, with arguments, by what they are about."""
 
+import functools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from tests.property.random_graphs import grown
 from tests.unit.codegen.compiled import imported
 from xla_server.ir.module import HloModule
 
-Program = tuple[str, HloModule, list[Any]]
+Program = tuple[str, Callable[[], tuple[HloModule, list[Any]]]]
+"""A name, and what makes a module with its arguments."""
 
 RANDOM_PROGRAMS = 150
 
@@ -32,7 +34,11 @@ def of_corpus(name: str) -> Iterator[Program]:
     """Yield the programs of a corpus whose parameters are arrays."""
     for each, module in CORPORA[name]():
         if all(shape.is_array for shape in module.entry_program_shape.parameters):
-            yield each, module, arguments_of(module)
+            yield each, functools.partial(_with_arguments, module)
+
+
+def _with_arguments(module: HloModule) -> tuple[HloModule, list[Any]]:
+    return module, arguments_of(module)
 
 
 def drawn(first: int, count: int) -> Iterator[tuple[str, Drawn]]:
@@ -46,14 +52,21 @@ def _f32(*sizes: int) -> Any:
     return np.random.default_rng(len(sizes)).standard_normal(sizes).astype(np.float32)
 
 
-def _stated(table: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]) -> Iterator[Program]:
+Table = dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]
+"""Functions of JAX with arguments, by names."""
+
+
+def _stated(table: Table) -> Iterator[Program]:
+    for name, (function, arguments) in table.items():
+        yield name, functools.partial(_lowered, function, arguments)
+
+
+def _lowered(function: Callable[..., Any], arguments: Any) -> tuple[HloModule, list[Any]]:
     import jax
 
-    for name, (function, arguments) in table.items():
-        given = [np.asarray(each) for each in arguments]
-        with jax.enable_x64(True):
-            module = imported(lower(function, *given))
-        yield name, module, given
+    given = [np.asarray(each) for each in arguments]
+    with jax.enable_x64(True):
+        return imported(lower(function, *given)), given
 
 
 def kernels() -> Iterator[Program]:
@@ -61,7 +74,7 @@ def kernels() -> Iterator[Program]:
     import jax
     import jax.numpy as jnp
 
-    table: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    table: Table = {}
     for sizes in ((1,), (1000,), (1 << 20,), ((1 << 20) + 3,)):
         table[f"elements {sizes}"] = lambda x: jnp.tanh(x) * x + 1, (_f32(*sizes),)
     for sizes in ((3, 7), (64, 1000), (5, 5000), (4096, 33), (2, 1 << 19), (1000, 1000)):
@@ -118,7 +131,7 @@ def libraries() -> Iterator[Program]:
     import jax.numpy as jnp
 
     highest = {"precision": jax.lax.Precision.HIGHEST}
-    table: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    table: Table = {}
     for m, k, n in ((1, 1, 1), (3, 5, 7), (64, 64, 64), (129, 257, 65), (512, 512, 512)):
         x, y = _f32(m, k), _f32(k, n)
         table[f"dot {m} {k} {n}"] = lambda x, y: jnp.dot(x, y, **highest), (x, y)
@@ -143,7 +156,7 @@ def libraries() -> Iterator[Program]:
         "same": {"padding": "SAME", "window_strides": (1, 1)},
         "strides": {"padding": "VALID", "window_strides": (2, 1)},
         "dilated": {"padding": "SAME", "window_strides": (1, 1), "rhs_dilation": (2, 2)},
-        "transposed": {"padding": "SAME", "window_strides": (1, 1), "lhs_dilation": (2, 2)},
+        "transposed": {"padding": ((2, 1), (1, 2)), "window_strides": (1, 1), "lhs_dilation": (2, 2)},
     }.items():
         table[f"convolution {name}"] = (
             lambda x, y, options=options: jax.lax.conv_general_dilated(x, y, **options, **form),
