@@ -57,7 +57,7 @@ class Cuda(CompiledBackend):
         Raises NoDeviceError, with a sentence, where there is no device.
         """
         self._workers = workers or start_workers(device_count, worker_command)
-        machine = machine or machine_of(*(each.description.capability for each in self._workers))
+        machine = machine or machine_of(self._workers)
         cache = KernelCache(Path(compilation_cache_dir)) if compilation_cache_dir else None
         self._modules = DeviceModules(toolchain or PtxToolchain(machine, cache))
         kernels = Kernels(cache, Machine.host())

@@ -1,7 +1,6 @@
 """Devices of this machine, and their workers."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -57,23 +56,12 @@ def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWor
     return workers
 
 
-def machine_of(*capabilities: str) -> Machine:
-    """Return what is compiled for all of some compute capabilities: the last known to all of them.
-
-    A GPU has what earlier ones had. Raises NoDeviceError for one that is older than all known.
-    """
-    oldest = min(capabilities, key=_number)
-    known = [name for name in GPUS if _number(name) <= _number(oldest)]
-    if not known:
-        raise NoDeviceError(f"a GPU must be {min(GPUS, key=_number)} or later, got {oldest}")
-    return Machine.cuda(max(known, key=_number))
+def machine_of(workers: Sequence[DeviceWorker]) -> Machine:
+    """Return what is compiled for these devices: the oldest of them, whose code all others run."""
+    found = {worker.description.capability for worker in workers}
+    return Machine.cuda(next(name for name in GPUS if name in found))
 
 
 def device_bytes(worker: DeviceWorker, fraction: float) -> int:
     """Return the bytes of a device's memory that may be used."""
     return int(worker.description.total_bytes * fraction)
-
-
-def _number(capability: str) -> int:
-    found = re.search(r"\d+", capability)
-    return int(found[0]) if found else 0
