@@ -28,7 +28,17 @@ COMMAND = (
     sys.executable,
     *("-P", "-m", "xla_server.backends.cuda.worker.child", "--driver", DRIVER),
 )
-KERNELS = ("increment", "is_below_five", "fault", "begin", "wait", "hang", "die")
+KERNELS = (
+    "increment",
+    "is_below_five",
+    "fault",
+    "begin",
+    "wait",
+    "hang",
+    "die",
+    "launched_graphs",
+    "uncapturable",
+)
 
 
 @pytest.fixture
