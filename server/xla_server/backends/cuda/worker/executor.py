@@ -1,9 +1,9 @@
 """Runs of programs on a device: their memory, and the walk over their rows.
 
 Launches are asynchronous. A run waits for its stream where it reads a predicate, before a step of
-the server, and at its end. It reads its cancellation word before each row; as nothing takes back
-what a stream was given, a program whose last run took long also waits after each row, so that it
-stops within one.
+the server, and at its end. It reads its cancellation word before each row. Work that a stream was
+given cannot be taken back, so a program that is new, or whose last run took long, also waits after
+each row: it stops within one, and an error is told with its row.
 """
 
 import collections
@@ -61,7 +61,7 @@ class LoadedProgram:
         self.has_graphs = has_graphs(program)
         self.text = ", ".join(dict.fromkeys(kernel.symbol for kernel in program.kernels))[:_SHOWN]
         self.nanoseconds = 0
-        """The time of the last run that went to its end."""
+        """The time of the last run that went to its end; 0 before the first."""
 
 
 class Lane:
@@ -113,7 +113,7 @@ class ProgramRun:
         self._driver, self._stream = lane.driver, lane.stream
         self._number, self._row = next(_runs), 0
         self._begin = time.perf_counter_ns()
-        self._waits = loaded.nanoseconds > LONG_RUN_NANOSECONDS
+        self._waits = not 0 < loaded.nanoseconds < LONG_RUN_NANOSECONDS
         self._owned: list[int] = []
         program = loaded.program
         if len(parameters) != program.parameter_count:

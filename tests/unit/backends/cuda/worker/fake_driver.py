@@ -40,14 +40,13 @@ class FakeDriver:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
         self._captured: dict[int, list[Callable[[], None]]] = {}
-        self._launched = 0
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
         self._freed: set[int] = set()
         self._reserved = 0
         self._next = itertools.count(1)
         self._streams: dict[int, list[Callable[[], None]]] = {}
-        self._modules: weakref.WeakSet[_Module] = weakref.WeakSet()
+        self.modules: weakref.WeakSet[_Module] = weakref.WeakSet()
         self._current = threading.local()
         self._pinned: list[memoryview] = []
         self.description = DeviceDescription("fake", "sm_90", 132, TOTAL_BYTES, TOTAL_BYTES)
@@ -113,9 +112,9 @@ class FakeDriver:
         if module != b"module":
             raise ValueError(f"a module must be one of this driver, got {module!r}")
         loaded = _Module()
-        self._modules.add(loaded)
-        if len(self._modules) > MAX_MODULES:
-            raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self._modules)}")
+        self.modules.add(loaded)
+        if len(self.modules) > MAX_MODULES:
+            raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self.modules)}")
         return [(loaded, getattr(self, f"_kernel_{symbol}")) for symbol in symbols]
 
     def launch(
@@ -150,15 +149,11 @@ class FakeDriver:
 
     def launch_graph(self, graph: list[Callable[[], None]], stream: int) -> None:
         assert stream not in self._captured
-        self._launched += 1
         self._streams[stream].extend(graph)
 
     def _later(self, stream: int, work: Callable[[], None]) -> None:
         assert self._current.is_set
         self._captured.get(stream, self._streams[stream]).append(work)
-
-    def _kernel_launched_graphs(self, count: int, addresses: Sequence[int]) -> None:
-        self._write(addresses[-1], bytes([self._launched]))
 
     def _found(self, address: int, byte_size: int) -> tuple[bytearray, int]:
         base = address >> 40 << 40
