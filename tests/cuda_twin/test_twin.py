@@ -65,7 +65,7 @@ def test_what_nobody_stores_is_nan() -> None:
 
 
 def test_a_race_gives_other_results_in_another_order() -> None:
-    with pytest.raises(AssertionError, match="result 0, backward"):
+    with pytest.raises(AssertionError, match="buffer 1, backward"):
         launched(moving(AT, integer_op("whole_mod", ITEM, 2), 64), 64)
 
 

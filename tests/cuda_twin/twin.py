@@ -107,24 +107,25 @@ class Twin:
         Raises:
             AssertionError: An order gave other results, or something else was stored to.
         """
-        found = [self._launch(symbol, arguments, results, order) for order in ORDERS]
+        made = [unwritten(dtype, sizes) for dtype, sizes in results]
+        return self.launched(symbol, [*arguments, *made])[len(arguments) :]
+
+    def launched(self, symbol: str, arrays: Sequence[Any]) -> list[Any]:
+        """Return what buffers have after a launch, which is the same in every order.
+
+        `arrays` are what they have before, by their numbers. Raises AssertionError as `run` does.
+        """
+        given = [np.asarray(array) for array in arrays]
+        found = [self._launch(symbol, given, order) for order in ORDERS]
         for order, others in zip(ORDERS[1:], found[1:], strict=True):
             for number, (one, other) in enumerate(zip(found[0], others, strict=True)):
-                assert one.tobytes() == other.tobytes(), f"{symbol}: result {number}, {order}"
+                assert one.tobytes() == other.tobytes(), f"{symbol}: buffer {number}, {order}"
         return found[0]
 
-    def _launch(
-        self,
-        symbol: str,
-        arguments: Sequence[Any],
-        results: Sequence[tuple[Any, Sequence[int]]],
-        order: str,
-    ) -> list[Any]:
+    def _launch(self, symbol: str, given: Sequence[Any], order: str) -> list[Any]:
         grid = self._kernels[symbol]
-        given = [np.asarray(argument) for argument in arguments]
-        made = [np.empty(tuple(sizes), dtype) for dtype, sizes in results]
-        memory = [Guarded(array.nbytes) for array in (*given, *made)]
-        for guarded, array in zip(memory, given, strict=False):
+        memory = [Guarded(array.nbytes) for array in given]
+        for guarded, array in zip(memory, given, strict=True):
             guarded.put(array)
         table = np.array([memory[each.number].address for each in grid.kernel.buffers], np.int64)
         orders = [_in_order(order, count) for count in (grid.blocks, grid.threads)]
@@ -140,8 +141,15 @@ class Twin:
             if buffer.role is Role.READ:
                 kept = given[buffer.number].tobytes() == memory[buffer.number].bytes.tobytes()
                 assert kept, f"{symbol}: stored to {buffer.name}"
-        found = zip(made, memory[len(given) :], strict=True)
+        found = zip(given, memory, strict=True)
         return [each.bytes.copy().view(array.dtype).reshape(array.shape) for array, each in found]
+
+
+def unwritten(dtype: Any, sizes: Sequence[int]) -> Any:
+    """Return an array that nothing was stored to: a pattern that is a NaN of every float."""
+    array = np.empty(tuple(sizes), dtype)
+    array.reshape(-1).view(np.uint8)[:] = 0xFF
+    return array
 
 
 def _room_of(grid: GridKernel) -> Any | None:

@@ -12,6 +12,7 @@ from xla_contract.aligned import ALIGNMENT, aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
+from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.platform import Device
 from xla_server.ops.bounds import filled
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
@@ -199,6 +200,10 @@ class HostBuffer:
             )
         return self.literal.relayout(shape)
 
+
+HOST_BUFFERS = Buffers(
+    HostBuffer, HostBuffer.from_value, HostBuffer.of_block, HostBuffer.of_elements
+)
 
 _GIVEN_UP = Literal.token()
 """The literal of a donated buffer."""

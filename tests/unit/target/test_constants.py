@@ -27,6 +27,7 @@ PACKAGES = (
 ORDERS_OF_SUMS = {
     "codegen/gpu/columns.py": {"RUN"},
     "codegen/gpu/rows.py": {"_DISTANCES"},
+    "codegen/gpu/threads.py": {"RUN"},
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
     "codegen/routines/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},

@@ -8,7 +8,7 @@ import abc
 import dataclasses
 import weakref
 from collections.abc import Callable, Mapping
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.literal import Literal
@@ -20,7 +20,7 @@ from xla_server.backends.compiled.dynamic_executable import DynamicExecutable
 from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.compiled.size_variants import SizeVariants
-from xla_server.backends.device_buffer import DeviceBuffer
+from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.diagnostics.incidents import Incidents
@@ -66,8 +66,8 @@ class CompiledBackend(abc.ABC):
     """
 
     platform: ClassVar[str]
-    buffers: ClassVar[type[DeviceBuffer]]
-    """The class of arguments and results."""
+    buffers: Buffers[Any]
+    """How arguments and results are made."""
 
     def __init__(
         self,

@@ -50,6 +50,8 @@ class ThreadBuilder(LoopBuilder):
         runs = -(-last.size // run)
         items = math.prod(loop.size for loop in outer) * runs
         body, axis = Body(self._top), self._axis("t")
+        # Threads without a work item are not to evaluate what is the same for all of them.
+        self._invariants = body
         number: Expression = axis
         if outer:
             number = self._open_rows(outer, runs, axis, body)
