@@ -93,7 +93,7 @@ class Cuda(CompiledBackend):
         return self._placement.placed(literal, device)
 
     def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
-        """Return the places of rows, and the modules of kernels."""
+        """Return where rows are done, and the modules of kernels."""
         assert isinstance(program, CudaProgram)
         encoded = program.encoded
         listing = "\n".join(place_listing(program.code, encoded.rows))

@@ -1,4 +1,4 @@
-"""Buffers in the memory of devices, and what places values there.
+"""Buffers in the memory of devices, and copies of values to them.
 
 The memory of an array is dense and row-major, whatever layout its shape says: that is the one it
 leaves the server in. Values that only the host reads, tokens and arrays of dynamic shape, are kept
@@ -130,7 +130,7 @@ class CudaBuffer:
 
 
 class Placement:
-    """Places values in the memory of devices, each of which has a worker."""
+    """Copies values to devices, each of which has a worker."""
 
     def __init__(self, workers: Sequence[DeviceWorker]) -> None:
         self.workers = workers

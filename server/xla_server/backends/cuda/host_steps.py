@@ -145,7 +145,7 @@ def _counted(count: int, one: str, many: str) -> list[str]:
 
 
 class HostSteps:
-    """What runs the steps of all programs: kernels, threads and memory of this process."""
+    """Kernels, threads and memory of this process, which the steps of all programs share."""
 
     def __init__(self, kernels: Kernels, threads: ThreadPool) -> None:
         self._kernels, self._threads, self._blocks = kernels, threads, BlockPool()
@@ -153,7 +153,7 @@ class HostSteps:
     def load(self, step: HostStep) -> "LoadedHostStep":
         """Compile a step; raises KernelError for a kernel that does not compile."""
         code = step.code
-        # Nobody else has what was downloaded: the step may write over it.
+        # The step is the only user of values that were downloaded, and may write over them.
         assignment = assign(code, frozenset(range(len(code.parameters))))
         program = Program(code, assignment, self._kernels, self._threads, self._blocks)
         return LoadedHostStep(step, program, self._blocks)

@@ -39,7 +39,7 @@ Array = Any
 
 
 class Parts:
-    """What a program has whatever parameters are donated: modules of kernels, and steps."""
+    """The part of a program that no donation changes: modules of kernels, and steps."""
 
     def __init__(self, code: Code, modules: DeviceModules, steps: HostSteps) -> None:
         """Compile kernels for devices and host; raises KernelError for one that does not."""
