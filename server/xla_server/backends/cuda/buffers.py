@@ -18,6 +18,7 @@ from xla_server.backends.cuda.worker.process import DeviceMemory, DeviceWorker
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.host_buffer import GIVEN_UP, ONE_OWNER, literal_of, value_of
 from xla_server.backends.platform import Device
+from xla_server.execution.memory_check import LARGE, require_room
 from xla_server.ops.evaluation import Array, Value
 
 
@@ -117,7 +118,7 @@ class CudaBuffer:
             return self._literal
         if self.memory is None:
             return Literal.tuple_of([element.to_literal() for element in self.elements])
-        array = aligned_empty(self.shape.dimensions, self.shape.element_type.dtype)
+        array = host_array(self.shape)
         self.memory.worker.download(self.memory, as_bytes(array))
         array.flags.writeable = False
         return Literal(self.shape, array)
@@ -168,6 +169,13 @@ class Placement:
         if buffer.device == device:
             return buffer
         return self.placed(buffer.to_literal(), device)
+
+
+def host_array(shape: Shape) -> Array:
+    """Return memory of the host for an array; raises ResourceExhaustedError without room."""
+    if shape.byte_size >= LARGE:
+        require_room(shape)
+    return aligned_empty(shape.dimensions, shape.element_type.dtype)
 
 
 def as_bytes(array: Array) -> Array:

@@ -26,6 +26,7 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans import LibraryPlan
 from xla_server.codegen.kernel import Kernels
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.ir.module import HloInstruction
 from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.runtime.host import HostRun
@@ -166,6 +167,7 @@ class LoadedHostStep:
         self.step = step
         self._program = program
         self._blocks = blocks
+        self._room = program.memory.peak
         self._shapes = [value.shape for value in step.writes]
 
     @property
@@ -182,8 +184,11 @@ class LoadedHostStep:
     ) -> None:
         """Download what the step reads, run it, and upload what others need of it.
 
-        `slots` are those of its values. Raises what its rows raise.
+        `slots` are those of its values. Raises what its rows raise, and ResourceExhaustedError
+        where the host has no room.
         """
+        if self._room >= LARGE:
+            require_bytes(self._room, f"a step {self.step}")
         arrays = []
         for value in self.step.reads:
             array = self._blocks.take(block_size(value.byte_size)).array(value.shape)

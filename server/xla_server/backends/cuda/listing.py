@@ -42,7 +42,7 @@ def place_listing(code: Code, rows: Sequence[PlacedRow]) -> Iterator[str]:
 
 def module_files(modules: Sequence[bytes]) -> dict[str, str | bytes]:
     """Return the modules of a program as files of its dump: PTX."""
-    return {f"module_{number:02}.ptx": code for number, code in enumerate(modules)}
+    return {f"kernels_{number:02}.ptx": code for number, code in enumerate(modules)}
 
 
 def _described(code: Code, row: PlacedRow) -> tuple[str, str, str]:
