@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from xla_server.backends.cuda.worker.driver import CapturingDriver, Driver
-from xla_server.backends.cuda.worker.graphs import Graphs
+from xla_server.backends.cuda.worker.graphs import FixedGraphs, Graphs
 from xla_server.backends.cuda.worker.loaded import LoadedProgram
 from xla_server.backends.cuda.worker.protocol import (
     Branch,
@@ -62,14 +62,14 @@ class Lane:
         self._graphs: weakref.WeakKeyDictionary[LoadedProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
 
-    def graphs(self, loaded: LoadedProgram) -> Graphs | None:
-        """Return the graphs of a program in the stream; None if the device has none."""
-        if self._capturing is None:
+    def graphs(self, loaded: LoadedProgram, addresses: tuple[int, ...]) -> FixedGraphs | None:
+        """Return the graphs of a program in the stream; None if it or the device has none."""
+        if self._capturing is None or not loaded.segments:
             return None
         found = self._graphs.get(loaded)
         if found is None:
             found = self._graphs[loaded] = Graphs(self._capturing, self.stream)
-        return found
+        return found.at(addresses)
 
     def check(self) -> None:
         """Raise RunCancelledError if the run must stop."""
@@ -114,6 +114,7 @@ class ProgramRun:
             *loaded.constants,
             *(arena + offset for offset in program.arena_offsets),
         )
+        self._graphs = lane.graphs(loaded, self._addresses)
 
     def go_on(self) -> Outcome:
         """Walk to the next step of the server or to the end. Raises RunCancelledError."""
@@ -157,8 +158,8 @@ class ProgramRun:
 
     def _is_launched(self, first: int, end: int) -> bool:
         """Launch a segment as a graph, if there is one for the run's addresses."""
-        cost, graphs = self._loaded.nanoseconds(first, end), self._lane.graphs(self._loaded)
-        if cost is None or cost > MAX_PENDING_NANOSECONDS or graphs is None:
+        cost = self._loaded.nanoseconds(first, end)
+        if cost is None or cost > MAX_PENDING_NANOSECONDS or self._graphs is None:
             return False
         rows = self._loaded.program.rows[first:end]
 
@@ -166,9 +167,9 @@ class ProgramRun:
             for row in rows:
                 _DO[type(row)](self, row)
 
-        if not graphs.launch((first, self._addresses), walk):
+        if not self._graphs.launch(first, walk):
             return False
-        self._lane.recent.append(f"graph of {self._loaded.launches(first, end)}")
+        self._lane.recent.append(f"graph of {self._loaded.launches[first]}")
         self._add(cost)
         return True
 

@@ -6,19 +6,13 @@ of a loop stay where they are: each set of addresses that comes a second time ge
 
 import collections
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from xla_server.backends.cuda.worker.driver import CapturingDriver
 from xla_server.backends.cuda.worker.protocol import DeviceLostError
 
-MAX_GRAPHS = 32
-"""Graphs of a program in one stream: each takes memory for every launch that it has."""
-
-MAX_SEEN = 128
-"""Sets of addresses that are remembered, to know one that comes again."""
-
-Key: TypeAlias = tuple[int, tuple[int, ...]]
-"""The first row of a segment, and the addresses of all slots."""
+MAX_ADDRESS_SETS = 32
+"""Sets of addresses that a program has graphs for in one stream, those that were used last."""
 
 
 class Graphs:
@@ -26,39 +20,48 @@ class Graphs:
 
     def __init__(self, driver: CapturingDriver, stream: int) -> None:
         self._driver, self._stream = driver, stream
-        self._graphs: collections.OrderedDict[Key, Any] = collections.OrderedDict()
-        self._seen: collections.OrderedDict[Key, None] = collections.OrderedDict()
-        self._refused: set[int] = set()
+        self._sets: collections.OrderedDict[tuple[int, ...], FixedGraphs]
+        self._sets = collections.OrderedDict()
+        self.refused: set[int] = set()
+        """First rows of segments that the driver could not capture: they have no graphs."""
 
-    def launch(self, key: Key, walk: Callable[[], None]) -> bool:
-        """Launch the graph of a key, which `walk` makes; return False if none is due.
+    def at(self, addresses: tuple[int, ...]) -> "FixedGraphs":
+        """Return the graphs for the addresses of all slots."""
+        found = self._sets.get(addresses)
+        if found is None:
+            found = self._sets[addresses] = FixedGraphs(self._driver, self._stream, self.refused)
+            if len(self._sets) > MAX_ADDRESS_SETS:
+                self._sets.popitem(last=False)
+        self._sets.move_to_end(addresses)
+        return found
 
-        A segment that the driver cannot capture has no graphs from then on.
+
+class FixedGraphs:
+    """The graphs of a program for one set of addresses."""
+
+    def __init__(self, driver: CapturingDriver, stream: int, refused: set[int]) -> None:
+        self._driver, self._stream, self._refused = driver, stream, refused
+        self._graphs: dict[int, Any] = {}
+        self._seen: set[int] = set()
+
+    def launch(self, first: int, walk: Callable[[], None]) -> bool:
+        """Launch the graph of the segment at a row, which `walk` makes the second time.
+
+        Returns False where there is none.
         """
-        graph = self._graphs.get(key)
-        if graph is None:
-            if key[0] in self._refused or not self._is_known(key):
+        if first not in self._graphs:
+            if first in self._refused:
+                return False
+            if first not in self._seen:
+                self._seen.add(first)
                 return False
             graph = self._captured(walk)
             if graph is None:
-                self._refused.add(key[0])
+                self._refused.add(first)
                 return False
-            self._graphs[key] = graph
-            if len(self._graphs) > MAX_GRAPHS:
-                self._graphs.popitem(last=False)
-        self._graphs.move_to_end(key)
-        self._driver.launch_graph(graph, self._stream)
+            self._graphs[first] = graph
+        self._driver.launch_graph(self._graphs[first], self._stream)
         return True
-
-    def _is_known(self, key: Key) -> bool:
-        """Return whether a key was seen before, and remember it."""
-        if key in self._seen:
-            del self._seen[key]
-            return True
-        self._seen[key] = None
-        if len(self._seen) > MAX_SEEN:
-            self._seen.popitem(last=False)
-        return False
 
     def _captured(self, walk: Callable[[], None]) -> Any:
         """Return a graph of what `walk` gives the stream; None where the driver refuses."""

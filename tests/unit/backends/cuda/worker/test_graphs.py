@@ -10,7 +10,7 @@ from tests.unit.backends.cuda.worker.fake_driver import FakeDriver
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_server.backends.cuda.worker import executor
 from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
-from xla_server.backends.cuda.worker.graphs import MAX_GRAPHS
+from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, LoadedProgram, segments
 from xla_server.backends.cuda.worker.protocol import (
     Branch,
@@ -126,12 +126,15 @@ def test_a_program_that_cannot_be_captured_runs_without(device: Device) -> None:
 
 
 def test_more_addresses_than_graphs_give_the_same(device: Device) -> None:
-    loaded, addresses = device.load(TWICE), [device.value() for _ in range(MAX_GRAPHS + 2)]
+    loaded, addresses = device.load(TWICE), [device.value() for _ in range(MAX_ADDRESS_SETS + 2)]
     for _ in range(5):
         for each in addresses:
             device.run(loaded, each)
-    assert device.graphs > 0
-    assert {device.read(each) for each in addresses} == {11}
+    for _ in range(4):
+        device.run(loaded, addresses[0])
+    assert device.graphs == 3
+    assert device.read(addresses[0]) == 19
+    assert {device.read(each) for each in addresses[1:]} == {11}
 
 
 def test_graphs_are_dropped_with_their_program(device: Device) -> None:
