@@ -39,15 +39,15 @@ class FakeDriver:
     def __init__(self, ordinal: int) -> None:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
+        self.waits = 0
         self._captured: dict[int, list[Callable[[], None]]] = {}
-        self._launched = 0
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
         self._freed: set[int] = set()
         self._reserved = 0
         self._next = itertools.count(1)
         self._streams: dict[int, list[Callable[[], None]]] = {}
-        self._modules: weakref.WeakSet[_Module] = weakref.WeakSet()
+        self.modules: weakref.WeakSet[_Module] = weakref.WeakSet()
         self._current = threading.local()
         self._pinned: list[memoryview] = []
         self.description = DeviceDescription("fake", "sm_90", 132, TOTAL_BYTES, TOTAL_BYTES)
@@ -65,6 +65,7 @@ class FakeDriver:
     def synchronise(self, stream: int) -> None:
         assert self._current.is_set
         assert stream not in self._captured
+        self.waits += 1
         work = self._streams[stream]
         while work:
             work.pop(0)()
@@ -113,9 +114,9 @@ class FakeDriver:
         if module != b"module":
             raise ValueError(f"a module must be one of this driver, got {module!r}")
         loaded = _Module()
-        self._modules.add(loaded)
-        if len(self._modules) > MAX_MODULES:
-            raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self._modules)}")
+        self.modules.add(loaded)
+        if len(self.modules) > MAX_MODULES:
+            raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self.modules)}")
         return [(loaded, getattr(self, f"_kernel_{symbol}")) for symbol in symbols]
 
     def launch(
@@ -150,15 +151,11 @@ class FakeDriver:
 
     def launch_graph(self, graph: list[Callable[[], None]], stream: int) -> None:
         assert stream not in self._captured
-        self._launched += 1
         self._streams[stream].extend(graph)
 
     def _later(self, stream: int, work: Callable[[], None]) -> None:
         assert self._current.is_set
         self._captured.get(stream, self._streams[stream]).append(work)
-
-    def _kernel_launched_graphs(self, count: int, addresses: Sequence[int]) -> None:
-        self._write(addresses[-1], bytes([self._launched]))
 
     def _found(self, address: int, byte_size: int) -> tuple[bytearray, int]:
         base = address >> 40 << 40
@@ -183,6 +180,10 @@ class FakeDriver:
     def _kernel_is_below_five(self, count: int, addresses: Sequence[int]) -> None:
         source, target = addresses
         self._write(target, bytes([self._read(source, 1)[0] < 5]))
+
+    def _kernel_is_below_two_hundred(self, count: int, addresses: Sequence[int]) -> None:
+        source, target = addresses
+        self._write(target, bytes([self._read(source, 1)[0] < 200]))
 
     def _kernel_uncapturable(self, count: int, addresses: Sequence[int]) -> None:
         self._kernel_increment(count, addresses)
