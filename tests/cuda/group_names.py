@@ -3,6 +3,7 @@
 NAMES = (
     "facts",
     "driver",
+    "plans",
     "libraries",
     "kernels",
     "faults",

@@ -11,11 +11,13 @@ import threading
 from collections.abc import Callable, Sequence
 
 from tests.cuda_twin.host_module import HostModule, LoadedKernel
+from tests.cuda_twin.libraries import compute
 from xla_server.backends.cuda.worker.protocol import (
     DeviceDescription,
     DeviceLostError,
     OutOfDeviceMemoryError,
 )
+from xla_server.codegen.gpu.plans import LibraryPlan
 from xla_server.target.gpu import GPUS
 
 CAPABILITY = "sm_90"
@@ -232,6 +234,26 @@ class TwinDriver:
         try:
             kernel.launch(blocks, threads, addresses)
         except (RuntimeError, ValueError) as error:
+            raise DeviceLostError(str(error)) from error
+
+
+    def prepare(self, plan: LibraryPlan) -> LibraryPlan:
+        """Return the plan: nothing is to be prepared. Raises ValueError for what none computes."""
+        if plan.problem is not None:
+            raise ValueError(f"{plan.text}: {plan.problem}")
+        return plan
+
+    def call(self, prepared: LibraryPlan, addresses: Sequence[int], stream: int) -> None:
+        """Compute a plan."""
+        given = tuple(addresses)
+        self._give(stream, lambda: self._call(prepared, given))
+
+    def _call(self, plan: LibraryPlan, addresses: Sequence[int]) -> None:
+        for address in addresses:
+            self._require(address)
+        try:
+            compute(plan, addresses)
+        except ValueError as error:
             raise DeviceLostError(str(error)) from error
 
 
