@@ -51,10 +51,17 @@ def test_a_long_sum_is_no_thread_of_its_own() -> None:
 
 
 def test_few_long_columns_are_cut() -> None:
-    x = numbers("float32", 1 << 13, 9)
+    x = numbers("float32", 1 << 14, 9)
     code = compiled(module_of(lambda x: jnp.sum(jnp.abs(x), axis=0), x))
     assert len(grids(code)) == 2
     near(lambda x: jnp.sum(jnp.abs(x), axis=0), x)
+
+
+def test_a_reduction_of_columns_goes_on_with_its_results() -> None:
+    x, y = numbers("float32", 130, 40), numbers("float32", 40)
+    function = lambda x, y: y - 0.1 * jnp.sum(x, axis=0)  # noqa: E731
+    assert len(grids(compiled(module_of(function, x, y)))) == 1
+    near(function, x, y, tolerance=1e-5)
 
 
 def test_no_sum_of_f32_is_kept_in_f64() -> None:
