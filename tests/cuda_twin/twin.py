@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda_twin.guarded import Guarded
-from tests.cuda_twin.runtime import CONTEXT_BYTES, RUN, RUNTIME, STACK_BYTES
+from tests.cuda_twin.runtime import CONTEXT_BYTES, MISSES, RUN, RUNTIME, STACK_BYTES
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
@@ -20,7 +20,7 @@ from xla_server.codegen.gpu.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Role
-from xla_server.codegen.kernel_ir.statements import Exchange
+from xla_server.codegen.kernel_ir.statements import Barrier, Exchange
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.target.machine import Machine
 
@@ -32,21 +32,32 @@ ORDERS = ("forward", "backward", "shuffled")
 
 _REGISTER = r'@"llvm\.nvvm\.read\.ptx\.sreg\.([a-z.]+)"\(\)'
 _SHUFFLE = '@"llvm.nvvm.shfl.sync.bfly.i32"'
-_DECLARED = re.compile(r'^declare i32 @"llvm\.nvvm\..*$', re.MULTILINE)
+_BARRIER = '@"llvm.nvvm.barrier.cta.sync.aligned.all"'
+_SHARED = re.compile(r'^@"(\w+)" = internal addrspace\(3\) global \[(\d+) x i8\]', re.MULTILINE)
+_DECLARED = re.compile(r'^declare \w+ @"llvm\.nvvm\..*$', re.MULTILINE)
 _TARGET = re.compile(r"^target .*$", re.MULTILINE)
 
 
 def host_text(text: str, kernels: Mapping[str, GridKernel]) -> str:
     """Return the text of a module for a GPU as one of a processor, with what launches its kernels.
 
-    Registers are variables, and a shuffle is a function of the runtime; all else is as it was.
+    Registers are variables, a shuffle and a barrier functions of the runtime; shared arrays are
+    filled with a pattern. All else is as it was.
     """
     text = _TARGET.sub("", text.replace("ptx_kernel ", "").replace('"nvvm.', 'noinline "nvvm.'))
     text = re.sub(f"call i32 {_REGISTER}", r"load i32, ptr @twin_\1", _DECLARED.sub("", text))
     text = text.replace(f"call i32 {_SHUFFLE}", "call i32 @twin_shuffle")
+    text = text.replace(f"call void {_BARRIER}", "call void @twin_barrier")
+    filled = [
+        f"  call void @llvm.memset.p0.i64(ptr addrspacecast (ptr addrspace(3) @{name} to ptr), "
+        f"i8 -1, i64 {size}, i1 false)"
+        for name, size in _SHARED.findall(text)
+    ]
+    forget = ["define internal void @twin_forget() {", *filled, "  ret void", "}"]
     labels = " ".join(f"i64 {number}, label %kernel{number}" for number in range(len(kernels)))
     cases = [_case(number, symbol, grid) for number, (symbol, grid) in enumerate(kernels.items())]
-    return "\n".join([text, RUNTIME, _LAUNCH.format(labels=labels), *cases, "}"])
+    launch = [_LAUNCH.format(labels=labels), *cases, "}"]
+    return "\n".join([text, RUNTIME, *forget, *launch])
 
 
 _LAUNCH = """
@@ -122,8 +133,9 @@ class Twin:
         number = list(self._kernels).index(symbol)
         room = _room_of(grid)
         begin = 0 if room is None else room.ctypes.data
-        is_missed = self._run(number, places[0], grid.blocks, grid.threads, *places[1:], begin)
-        assert not is_missed, f"{symbol}: a thread missed an exchange of its warp"
+        missed = self._run(number, places[0], grid.blocks, grid.threads, *places[1:], begin)
+        for bit, what in MISSES.items():
+            assert not missed & bit, f"{symbol}: a thread missed {what}"
         for buffer in grid.kernel.buffers:
             assert memory[buffer.number].is_intact, f"{symbol}: stored around {buffer.name}"
             if buffer.role is Role.READ:
@@ -141,8 +153,8 @@ def unwritten(dtype: Any, sizes: Sequence[int]) -> Any:
 
 
 def _room_of(grid: GridKernel) -> Any | None:
-    """Return memory for the contexts of a kernel's threads; None where it has no exchanges."""
-    if not any(isinstance(each, Exchange) for each, _ in walk(grid.kernel.body)):
+    """Return memory for the contexts of a kernel's threads; None where none of them waits."""
+    if not any(isinstance(each, Exchange | Barrier) for each, _ in walk(grid.kernel.body)):
         return None
     threads = grid.threads
     return np.empty(((threads + 1) * CONTEXT_BYTES + threads * STACK_BYTES) // 8, np.int64)
