@@ -76,7 +76,7 @@ def test_products_of_narrow_floats_stay(kind: Any) -> None:
     module = optimised(module_of(lambda x: x @ x, x))
     (dot,) = (i for i in module.instructions() if i.opcode is Opcode.DOT)
     assert {i.shape.element_type.dtype for i in (dot, *dot.operands)} == {np.dtype(kind)}
-    near(lambda x: x @ x, np.asarray(numbers("float32", 20, 20), kind), tolerance=0)
+    near(lambda x: x @ x, np.asarray(numbers("float32", 20, 20), kind), tolerance=1e-2)
 
 
 def test_convolutions_keep_their_order_of_dimensions() -> None:
