@@ -15,6 +15,9 @@ _FULL_THREADS: Final = 1 << 15
 _FULL_ROWS: Final = 1 << 8
 """Rows with which it is, where each has a block of threads."""
 
+_PART: Final = 4 * MAX_WARP_ROW
+"""Elements of a part of a row, for which a block has 256 threads."""
+
 _MIN_COLUMN: Final = 1 << 6
 """Elements of a column that one thread adds up at least."""
 
@@ -56,9 +59,9 @@ class GpuCapability(Capability):
         blocks. Columns are cut where they are too few for all threads. Parts depend on sizes alone.
         """
         if inner == 1:
-            is_short = length <= (MAX_BLOCK_ROW if outer >= _FULL_ROWS else 2 * MAX_WARP_ROW)
-            return 1 if is_short else _near(length, min(length // MAX_WARP_ROW, MAX_BLOCK_ROW))
-        wanted = min(_FULL_THREADS // (outer * inner), length // _MIN_COLUMN, MAX_WARP_ROW)
+            is_short = length <= (MAX_BLOCK_ROW if outer >= _FULL_ROWS else 2 * _PART)
+            return 1 if is_short else _near(length, min(length // _PART, MAX_BLOCK_ROW))
+        wanted = min(_FULL_THREADS // (outer * inner), length // _MIN_COLUMN, _PART)
         return _near(length, wanted) if wanted > 1 else 1
 
 
