@@ -21,7 +21,10 @@ _LONG_ROW: Final = 1 << 14
 _LONG_COLUMN: Final = 1 << 12
 """Elements of a column that the threads of a block add up in that time."""
 
-_PART: Final = 1 << 9
+_ROW_PART: Final = 4 * MAX_WARP_ROW
+"""Elements of a part of a row, for which a block has 256 threads."""
+
+_COLUMN_PART: Final = 1 << 9
 """Elements of a part of a column at least."""
 
 
@@ -66,8 +69,8 @@ class GpuCapability(Capability):
         """
         if inner == 1:
             is_short = length <= (_LONG_ROW if outer < _FEW_ROWS else MAX_BLOCK_ROW)
-            return 1 if is_short else _near(length, min(length // MAX_WARP_ROW, MAX_BLOCK_ROW))
-        wanted = min(_FULL_THREADS // (outer * inner), length // _PART, MAX_WARP_ROW)
+            return 1 if is_short else _near(length, min(length // _ROW_PART, MAX_BLOCK_ROW))
+        wanted = min(_FULL_THREADS // (outer * inner), length // _COLUMN_PART, _LONG_COLUMN)
         return _near(length, wanted) if wanted > 1 and length > _LONG_COLUMN else 1
 
 

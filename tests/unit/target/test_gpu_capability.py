@@ -18,7 +18,7 @@ def parts(outer: int, length: int, inner: int) -> int:
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
-        ((1, 4 * MAX_WARP_ROW, 1), 1),
+        ((1, 16 * MAX_WARP_ROW, 1), 1),
         ((1, 1 << 20, 1), 256),
         ((1, 3 * (1 << 18), 1), 192),
         ((1, 1_000_003, 1), 244),  # a prime number: the last part is what is left
