@@ -1,4 +1,4 @@
-"""The driver of a device over bindings that memory of the host takes the place of."""
+"""The driver of a device over bindings that use memory of the host."""
 
 import ctypes
 import gc
