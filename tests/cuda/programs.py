@@ -156,7 +156,11 @@ def libraries() -> Iterator[Program]:
         "same": {"padding": "SAME", "window_strides": (1, 1)},
         "strides": {"padding": "VALID", "window_strides": (2, 1)},
         "dilated": {"padding": "SAME", "window_strides": (1, 1), "rhs_dilation": (2, 2)},
-        "transposed": {"padding": ((2, 1), (1, 2)), "window_strides": (1, 1), "lhs_dilation": (2, 2)},
+        "transposed": {
+            "padding": ((2, 1), (1, 2)),
+            "window_strides": (1, 1),
+            "lhs_dilation": (2, 2),
+        },
     }.items():
         table[f"convolution {name}"] = (
             lambda x, y, options=options: jax.lax.conv_general_dilated(x, y, **options, **form),

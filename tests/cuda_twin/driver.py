@@ -236,7 +236,6 @@ class TwinDriver:
         except (RuntimeError, ValueError) as error:
             raise DeviceLostError(str(error)) from error
 
-
     def prepare(self, plan: LibraryPlan) -> LibraryPlan:
         """Return the plan: nothing is to be prepared. Raises ValueError for what none computes."""
         if plan.problem is not None:
