@@ -9,6 +9,8 @@ from xla_server.codegen.gpu.lower.fft import lower_fft
 from xla_server.codegen.gpu.lower.linear_algebra import lower_cholesky, lower_triangular_solve
 from xla_server.codegen.gpu.lower.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.gpu.lower.random import lower_rng_bit_generator
+from xla_server.codegen.gpu.lower.scan import lower_running_window
+from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
 from xla_server.codegen.lower import control
 from xla_server.codegen.lower.host import (
@@ -18,21 +20,18 @@ from xla_server.codegen.lower.host import (
     lower_host,
 )
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.scan import lower_reduce_window
 from xla_server.codegen.lower.scatter import lower_scatter
-from xla_server.codegen.lower.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.trace.rules import RULES
 from xla_server.fusion.running_window import running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.exchanges import EXCHANGES
 
-_RUNNING_WINDOW = ThroughHost(lower_reduce_window)
 
-
-def lower_window(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A loop over each window; the host does running sums, for which it has one pass."""
-    return lower_loop(lowering, i) if running_axis(i) is None else _RUNNING_WINDOW(lowering, i)
+def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Scans where the window is a running one, else a loop over each window."""
+    is_loop = running_axis(i) is None or not i.operands[0].shape.element_count
+    return lower_loop(lowering, i) if is_loop else lower_running_window(lowering, i)
 
 
 CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
@@ -54,11 +53,11 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.FFT: lower_fft,
         Opcode.GET_TUPLE_ELEMENT: control.lower_get_tuple_element,
         Opcode.OPT_BARRIER: control.lower_alias,
-        Opcode.REDUCE_WINDOW: lower_window,
+        Opcode.REDUCE_WINDOW: lower_reduce_window,
         Opcode.RESHAPE: control.lower_alias,
         Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
         Opcode.SCATTER: ThroughHost(lower_scatter),
-        Opcode.SELECT_AND_SCATTER: ThroughHost(lower_select_and_scatter),
+        Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
         Opcode.SORT: ThroughHost(lower_sort),
         Opcode.TOPK: ThroughHost(lower_topk),
         Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
