@@ -26,9 +26,8 @@ def compiled_platform(name: str) -> CompiledBackend:
         return shared_platform()
     if name == "cuda":
         from xla_server.backends.cuda.backend import Cuda
-        from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 
-        platform = Cuda(1, lowerings=CUDA_LOWERINGS)
+        platform = Cuda(1)
         atexit.register(platform.close)
         return platform
     raise ValueError(f"a platform that compiles must be cpu, cuda or cuda-twin, got {name}")

@@ -10,7 +10,6 @@ from typing import Any
 from tests.cuda_twin.toolchain import HostToolchain
 from tests.cuda_twin.twin import DEVICE
 from xla_server.backends.cuda.backend import Cuda
-from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 
 ROOT = Path(__file__).parents[2]
 CHILD = "xla_server.backends.cuda.worker.child"
@@ -31,7 +30,6 @@ def twin_platform(device_count: int = 1, device: str = "TwinDriver", **options: 
         worker_command=worker_command(device),
         toolchain=HostToolchain(DEVICE, Path(directory) if directory else None),
         machine=DEVICE,
-        lowerings=CUDA_LOWERINGS,
         **options,
     )
 

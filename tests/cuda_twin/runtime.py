@@ -3,7 +3,7 @@
 Threads of kernels in which no thread waits are calls, one after the other. In others each thread is
 a fiber, a context of the C library. All fibers of a block take a step in each round. An exchange
 ends two of these steps: in the first a thread leaves its value, in the second it reads that of the
-other thread, and it goes on when all have read. At a barrier a thread takes no more steps, until
+other thread, and it goes on when all have read. A thread takes no more steps at a barrier, until
 all others of its block have come to one or have ended. Bytes of shared arrays are those of a NaN
 when a block begins.
 """
@@ -19,7 +19,7 @@ its number, with a table of its buffers' addresses. `room` is for contexts of al
 more, and then for their stacks; 0 where no thread waits. The result has the bits of MISSES."""
 
 MISSES = {1: "an exchange of its warp", 2: "a barrier of its block"}
-"""What a thread missed that another one came to, by bits of the result of a launch."""
+"""Meetings that a thread missed and another one came to, by bits of the result of a launch."""
 
 RUNTIME = f"""
 @twin_ctaid.x = internal global i32 0

@@ -45,7 +45,7 @@ def test_every_window(
     random = np.random.default_rng(2)
     x = random.integers(-3, 3, shape).astype(np.float32)
     added = random.integers(1, 9, source).astype(np.float32)
-    # What is combined in another order has other bits.
+    # Sources combined in another order give other bits.
     function = scattered(
         "f4", sizes, strides, padding, scatter=lambda old, new: old * np.float32(0.7) + new
     )

@@ -11,7 +11,7 @@ from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.cuda.buffers import CudaBuffer, Placement
 from xla_server.backends.cuda.host_steps import HostSteps
-from xla_server.backends.cuda.listing import place_listing
+from xla_server.backends.cuda.listing import module_files, place_listing
 from xla_server.backends.cuda.program import CudaProgram, Parts
 from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, Toolchain
 from xla_server.backends.cuda.worker.process import DeviceWorker
@@ -28,11 +28,11 @@ from xla_server.target.target import Target
 
 
 class Cuda(CompiledBackend):
-    """A platform of GPUs of one kind, each with a worker, which runs programs there.
+    """A platform of GPUs, each with a worker, which runs programs there.
 
-    Programs are compiled for `machine`, by default the kind of the first device, by `toolchain`, by
-    default LLVM's. Compiled kernels are kept in `compilation_cache_dir`, if that is not empty. What
-    the host does for programs takes `threads` threads, by default as many as it has cores. An
+    Programs are compiled for `machine`, by default the oldest kind of GPU there is, by `toolchain`,
+    by default LLVM's. Compiled kernels are kept in `compilation_cache_dir`, if that is not empty.
+    What the host does for programs takes `threads` threads, by default as many as it has cores. An
     execution must fit into `memory_fraction` of a device's memory.
     """
 
@@ -57,7 +57,7 @@ class Cuda(CompiledBackend):
         Raises NoDeviceError, with a sentence, where there is no device.
         """
         self._workers = workers or start_workers(device_count, worker_command)
-        machine = machine or machine_of(self._workers[0].description.capability)
+        machine = machine or machine_of(self._workers)
         cache = KernelCache(Path(compilation_cache_dir)) if compilation_cache_dir else None
         self._modules = DeviceModules(toolchain or PtxToolchain(machine, cache))
         kernels = Kernels(cache, Machine.host())
@@ -97,7 +97,4 @@ class Cuda(CompiledBackend):
         assert isinstance(program, CudaProgram)
         encoded = program.encoded
         listing = "\n".join(place_listing(program.code, encoded.rows))
-        modules = {
-            f"module_{number:02}.ptx": code for number, code in enumerate(encoded.program.modules)
-        }
-        return {"places.txt": f"{listing}\n", **modules}
+        return {"places.txt": f"{listing}\n", **module_files(encoded.program.modules)}

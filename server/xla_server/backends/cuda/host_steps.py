@@ -90,6 +90,12 @@ def is_of_device(row: Row) -> bool:
     return not isinstance(row, HostThunk)
 
 
+def device_kernels(rows: Sequence[PlacedRow]) -> list[GridKernel]:
+    """Return the kernels that the device executes, as often as they are called."""
+    kernels = (row.kernel for row in rows if isinstance(row, KernelThunk))
+    return [kernel for kernel in kernels if isinstance(kernel, GridKernel)]
+
+
 def placed_rows(code: Code) -> list[PlacedRow]:
     """Return the rows of a program in order, those that the host does as steps."""
     liveness = analyse(code)

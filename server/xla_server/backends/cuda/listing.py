@@ -40,6 +40,11 @@ def place_listing(code: Code, rows: Sequence[PlacedRow]) -> Iterator[str]:
     yield from table(lines)
 
 
+def module_files(modules: Sequence[bytes]) -> dict[str, str | bytes]:
+    """Return the modules of a program as files of its dump: PTX."""
+    return {f"module_{number:02}.ptx": code for number, code in enumerate(modules)}
+
+
 def _described(code: Code, row: PlacedRow) -> tuple[str, str, str]:
     if isinstance(row, HostStep):
         place, _, what = str(row).partition(": ")

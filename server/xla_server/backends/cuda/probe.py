@@ -5,11 +5,12 @@ Semantics: CUDA driver API, Initialization, Version Management and Device Manage
 """
 
 import ctypes
-import importlib.util
+import importlib
 import json
 from typing import Any
 
 LIBRARY = "libcuda.so.1"
+BINDINGS = "cuda.bindings"
 EXTRA = "pip install 'xla-service[cuda]'"
 
 _DRIVER = 13_000
@@ -43,11 +44,12 @@ def _library() -> Any:
         raise MissingError(
             f"platform cuda needs NVIDIA's driver, got no {LIBRARY}: {error}"
         ) from None
-    if (
-        importlib.util.find_spec("cuda") is None
-        or importlib.util.find_spec("cuda.bindings") is None
-    ):
-        raise MissingError(f"platform cuda needs cuda-bindings, got none: {EXTRA}")
+    try:
+        importlib.import_module(BINDINGS)
+    except ImportError as error:
+        raise MissingError(
+            f"platform cuda needs libraries that are not installed: {EXTRA}; {error}"
+        ) from None
     return library
 
 

@@ -17,6 +17,7 @@ from xla_server.backends.cuda.host_steps import (
     HostSteps,
     LoadedHostStep,
     PlacedRow,
+    device_kernels,
     placed_rows,
 )
 from xla_server.backends.cuda.listing import on_device
@@ -28,9 +29,8 @@ from xla_server.backends.cuda.worker.process import (
 )
 from xla_server.backends.platform import Device
 from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, KernelThunk, Label, Row
+from xla_server.buffers.code import Code, HostThunk, Label, Row
 from xla_server.buffers.work import ProgramWork
-from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
@@ -45,12 +45,7 @@ class Parts:
         """Compile kernels for devices and host; raises KernelError for one that does not."""
         self.code = code
         self.rows: Sequence[PlacedRow] = placed_rows(code)
-        grids = [
-            row.kernel
-            for row in self.rows
-            if isinstance(row, KernelThunk) and isinstance(row.kernel, GridKernel)
-        ]
-        self.modules: Mapping[str, DeviceModule] = modules.get_all(grids)
+        self.modules: Mapping[str, DeviceModule] = modules.get_all(device_kernels(self.rows))
         self.steps = {row: steps.load(row) for row in self.rows if isinstance(row, HostStep)}
 
     @property

@@ -1,7 +1,6 @@
 """Devices of this machine, and their workers."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,9 +27,17 @@ def count_devices() -> int:
     command = [sys.executable, "-P", "-m", probe.__name__]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
-        found = json.loads(ended.stdout)
-    except (subprocess.TimeoutExpired, ValueError) as error:
+    except subprocess.TimeoutExpired as error:
         raise NoDeviceError(f"the driver must say what devices it has, got {error}") from None
+    return read_count(ended.stdout)
+
+
+def read_count(line: str) -> int:
+    """Return the number in what the process says; raises as `count_devices`."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        raise NoDeviceError(f"the driver must say what devices it has, got {line!r}") from None
     if "missing" in found:
         raise NoDeviceError(found["missing"])
     count: int = found["count"]
@@ -49,22 +56,12 @@ def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWor
     return workers
 
 
-def machine_of(capability: str) -> Machine:
-    """Return what is compiled for a compute capability: the last known one that is not later.
-
-    Raises NoDeviceError for one that is older than all of them.
-    """
-    known = [name for name in GPUS if _number(name) <= _number(capability)]
-    if not known:
-        raise NoDeviceError(f"a GPU must be {min(GPUS, key=_number)} or later, got {capability}")
-    return Machine.cuda(max(known, key=_number))
+def machine_of(workers: Sequence[DeviceWorker]) -> Machine:
+    """Return what is compiled for these devices: the oldest of them, whose code all others run."""
+    found = {worker.description.capability for worker in workers}
+    return Machine.cuda(next(name for name in GPUS if name in found))
 
 
 def device_bytes(worker: DeviceWorker, fraction: float) -> int:
     """Return the bytes of a device's memory that may be used."""
     return int(worker.description.total_bytes * fraction)
-
-
-def _number(capability: str) -> int:
-    found = re.search(r"\d+", capability)
-    return int(found[0]) if found else 0

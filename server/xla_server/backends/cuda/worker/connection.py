@@ -9,7 +9,12 @@ import threading
 
 from xla_server.backends.cuda.worker import messages
 from xla_server.backends.cuda.worker.driver import Driver
-from xla_server.backends.cuda.worker.executor import RECENT_LAUNCHES, LoadedProgram, ProgramRun
+from xla_server.backends.cuda.worker.executor import (
+    RECENT_LAUNCHES,
+    Lane,
+    LoadedProgram,
+    ProgramRun,
+)
 from xla_server.backends.cuda.worker.messages import RequestError, receive, send
 from xla_server.backends.cuda.worker.protocol import (
     DeviceLostError,
@@ -45,6 +50,10 @@ class Connection:
         try:
             self._device.driver.make_current()
             self._stream = self._device.driver.new_stream()
+            self._lane = Lane(
+                *(self._device.driver, self._stream, self._device.shared, self._index),
+                self._device.recent,
+            )
             while True:
                 request = receive(self._channel, messages.MAX_REQUEST_BYTES)
                 send(self._channel, self._answer(request))
@@ -104,15 +113,7 @@ class Connection:
                 return number
             case messages.Run(program, parameters):
                 self._abandon()
-                self._run = ProgramRun(
-                    driver,
-                    self._device.programs[program],
-                    parameters,
-                    stream,
-                    self._device.shared,
-                    self._index,
-                    self._device.recent,
-                )
+                self._run = ProgramRun(self._lane, self._device.programs[program], parameters)
                 return self._went_on()
             case messages.Resume():
                 return self._went_on()

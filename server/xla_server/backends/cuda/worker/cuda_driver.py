@@ -53,7 +53,7 @@ class CudaDriver:
             self.make_current()
             found = cuda.cuDeviceGetDefaultMemPool(device)
             (self._pool,) = checked("cuDeviceGetDefaultMemPool", found)
-            # By default memory goes back to the system whenever a stream is waited for.
+            # By default a pool returns memory to the system at each synchronisation.
             threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
             kept = cuda.cuMemPoolSetAttribute(self._pool, threshold, cuda.cuuint64_t((1 << 64) - 1))
             checked("cuMemPoolSetAttribute", kept)
@@ -72,7 +72,7 @@ class CudaDriver:
         (name,) = checked("cuDeviceGetName", cuda.cuDeviceGetName(_MAX_NAME, device))
         free, total = checked("cuMemGetInfo", cuda.cuMemGetInfo())
         return DeviceDescription(
-            name.rstrip(b"\0").decode(errors="replace"),
+            name.partition(b"\0")[0].decode(errors="replace"),
             capability(major, minor),
             number(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
             *(int(total), int(free)),
@@ -95,7 +95,7 @@ class CudaDriver:
         """Return memory of the pool for what follows in the stream."""
         result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-            # What the pool keeps in pieces that are too small can be put together again.
+            # Trimmed, the pool can use what it keeps in pieces that are too small.
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
             result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
@@ -185,6 +185,26 @@ class CudaDriver:
         """Let a library compute a prepared plan."""
         self._libraries.call(prepared, addresses, stream)
 
+    def begin_capture(self, stream: int) -> None:
+        """Begin a graph. Other threads may call what a capture forbids its own."""
+        mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
+
+    def end_capture(self, stream: int) -> "_Graph":
+        """Return the graph, which the device has."""
+        (described,) = checked("cuStreamEndCapture", cuda.cuStreamEndCapture(stream))
+        try:
+            (handle,) = checked("cuGraphInstantiate", cuda.cuGraphInstantiate(described, 0))
+        finally:
+            cuda.cuGraphDestroy(described)
+        graph = _Graph(handle)
+        checked("cuGraphUpload", cuda.cuGraphUpload(handle, stream))
+        return graph
+
+    def launch_graph(self, graph: "_Graph", stream: int) -> None:
+        """Launch a graph."""
+        checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
+
     def _jit_log(self, image: Any) -> str:
         """Load a module again to return what the driver's compiler says of it."""
         log = ctypes.create_string_buffer(_JIT_LOG_BYTES)
@@ -203,6 +223,16 @@ class _Module:
 
     def __del__(self) -> None:
         cuda.cuModuleUnload(self.handle)
+
+
+class _Graph:
+    """A graph, destroyed with its last reference once it has been executed."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        cuda.cuGraphExecDestroy(self.handle)
 
 
 class CudaKernel:

@@ -115,7 +115,7 @@ class _Level(Protocol):
 
 
 class _Bound(Protocol):
-    """A level inside of a kernel. `at` are numbers of elements along a line, in order."""
+    """A level inside of a kernel. Numbers of elements along a line, `at`, are in order."""
 
     def begin(self, body: Body, line: tuple[Expression, Expression], at: Expression) -> "_State":
         """Return the running values of an element alone."""

@@ -8,9 +8,9 @@ elements of a window for each of its positions; one thread goes through a window
 
 from contextlib import ExitStack
 
-from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
+from xla_server.codegen.gpu.lower.merge_sort import integer_type
 from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import (
@@ -41,8 +41,7 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
         return result
     operand, source, initial = (lowering.array(each) for each in i.operands)
     count = i.operands[1].shape.element_count
-    is_long = i.shape.element_count >= 1 << 31
-    kind = ElementType.S64 if is_long else ElementType.S32
+    kind = integer_type(i.shape.element_count)
     chosen = lowering.new(Shape.array(kind, (count,)), f"{i.name}.chosen")
     if count:
         _select(lowering, i, operand, chosen)

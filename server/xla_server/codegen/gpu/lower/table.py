@@ -10,7 +10,9 @@ from xla_server.codegen.gpu.lower.linear_algebra import lower_cholesky, lower_tr
 from xla_server.codegen.gpu.lower.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.gpu.lower.random import lower_rng_bit_generator
 from xla_server.codegen.gpu.lower.scan import lower_running_window
+from xla_server.codegen.gpu.lower.scatter import lower_scatter
 from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
+from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
 from xla_server.codegen.lower import control
 from xla_server.codegen.lower.host import (
@@ -20,8 +22,6 @@ from xla_server.codegen.lower.host import (
     lower_host,
 )
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.scatter import lower_scatter
-from xla_server.codegen.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.trace.rules import RULES
 from xla_server.fusion.running_window import running_axis
 from xla_server.ir.module import HloInstruction
@@ -56,10 +56,10 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.REDUCE_WINDOW: lower_reduce_window,
         Opcode.RESHAPE: control.lower_alias,
         Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
-        Opcode.SCATTER: ThroughHost(lower_scatter),
+        Opcode.SCATTER: lower_scatter,
         Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
-        Opcode.SORT: ThroughHost(lower_sort),
-        Opcode.TOPK: ThroughHost(lower_topk),
+        Opcode.SORT: lower_sort,
+        Opcode.TOPK: lower_topk,
         Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
         Opcode.TUPLE: control.lower_tuple,
         Opcode.WHILE: control.lower_while,

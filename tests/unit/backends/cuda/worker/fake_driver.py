@@ -8,6 +8,7 @@ import itertools
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,30 @@ from xla_server.codegen.gpu.plans import LibraryPlan
 
 TOTAL_BYTES = 256 << 20
 PIPES = "XLA_FAKE_DRIVER_PIPES"
+MAX_MODULES = 3
 _DEVICES = 2
+
+
+def REFUSED() -> None:  # noqa: N802
+    """Work of a capture that cannot be ended."""
+
+
+class _Module:
+    """Loaded as long as its kernels are referenced."""
 
 
 class FakeDriver:
     def __init__(self, ordinal: int) -> None:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
+        self._captured: dict[int, list[Callable[[], None]]] = {}
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
         self._freed: set[int] = set()
         self._reserved = 0
         self._next = itertools.count(1)
         self._streams: dict[int, list[Callable[[], None]]] = {}
+        self.modules: weakref.WeakSet[_Module] = weakref.WeakSet()
         self._current = threading.local()
         self._pinned: list[memoryview] = []
         self.description = DeviceDescription("fake", "sm_90", 132, TOTAL_BYTES, TOTAL_BYTES)
@@ -51,6 +63,7 @@ class FakeDriver:
 
     def synchronise(self, stream: int) -> None:
         assert self._current.is_set
+        assert stream not in self._captured
         work = self._streams[stream]
         while work:
             work.pop(0)()
@@ -98,11 +111,15 @@ class FakeDriver:
     def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
         if module != b"module":
             raise ValueError(f"a module must be one of this driver, got {module!r}")
-        return [getattr(self, f"_kernel_{symbol}") for symbol in symbols]
+        loaded = _Module()
+        self.modules.add(loaded)
+        if len(self.modules) > MAX_MODULES:
+            raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self.modules)}")
+        return [(loaded, getattr(self, f"_kernel_{symbol}")) for symbol in symbols]
 
     def launch(
         self,
-        kernel: Callable[[int, Sequence[int]], None],
+        kernel: tuple[object, Callable[[int, Sequence[int]], None]],
         blocks: int,
         threads: int,
         shared_bytes: int,
@@ -110,7 +127,9 @@ class FakeDriver:
         stream: int,
     ) -> None:
         assert blocks > 0
-        self._later(stream, lambda: kernel(blocks * threads, addresses))
+        if kernel[1] == self._kernel_uncapturable and stream in self._captured:
+            self._captured[stream].append(REFUSED)
+        self._later(stream, lambda: kernel[1](blocks * threads, addresses))
 
     def prepare(self, plan: LibraryPlan) -> Any:
         return plan
@@ -118,9 +137,23 @@ class FakeDriver:
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         self._later(stream, lambda: self._kernel_increment(4, addresses))
 
+    def begin_capture(self, stream: int) -> None:
+        assert stream not in self._captured
+        self._captured[stream] = []
+
+    def end_capture(self, stream: int) -> list[Callable[[], None]]:
+        captured = self._captured.pop(stream)
+        if REFUSED in captured:
+            raise ValueError("the capture was refused")
+        return captured
+
+    def launch_graph(self, graph: list[Callable[[], None]], stream: int) -> None:
+        assert stream not in self._captured
+        self._streams[stream].extend(graph)
+
     def _later(self, stream: int, work: Callable[[], None]) -> None:
         assert self._current.is_set
-        self._streams[stream].append(work)
+        self._captured.get(stream, self._streams[stream]).append(work)
 
     def _found(self, address: int, byte_size: int) -> tuple[bytearray, int]:
         base = address >> 40 << 40
@@ -145,6 +178,9 @@ class FakeDriver:
     def _kernel_is_below_five(self, count: int, addresses: Sequence[int]) -> None:
         source, target = addresses
         self._write(target, bytes([self._read(source, 1)[0] < 5]))
+
+    def _kernel_uncapturable(self, count: int, addresses: Sequence[int]) -> None:
+        self._kernel_increment(count, addresses)
 
     def _kernel_fault(self, count: int, addresses: Sequence[int]) -> None:
         raise DeviceLostError("CUDA_ERROR_ILLEGAL_ADDRESS")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.unit.backends.cuda.worker.fake_driver import MAX_MODULES
 from tests.unit.backends.cuda.worker.workers import (
     downloaded,
     launch,
@@ -120,6 +121,13 @@ def test_nothing_is_left_when_values_and_programs_are_released(worker: DeviceWor
     assert used(worker) == 2
     del loaded
     assert used(worker) == 0
+
+
+def test_modules_are_unloaded_with_their_programs(worker: DeviceWorker) -> None:
+    for _ in range(2 * MAX_MODULES):
+        loaded = worker.load(program(launch("increment", 0, 1), results=[1]))
+        run(loaded, uploaded(worker, bytes_of(1)))
+        del loaded
 
 
 def test_an_empty_array_is_memory_too(worker: DeviceWorker) -> None:

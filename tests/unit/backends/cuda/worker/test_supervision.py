@@ -108,6 +108,16 @@ def test_a_sticky_error_ends_the_worker_and_the_log_has_the_last_launches(
     assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
 
 
+def test_a_new_program_is_told_with_the_launch_that_failed(
+    worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [launch("increment", 0, 0), launch("fault", 0, 0), launch("begin")]
+    loaded, argument = worker.load(program(*rows)), uploaded(worker, ONE)
+    with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError):
+        run(loaded, argument)
+    assert caplog.text.strip().endswith("last launches: increment, fault")
+
+
 def test_a_worker_that_dies_while_a_step_runs_is_told(worker: DeviceWorker) -> None:
     def step(number: int, access: HostAccess) -> None:
         killed(worker)
@@ -159,6 +169,19 @@ def test_a_cancelled_run_stops_between_rows(pipes: Path, worker: DeviceWorker) -
     with pytest.raises(DeadlineExceededError, match="too late"):
         running.result()
     assert used(worker) == 1
+
+
+def test_a_new_program_stops_within_a_launch(pipes: Path, worker: DeviceWorker) -> None:
+    cancellation = Cancellation()
+    loaded = worker.load(program(launch("wait"), launch("increment", 0, 0)))
+    argument = uploaded(worker, ONE)
+    running = InThread(run, loaded, argument, cancellation=cancellation)
+    begun(pipes)
+    cancellation.cancel()
+    open_gate(pipes)
+    with pytest.raises(CancelledError):
+        running.result()
+    assert downloaded(worker, argument).tolist() == [1]
 
 
 def test_a_run_is_not_begun_after_its_cancellation(worker: DeviceWorker) -> None:

@@ -28,7 +28,10 @@ COMMAND = (
     sys.executable,
     *("-P", "-m", "xla_server.backends.cuda.worker.child", "--driver", DRIVER),
 )
-KERNELS = ("increment", "is_below_five", "fault", "begin", "wait", "hang", "die")
+KERNELS = (
+    *("increment", "is_below_five", "fault", "begin", "wait", "hang", "die"),
+    "uncapturable",
+)
 
 
 @pytest.fixture
