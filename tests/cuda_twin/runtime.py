@@ -1,9 +1,11 @@
 """The text of a launch on the host: blocks one after the other, and their threads.
 
-Threads of kernels without exchanges are calls, one after the other. With exchanges each thread is a
-fiber, a context of the C library. All fibers of a block take a step in each round. An exchange ends
-two of these steps: in the first a thread leaves its value, in the second it reads that of the other
-thread, and it goes on when all have read.
+Threads of kernels in which no thread waits are calls, one after the other. In others each thread is
+a fiber, a context of the C library. All fibers of a block take a step in each round. An exchange
+ends two of these steps: in the first a thread leaves its value, in the second it reads that of the
+other thread, and it goes on when all have read. A thread takes no more steps at a barrier, until
+all others of its block have come to one or have ended. Bytes of shared arrays are those of a NaN
+when a block begins.
 """
 
 CONTEXT_BYTES = 8192
@@ -14,8 +16,10 @@ STACK_BYTES = 64 << 10
 RUN = "twin_run"
 """twin_run(kernel, table, blocks, threads, block_order, thread_order, room) launches a kernel by
 its number, with a table of its buffers' addresses. `room` is for contexts of all threads and one
-more, and then for their stacks; 0 where there are no exchanges. The result is 1 where a thread
-missed an exchange that another one came to, else 0."""
+more, and then for their stacks; 0 where no thread waits. The result has the bits of MISSES."""
+
+MISSES = {1: "an exchange of its warp", 2: "a barrier of its block"}
+"""Meetings that a thread missed and another one came to, by bits of the result of a launch."""
 
 RUNTIME = f"""
 @twin_ctaid.x = internal global i32 0
@@ -28,7 +32,9 @@ RUNTIME = f"""
 @twin_values = internal global [1024 x i32] zeroinitializer
 @twin_counts = internal global [1024 x i32] zeroinitializer
 @twin_ended = internal global [1024 x i8] zeroinitializer
+@twin_waiting = internal global [1024 x i8] zeroinitializer
 
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i32 @getcontext(ptr)
 declare void @makecontext(ptr, ptr, i32, ...)
 declare i32 @swapcontext(ptr, ptr)
@@ -61,11 +67,48 @@ entry:
   %is_there = icmp eq i32 %count, %their_count
   br i1 %is_there, label %read, label %wrong
 wrong:
-  store i64 1, ptr @twin_wrong
+  call void @twin_missed(i64 1)
   br label %read
 read:
   call void @twin_yield()
   ret i32 %found
+}}
+
+define internal void @twin_missed(i64 %what) {{
+  %before = load i64, ptr @twin_wrong
+  %all = or i64 %before, %what
+  store i64 %all, ptr @twin_wrong
+  ret void
+}}
+
+define internal void @twin_barrier(i32 %number) noinline {{
+  %thread = load i32, ptr @twin_tid.x
+  %at = getelementptr [1024 x i8], ptr @twin_waiting, i32 0, i32 %thread
+  store i8 1, ptr %at
+  call void @twin_yield()
+  ret void
+}}
+
+; Lets all threads that wait go on; those that do not have ended, and missed the barrier.
+define internal void @twin_release(i64 %threads) noinline {{
+entry:
+  br label %thread
+thread:
+  %t = phi i64 [0, %entry], [%next, %follow]
+  %at = getelementptr [1024 x i8], ptr @twin_waiting, i64 0, i64 %t
+  %waits = load i8, ptr %at
+  store i8 0, ptr %at
+  %is_there = icmp ne i8 %waits, 0
+  br i1 %is_there, label %follow, label %missed
+missed:
+  call void @twin_missed(i64 2)
+  br label %follow
+follow:
+  %next = add i64 %t, 1
+  %has_more = icmp ult i64 %next, %threads
+  br i1 %has_more, label %thread, label %end
+end:
+  ret void
 }}
 
 define internal void @twin_fiber() noinline {{
@@ -99,7 +142,8 @@ define internal void @twin_begin(i64 %thread, i64 %threads) noinline {{
   ret void
 }}
 
-; Lets a thread go on, or does all of it where there are no contexts; 1 where it has not ended.
+; Lets a thread go on, or does all of it where there are no contexts. The result is 0 where it has
+; ended, 1 where it waits at a barrier, else 2.
 define internal i64 @twin_go_on(i32 %thread) noinline {{
 entry:
   store i32 %thread, ptr @twin_tid.x
@@ -113,17 +157,27 @@ look:
   %at = getelementptr [1024 x i8], ptr @twin_ended, i32 0, i32 %thread
   %ended = load i8, ptr %at
   %is_over = icmp ne i8 %ended, 0
-  br i1 %is_over, label %over, label %switch
+  br i1 %is_over, label %over, label %wait
 over:
   ret i64 0
+wait:
+  %waiting_at = getelementptr [1024 x i8], ptr @twin_waiting, i32 0, i32 %thread
+  %waits = load i8, ptr %waiting_at
+  %is_waiting = icmp ne i8 %waits, 0
+  br i1 %is_waiting, label %waiting, label %switch
+waiting:
+  ret i64 1
 switch:
   %number = zext i32 %thread to i64
   %own = getelementptr [{CONTEXT_BYTES} x i8], ptr %room, i64 %number
   %main = load ptr, ptr @twin_main
   %done = call i32 @swapcontext(ptr %main, ptr %own)
   %now = load i8, ptr %at
-  %goes_on = icmp eq i8 %now, 0
-  %result = zext i1 %goes_on to i64
+  %has_ended = icmp ne i8 %now, 0
+  %waits_now = load i8, ptr %waiting_at
+  %is_at_barrier = icmp ne i8 %waits_now, 0
+  %alive = select i1 %is_at_barrier, i64 1, i64 2
+  %result = select i1 %has_ended, i64 0, i64 %alive
   ret i64 %result
 }}
 
@@ -146,6 +200,7 @@ first:
   %at_b = getelementptr i32, ptr %block_order, i64 %b
   %number = load i32, ptr %at_b
   store i32 %number, ptr @twin_ctaid.x
+  call void @twin_forget()
   br i1 %is_plain, label %round, label %begin
 begin:
   %n = phi i64 [0, %first], [%next_n, %begin]
@@ -166,8 +221,10 @@ thread:
   %has_thread = icmp ult i64 %next_t, %threads
   br i1 %has_thread, label %thread, label %turned
 turned:
-  %is_done = icmp eq i64 %alive_then, 0
-  br i1 %is_done, label %done, label %round
+  switch i64 %alive_then, label %round [i64 0, label %done i64 1, label %released]
+released:
+  call void @twin_release(i64 %threads)
+  br label %round
 done:
   %next_b = add i64 %b, 1
   br label %block
@@ -176,4 +233,5 @@ end:
   ret i64 %result
 }}
 """
-"""Every module has this text. It calls `twin_launch`, which calls the kernel."""
+"""Every module has this text. It calls `twin_launch`, which calls the kernel, and `twin_forget`,
+which fills the shared arrays."""

@@ -14,13 +14,25 @@ from xla_server.codegen.kernel_ir.expressions import (
     Expression,
     Index,
     Load,
+    Remainder,
     Role,
+    SharedArray,
     Value,
+    condition,
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Let, Part, Store
+from xla_server.codegen.kernel_ir.statements import (
+    Barrier,
+    For,
+    If,
+    Let,
+    Part,
+    Statement,
+    Store,
+)
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.verify import verify
 
 ITEM = Value("t", Type.I64)
 AT = Index(0, ((ITEM, 1),))
@@ -53,7 +65,7 @@ def test_what_nobody_stores_is_nan() -> None:
 
 
 def test_a_race_gives_other_results_in_another_order() -> None:
-    with pytest.raises(AssertionError, match="result 0, backward"):
+    with pytest.raises(AssertionError, match="buffer 1, backward"):
         launched(moving(AT, integer_op("whole_mod", ITEM, 2), 64), 64)
 
 
@@ -61,6 +73,60 @@ def test_a_race_gives_other_results_in_another_order() -> None:
 def test_a_store_beside_an_array_is_found(index: Expression) -> None:
     with pytest.raises(AssertionError, match="stored around buffer1"):
         launched(moving(AT, index, 1), 5)
+
+
+ROOM = SharedArray("room", 256)
+LANE = Value("l", Type.I64)
+
+
+def turned(*meeting: Statement) -> GridKernel:
+    """Return the kernel that turns 64 elements around in each block, through a shared array."""
+    given, made = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    value, found = Value("v", Type.F32), Value("w", Type.F32)
+    body = (
+        Let(LANE, Remainder(AT, 64)),
+        Let(value, Load(given, Type.F32, AT)),
+        Store(ROOM, Type.F32, LANE, value),
+        *meeting,
+        Let(found, Load(ROOM, Type.F32, Index(63, ((LANE, -1),)))),
+        Store(made, Type.F32, AT, found),
+    )
+    part = Part(ITEM, 128, body, group=64)
+    return GridKernel(Kernel((given, made), (), (part,), shared=(ROOM,)), 64)
+
+
+def test_threads_of_a_block_wait_for_each_other_at_a_barrier() -> None:
+    verify(turned(Barrier()).kernel, {0: 512, 1: 512})
+    expected = [*range(63, -1, -1), *range(127, 63, -1)]
+    assert launched(turned(Barrier()), 128) == expected
+    axis = Value("i", Type.I64)
+    assert launched(turned(For(axis, Index(0), Index(3), (Barrier(),), 3)), 128) == expected
+
+
+def test_a_missing_barrier_gives_other_results_in_another_order() -> None:
+    with pytest.raises(AssertionError, match="buffer 1, backward"):
+        launched(turned(), 128)
+
+
+def test_a_barrier_that_threads_miss_is_found() -> None:
+    few = If(condition("lt", LANE, 60), (Barrier(),))
+    with pytest.raises(AssertionError, match="a thread missed a barrier of its block"):
+        launched(turned(few), 128)
+
+
+def test_a_block_finds_nothing_of_another_one_in_shared_arrays() -> None:
+    given, made = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    found = Value("w", Type.F32)
+    body = (
+        Let(LANE, Remainder(AT, 64)),
+        Let(found, Load(ROOM, Type.F32, LANE)),
+        Store(made, Type.F32, AT, found),
+        Store(ROOM, Type.F32, LANE, Load(given, Type.F32, AT)),
+        Barrier(),
+    )
+    part = Part(ITEM, 128, body, group=64)
+    grid = GridKernel(Kernel((given, made), (), (part,), shared=(ROOM,)), 64)
+    assert np.isnan(launched(grid, 128)).all()
 
 
 _BEHIND = """

@@ -5,11 +5,11 @@ nothing: what one stores no other one loads or stores. Machine code would not no
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_server.codegen.kernel_ir.expressions import Buffer, Role, StackArray
+from xla_server.codegen.kernel_ir.expressions import Buffer, Role, SharedArray, StackArray
 from xla_server.codegen.kernel_ir.types import Type
 
 DTYPES: dict[Type, np.dtype[Any]] = {
@@ -24,7 +24,11 @@ _SPACING = 40
 """Bits of an address within one array: arrays lie so far apart that no index reaches another."""
 
 _UNSET = 0xFF
-"""Bytes of a stack array before it is stored to: a float of them is NaN."""
+"""Bytes of an array of a kernel before it is stored to: a float of them is NaN."""
+
+
+Own: TypeAlias = Buffer | StackArray | SharedArray
+"""Memory that a kernel is given, or that is its own."""
 
 
 class AccessError(Exception):
@@ -32,9 +36,9 @@ class AccessError(Exception):
 
 
 class Array:
-    """The bytes of a buffer or of a stack array."""
+    """The bytes of a buffer, or of an array of the kernel itself."""
 
-    def __init__(self, memory: Buffer | StackArray, content: np.ndarray[Any, Any]) -> None:
+    def __init__(self, memory: Own, content: np.ndarray[Any, Any]) -> None:
         self.memory = memory
         self._bytes = content
         self._views: dict[Type, np.ndarray[Any, Any]] = {}
@@ -42,9 +46,13 @@ class Array:
         self._is_result = isinstance(memory, Buffer) and memory.role is Role.WRITE
 
     @classmethod
-    def on_stack(cls, memory: StackArray) -> "Array":
+    def of_bytes(cls, memory: Own) -> "Array":
         """Return a new array whose bytes are set to what no kernel should read."""
         return cls(memory, np.full(memory.byte_size, _UNSET, np.uint8))
+
+    def forget(self) -> None:
+        """Set all bytes to what no kernel should read."""
+        self._bytes[:] = _UNSET
 
     def load(self, kind: Type, index: int, item: int | None) -> Any:
         """Return an element. `item` is the work item that loads it, None outside of them."""
@@ -108,10 +116,16 @@ class Arrays:
         self._arrays = [*arrays, Array(TABLE, table.view(np.uint8))]
         self._positions = {array.memory: n for n, array in enumerate(self._arrays)}
 
-    def __getitem__(self, memory: Buffer | StackArray) -> Array:
+    def forget_shared(self) -> None:
+        """Make the shared arrays those of another group."""
+        for array in self._arrays:
+            if isinstance(array.memory, SharedArray):
+                array.forget()
+
+    def __getitem__(self, memory: Own) -> Array:
         return self._arrays[self._positions[memory]]
 
-    def address(self, memory: Buffer | StackArray) -> int:
+    def address(self, memory: Own) -> int:
         """Return the address of the first byte of an array."""
         return _address(self._positions[memory])
 

@@ -12,7 +12,7 @@ from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.backend import CompiledBackend, PlatformOptions
 from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
-from xla_server.backends.host_buffer import HostBuffer
+from xla_server.backends.host_buffer import HOST_BUFFERS, HostBuffer
 from xla_server.backends.platform import Device
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.runtime.blocks import BlockPool
@@ -27,7 +27,7 @@ class Example(CompiledBackend):
     """A platform of `device_count` devices that execute the loop IR as it is."""
 
     platform = "example"
-    buffers = HostBuffer
+    buffers = HOST_BUFFERS
 
     def __init__(self, device_count: int = 1, **options: Unpack[PlatformOptions]) -> None:
         self._blocks = BlockPool()

@@ -68,6 +68,7 @@ class WalkedProgram:
     def run(
         self,
         addresses: Sequence[int],
+        device: object,
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
@@ -87,12 +88,15 @@ class WalkedProgram:
         self,
         arrays: Sequence[Any],
         shapes: Sequence[Shape],
+        device: object,
         cancellation: Cancellation,
         host: HostRun,
         times: RowTimes | None = None,
     ) -> tuple[list[Any], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles."""
-        blocks, cycles = self.run([a.ctypes.data for a in arrays], cancellation, lambda: host)
+        blocks, cycles = self.run(
+            [a.ctypes.data for a in arrays], device, cancellation, lambda: host
+        )
         owners = {"result": blocks, "constant": self.constants}
         found: list[Any] = []
         for place, shape in zip(self.results, shapes, strict=True):

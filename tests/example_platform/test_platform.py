@@ -114,7 +114,7 @@ def _run(platform: CompiledBackend, module: HloModule, **options: Any) -> Iterat
         arguments, device=device, feeds=NoFeeds(), channels=NoChannels(), cancellation=cancellation
     ).output
     for buffer in output.elements or (output,):
-        assert isinstance(buffer, platform.buffers)
+        assert isinstance(buffer, platform.buffers.kind)
         yield buffer.to_literal().value
 
 

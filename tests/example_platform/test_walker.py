@@ -21,19 +21,38 @@ from tests.example_platform.walker import EXPRESSIONS, STATEMENTS, run, supporte
 from tests.kernels.corpora import CORPORA
 from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import imported
-from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, WORD, WRITE, ZERO, kernel_of, parallel
+from tests.unit.codegen.kernel_ir.kernels import (
+    ITEM,
+    READ,
+    SHARED,
+    WORD,
+    WRITE,
+    ZERO,
+    kernel_of,
+    of_groups,
+    parallel,
+)
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.counts import evaluations
-from xla_server.codegen.kernel_ir.expressions import Apply, Expression, Index, Load, Role
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Expression,
+    Index,
+    Load,
+    Remainder,
+    Role,
+    condition,
+)
 from xla_server.codegen.kernel_ir.expressions import Value as Scalar
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Call,
     Exchange,
     For,
@@ -281,14 +300,32 @@ def test_items_of_a_group_exchange_values() -> None:
     assert buffers[1].view(np.float32).tolist() == [3, 2, 1, 0, 7, 6, 5, 4]
 
 
+def test_items_of_a_group_share_arrays_of_their_own() -> None:
+    numbers = np.arange(8, dtype=np.float32)
+    buffers = [numbers.view(np.uint8), np.zeros(32, np.uint8)]
+    lane, found = Scalar("l", Type.I64), Scalar("v", Type.F32)
+    body = (
+        Let(lane, Remainder(Index(0, ((ITEM, 1),)), 4)),
+        Store(SHARED, Type.F32, lane, Load(READ, Type.F32, ITEM), condition("ne", lane, 0)),
+        Barrier(),
+        Let(found, Load(SHARED, Type.F32, Index(3, ((lane, -1),)))),
+        Store(WRITE, Type.F32, ITEM, found),
+    )
+    run(of_groups(*body), buffers, 0, 8)
+    expected = [3, 2, 1, np.nan, 7, 6, 5, np.nan]
+    np.testing.assert_array_equal(buffers[1].view(np.float32), expected)
+
+
 def test_items_of_a_group_come_to_an_exchange_together() -> None:
     buffers = [np.zeros(32, np.uint8) for _ in range(3)]
     exchange = Exchange(Scalar("v", Type.F32), ZERO, 1)
     test = Apply("eq", (ITEM, Index(0)), Type.B1)
-    with pytest.raises(AccessError, match="must come to an exchange together"):
+    with pytest.raises(AccessError, match="must meet together"):
         run(_grouped(If(test, (exchange,))), buffers, 0, 8)
     with pytest.raises(AccessError, match="inside of a group, got v"):
         run(kernel_of(parallel(exchange)), buffers, 0, 1)
+    with pytest.raises(AccessError, match="a barrier must be inside of a group"):
+        run(kernel_of(parallel(Barrier())), buffers, 0, 1)
     with pytest.raises(UnsupportedKernelError, match="in loops of counters and branches"):
         run(_grouped(While(test, (exchange,), 1)), buffers, 0, 8)
 

@@ -39,6 +39,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Break,
     Call,
     Declare,
@@ -99,7 +100,7 @@ def run(kernel: KernelCode, buffers: Sequence[np.ndarray[Any, Any]], start: int,
     # A table of addresses may name further ones, which are read.
     found = [named.get(number, Buffer(number, Role.READ)) for number in range(len(buffers))]
     arrays = [Array(each, array) for each, array in zip(found, buffers, strict=True)]
-    arrays += [Array.on_stack(each) for each in checked.stack]
+    arrays += [Array.of_bytes(each) for each in (*checked.stack, *checked.shared)]
     space = Arrays(arrays)
     names: dict[Value | Cell, Scalar] = {
         START: np.int64(start),
@@ -242,6 +243,7 @@ def _part(node: Part, frame: Frame) -> None:
     start, stop = int(frame.names[START]), int(frame.names[STOP])
     if node.group > 1:
         for first in range(start, stop, node.group):
+            frame.arrays.forget_shared()
             _run_together(node.body, [_of_item(node, frame, first + n) for n in range(node.group)])
         return
     if frame.is_divided:
@@ -265,14 +267,16 @@ def _of_item(node: Part, frame: Frame, item: int) -> Frame:
 
 
 def _run_together(statements: Sequence[Statement], frames: Sequence[Frame]) -> None:
-    """Execute statements for all work items of a group, up to each exchange one after the other."""
+    """Execute statements for all work items of a group, one after the other between meetings."""
     for statement in statements:
         inside = [statement, *(each for each, _ in walk(blocks_of(statement)))]
         if isinstance(statement, Exchange):
             given = [_value(statement.operand, frame) for frame in frames]
             for number, frame in enumerate(frames):
                 frame.names[statement.value] = given[number ^ statement.distance]
-        elif not any(isinstance(each, Exchange) for each in inside):
+        elif isinstance(statement, Barrier):
+            continue
+        elif not any(isinstance(each, Exchange | Barrier) for each in inside):
             for frame in frames:
                 _run_all([statement], frame)
         elif isinstance(statement, For):
@@ -287,7 +291,7 @@ def _run_together(statements: Sequence[Statement], frames: Sequence[Frame]) -> N
             _run_together(statement.body if is_chosen else statement.orelse, frames)
         else:
             raise UnsupportedKernelError(
-                f"an exchange must be in loops of counters and branches, got {statement}"
+                f"items must meet in loops of counters and branches, got {statement}"
             )
 
 
@@ -295,12 +299,16 @@ def _agreed(*expressions: Expression, frames: Sequence[Frame]) -> list[int]:
     """Return values that are the same for all work items of a group."""
     values = [[int(_value(each, frame)) for each in expressions] for frame in frames]
     if any(each != values[0] for each in values):
-        raise AccessError(f"work items of a group must come to an exchange together, got {values}")
+        raise AccessError(f"work items of a group must meet together, got {values}")
     return values[0]
 
 
 def _exchange(node: Exchange, _: Frame) -> None:
     raise AccessError(f"an exchange must be inside of a group, got {node.value.name}")
+
+
+def _barrier(_: Barrier, __: Frame) -> None:
+    raise AccessError("a barrier must be inside of a group")
 
 
 STATEMENTS: Mapping[type[Statement], Callable[[Any, Frame], None]] = {
@@ -316,6 +324,7 @@ STATEMENTS: Mapping[type[Statement], Callable[[Any, Frame], None]] = {
     Stop: _stop,
     Call: _call,
     Exchange: _exchange,
+    Barrier: _barrier,
     Part: _part,
 }
 """The function that executes each kind of statement."""

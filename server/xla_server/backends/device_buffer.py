@@ -3,10 +3,13 @@
 Memory is a handle that the platform alone looks into.
 """
 
-from typing import Any, Protocol, Self, TypeAlias
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer, Device
+from xla_server.execution.memory_check import require_bytes
 from xla_server.ops.evaluation import Value
 
 Memory: TypeAlias = Any
@@ -15,18 +18,6 @@ Memory: TypeAlias = Any
 
 class DeviceBuffer(Buffer, Protocol):
     """A buffer that a platform made, in the memory of its machine."""
-
-    @classmethod
-    def from_value(cls, value: Value, shape: Shape, device: Device) -> Self:
-        """Return a buffer of this shape with an evaluator's value."""
-
-    @classmethod
-    def of_block(cls, block: Memory, shape: Shape, device: Device) -> Self:
-        """Return the dense row-major array at the start of memory that is not written any more."""
-
-    @classmethod
-    def of_elements(cls, elements: tuple[Self, ...], shape: Shape, device: Device) -> Self:
-        """Return the tuple of these buffers, which are on `device`."""
 
     @property
     def elements(self) -> tuple[Self, ...]:
@@ -37,8 +28,11 @@ class DeviceBuffer(Buffer, Protocol):
         """The value for an evaluator; its arrays are read-only."""
 
     @property
-    def address(self) -> int:
-        """Address of the elements, dense and row-major, which stays as long as this object."""
+    def address(self) -> Any:
+        """Where programs of the platform find the elements, dense and row-major.
+
+        It stays as long as this object. On memory of the host it is a number.
+        """
 
     @property
     def memory(self) -> Memory:
@@ -53,3 +47,25 @@ class DeviceBuffer(Buffer, Protocol):
 
     def as_shape(self, shape: Shape, device: Device) -> Self:
         """Return the elements in row-major order as an array of another shape; shares memory."""
+
+
+B = TypeVar("B", bound=DeviceBuffer)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Buffers(Generic[B]):
+    """How a platform makes its buffers, which are of one class, `kind`.
+
+    `from_value` gives a buffer of a shape with an evaluator's value, `of_block` the dense row-major
+    array at the start of memory that is not written any more, `of_elements` the tuple of buffers,
+    which are on the device. `moved` gives the buffer itself or a copy of it on a device; it is None
+    where devices share their memory. `require_room` raises ResourceExhaustedError where so many
+    bytes, for what its second argument says, are not free.
+    """
+
+    kind: type[B]
+    from_value: Callable[[Value, Shape, Device], B]
+    of_block: Callable[[Memory, Shape, Device], B]
+    of_elements: Callable[[tuple[B, ...], Shape, Device], B]
+    moved: Callable[[B, Device], B] | None = None
+    require_room: Callable[[int, object], None] = require_bytes

@@ -1,10 +1,11 @@
 """The interface of programs that are loaded into a machine: its kernels, launches and memory."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
+from xla_server.backends.platform import Device
 from xla_server.buffers.assignment import MemoryUse, Place
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
@@ -50,22 +51,25 @@ class LoadedProgram(Protocol):
 
     def run(
         self,
-        addresses: Sequence[int],
+        addresses: Sequence[Any],
+        device: Device,
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
     ) -> tuple[Mapping[int, Memory], int]:
         """Return the memory of the results that have their own, by number, and the cycles it took.
 
-        `addresses` are those of dense row-major arrays of the parameters' types; `host` makes what
-        host rows need, and the times of rows are written to `times`. Raises what the cancellation
-        was given once it is set, and what host rows raise.
+        `addresses` are those of dense row-major arrays of the parameters' types on `device`, as
+        `DeviceBuffer.address` gives them; `host` makes what host rows need, and the times of rows
+        are written to `times`. Raises what the cancellation was given once it is set, and what host
+        rows raise.
         """
 
     def run_on_arrays(
         self,
         arrays: Sequence[Array],
         shapes: Sequence[Shape],
+        device: Device,
         cancellation: Cancellation,
         host: HostRun,
         times: RowTimes | None = None,

@@ -53,7 +53,7 @@ B = TypeVar("B", bound=Buffer)
 def argument_values(
     arguments: Sequence[Buffer],
     parameters: Sequence[Shape],
-    buffers: type[DeviceBuffer] = HostBuffer,
+    kind: type[DeviceBuffer] = HostBuffer,
 ) -> list[Value]:
     """The values of arguments, which must fit the parameters.
 
@@ -65,14 +65,14 @@ def argument_values(
             f"the program takes {len(parameters)} arguments, got {len(arguments)}"
         )
     return [
-        argument_buffer(number, argument, shape, buffers).value
+        argument_buffer(number, argument, shape, kind).value
         for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True))
     ]
 
 
-def argument_buffer(number: int, argument: Buffer, shape: Shape, buffers: type[B]) -> B:
+def argument_buffer(number: int, argument: Buffer, shape: Shape, kind: type[B]) -> B:
     """Return an argument that fits its parameter; raises as `argument_values`."""
-    if not isinstance(argument, buffers):
+    if not isinstance(argument, kind):
         raise InvalidArgumentError(
             f"arguments must be on the program's platform, got argument {number} on "
             f"{argument.device}"

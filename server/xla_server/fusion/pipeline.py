@@ -19,7 +19,7 @@ def fusions(target: Target, cost_model: CostModel) -> tuple[Pass, ...]:
         UpdateBarriers(target),
         LoopFusion(target),
         # After loops are whole, as the epilogue of a product is one of them.
-        OutputFusion(target),
+        OutputFusion(target, producers=target.capability.EPILOGUES),
         # A loop with several results is no epilogue.
         MultiOutputFusion(target),
         # Counts loop nests, which are complete now.

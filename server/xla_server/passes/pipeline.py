@@ -60,6 +60,7 @@ _LOCAL: tuple[Pass, ...] = (
 @functools.cache
 def pipeline(target: Target) -> tuple[Pass, ...]:
     """Return the passes before fusion, in their order."""
+    capability = target.capability
     control: tuple[Pass, ...] = (
         ConditionalSimplifier(target),
         # Before the state is shrunk, which takes from it where the counter starts.
@@ -96,7 +97,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # Before narrow sums are widened, which single ones are.
         VariadicReduction(),
         # After those that make dots and reductions.
-        FloatWidening(),
+        FloatWidening(capability.WIDE_SUMS),
         # Before simplification, whose rules take it that there is an element to speak of.
         EmptyArrays(),
         # Simplification brings together the transposes that meet.
@@ -109,7 +110,8 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # After reductions were merged, one of which may be along the dimension of a concatenation.
         ConcatenateReduction(target),
         # Before convolutions with windows of one element become products if channels are last.
-        ChannelsLast(target),
+        # Libraries of GPUs take any order of dimensions.
+        *((ChannelsLast(target),) if capability.lays_out_convolutions else ()),
         ConvolutionCanonicaliser(),
         # Before they are brought into the forms of routines.
         SmallDotExpander(target),

@@ -80,6 +80,7 @@ class Program:
     def run(
         self,
         addresses: Sequence[int],
+        device: object,
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
@@ -87,8 +88,9 @@ class Program:
         """The memory of the results that have their own, by their numbers, and the cycles it took.
 
         `addresses` are those of dense row-major arrays of the parameters' types; `host` is asked
-        for what host rows need, and the times of rows are written to `times`. Raises what the
-        cancellation was given once it is set, and what host rows raise.
+        for what host rows need, and the times of rows are written to `times`. All devices are
+        this processor. Raises what the cancellation was given once it is set, and what host rows
+        raise.
         """
         take = self._blocks.take
         given = [0, cancellation.word, *addresses]
@@ -124,6 +126,7 @@ class Program:
         self,
         arrays: Sequence[Array],
         shapes: Sequence[Shape],
+        device: object,
         cancellation: Cancellation,
         host: HostRun,
         times: RowTimes | None = None,
@@ -133,7 +136,7 @@ class Program:
         Raises as `run`.
         """
         addresses = [array.ctypes.data for array in arrays]
-        blocks, cycles = self.run(addresses, cancellation, lambda: host, times)
+        blocks, cycles = self.run(addresses, device, cancellation, lambda: host, times)
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):
             if place.kind == "parameter":

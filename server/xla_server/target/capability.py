@@ -7,6 +7,8 @@ none; lowering chooses the kernel. They ask the same record, so that they agree.
 from collections.abc import Set
 
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.target.pass_tuning import Reductions
 
 _WORDS = frozenset({ElementType.S32, ElementType.U32})
 _NARROW = frozenset({ElementType.S8, ElementType.U8, ElementType.S16})
@@ -18,6 +20,17 @@ class Capability:
 
     BLAS_TYPES = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementType.C128})
     """Element types of the products of matrices that BLAS computes."""
+
+    EPILOGUES = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
+    """Operations whose kernels go on with what is done to their results."""
+
+    WIDE_SUMS = frozenset[tuple[ElementType, ElementType]]()
+    """Element types of both operands, and of the result, of the dots that add up in a wider type.
+    Others are converted before and after."""
+
+    FINISHES_REDUCTIONS = False
+    """Whether the kernel of any reduction goes on with what is done to each result. Processors
+    reduce columns in blocks of rows, which they go through again for what is not a sum."""
 
     MIN_TILED_TRANSPOSE = 1 << 15
     """Elements from which a transpose is done once, by tiles, instead of where its result is read.
@@ -58,6 +71,20 @@ class Capability:
 
     MIN_DEPTHWISE_FEATURES = 8
     """Features of a depthwise convolution from which they fill vectors."""
+
+    @property
+    def lays_out_convolutions(self) -> bool:
+        """Return whether kernels of convolutions have an order of dimensions that they want."""
+        return bool(self.TILED_CONVOLUTIONS)
+
+    def reduction_parts(self, outer: int, length: int, inner: int, tuned: Reductions) -> int:
+        """Return how many parts a reduction of [outer, length, inner] is cut into, 1 for none."""
+        if outer >= tuned.min_rows:
+            return 1
+        has_few_columns = inner == 1 or outer * inner < tuned.min_columns
+        if length >= tuned.min_length and has_few_columns:
+            return tuned.parts_of(length)
+        return 1 if inner == 1 else tuned.blocks_of(outer, length, inner)
 
     def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
         """Return the kind of register tiles that multiplies matrices of these types, if any."""

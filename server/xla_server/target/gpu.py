@@ -16,8 +16,17 @@ ACCESS_BYTES = 16
 MAX_RUN = 8
 """Neighbouring elements that a thread computes at most: each has its copy of the code."""
 
-MAX_WARP_ROW = 4096
-"""Elements of a row that one warp reduces: 128 in each lane."""
+MAX_TURNS = 8
+"""Turns of a thread through a row that become copies of each other: values stay in registers."""
+
+TURN_COPIES = 4
+"""Copies of a turn where there are more of them: their loads do not wait for each other."""
+
+MAX_WARP_ROW = 1024
+"""Elements of a row that one warp reduces: 32 in each lane."""
+
+MAX_BLOCK_ROW = 1 << 16
+"""Elements of a row that one block of threads reduces."""
 
 BLOCK_THREADS = 256
 """Threads of a block whose threads share nothing: eight or six blocks fill a multiprocessor."""
@@ -27,6 +36,10 @@ MAX_BLOCK_THREADS = 1024
 
 MAX_BLOCKS = (1 << 31) - 1
 """Blocks that the first dimension of a grid may have."""
+
+COUNTED_LANES = 1 << 14
+"""Threads that the cost model takes to execute at a time: about those of an H100's lanes. It is one
+number for all GPUs, so that a program has the same kernels on each."""
 
 STATIC_SHARED_BYTES = 48 << 10
 """Bytes of shared memory that a block has without asking the driver for more."""

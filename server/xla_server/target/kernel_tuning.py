@@ -190,6 +190,9 @@ class SmallLoops:
     max_work: int = 2048
     """Operations of an iteration. Longer ones lose little to the executor, and may want threads."""
 
+    max_bytes: int | None = None
+    """Bytes of all arrays of the loop, where it is not executed where these are."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LlvmPasses:

@@ -45,6 +45,24 @@ class Reductions:
     min_blocks: int = 4
     """Blocks of wide columns below which one loop does them as well."""
 
+    def parts_of(self, length: int) -> int:
+        """Return the number of parts of a row, which divides its length if possible."""
+        fitting = [n for n in range(self.min_parts, 4 * self.parts + 1) if length % n == 0]
+        return min(fitting, key=lambda n: abs(n - self.parts), default=self.parts)
+
+    def blocks_of(self, outer: int, length: int, inner: int) -> int:
+        """Return the number of blocks that rows of wide columns are cut into, 1 for none.
+
+        It is a divisor of their number.
+        """
+        columns = max(outer, inner // self.min_columns, 1)
+        wanted = min(length // self.min_block_rows, self.parts // columns)
+        elements = length * min(inner, self.min_columns)
+        if elements <= self.max_block_elements or wanted < self.min_blocks:
+            return 1
+        fitting = [n for n in range(self.min_blocks, 2 * wanted + 1) if length % n == 0]
+        return min(fitting, key=lambda n: abs(n - wanted), default=1)
+
     max_concatenated_operands: int = 64
     """Operands of a concatenation that one expression combines instead, each from an array of its
     own. More are written into one array first, which costs each element one more store and load.
@@ -53,6 +71,9 @@ class Reductions:
     max_split_reductions: int = 4
     """Shapes among these operands, each of which has a kernel of its own: 8 shapes compile three
     times as long as one array, 40 take 1.6 s, and none of them run much faster (same section)."""
+
+    joins_in_f64: bool = True
+    """Whether partial sums of f32 are added up in f64."""
 
     min_window_elements: int = 9
     """Elements of a window from which it is reduced as a row. Smaller ones are combined in the loop

@@ -4,11 +4,16 @@ import dataclasses
 import functools
 
 from xla_server.target.capability import Capability
+from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.gpu_tuning import gpu_tuning_of
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import Tuning, tuning_of
 
 PROCESSOR = Capability()
 """The kernels for processors."""
+
+GPU = GpuCapability()
+"""The kernels for GPUs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -22,5 +27,7 @@ class Target:
     @classmethod
     @functools.cache
     def of(cls, machine: Machine) -> "Target":
-        """Return the target for a processor."""
+        """Return the target for a processor or a GPU."""
+        if machine.gpu is not None:
+            return cls(machine, gpu_tuning_of(machine), GPU)
         return cls(machine, tuning_of(machine))

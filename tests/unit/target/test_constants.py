@@ -25,8 +25,9 @@ PACKAGES = (
 )
 
 ORDERS_OF_SUMS = {
-    "codegen/gpu/columns.py": {"RUN"},
-    "codegen/gpu/rows.py": {"_DISTANCES"},
+    "codegen/gpu/blocks.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
+    "codegen/gpu/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
+    "codegen/gpu/threads.py": {"RUN"},
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
     "codegen/routines/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
@@ -109,7 +110,11 @@ LIMITS = {
 
 FACTS = {
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
-    "codegen/gpu/instructions.py": {"GLOBAL"},
+    "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
+    "codegen/gpu/plans.py": {
+        *("ALIGNMENT", "MAX_BATCH", "MAX_COMPLEX_ROWS", "MAX_WORKSPACE_BYTES", "_PARTIAL_SUMS"),
+        *("WORKSPACE_ALIGNMENT", "_WORD"),
+    },
     "codegen/gpu/ptx_child.py": {"_SPEED"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/loops/pieces.py": {"_LINE"},

@@ -8,7 +8,7 @@ import abc
 import dataclasses
 import weakref
 from collections.abc import Callable, Mapping
-from typing import ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.literal import Literal
@@ -20,7 +20,7 @@ from xla_server.backends.compiled.dynamic_executable import DynamicExecutable
 from xla_server.backends.compiled.executable import CompiledExecutable
 from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.compiled.size_variants import SizeVariants
-from xla_server.backends.device_buffer import DeviceBuffer
+from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.diagnostics.incidents import Incidents
@@ -66,8 +66,9 @@ class CompiledBackend(abc.ABC):
     """
 
     platform: ClassVar[str]
-    buffers: ClassVar[type[DeviceBuffer]]
-    """The class of arguments and results."""
+    buffers: Buffers[Any]
+    """How arguments and results are made."""
+    memory_bytes: int | None = None
 
     def __init__(
         self,
@@ -106,6 +107,10 @@ class CompiledBackend(abc.ABC):
 
         Raises KernelError for a kernel that does not compile.
         """
+
+    def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
+        """Return what a dump has of a loaded program besides what all platforms write."""
+        return {}
 
     def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Compile what programs share, as Backend.prepare says."""
@@ -240,7 +245,11 @@ class CompiledBackend(abc.ABC):
             use = memory_use(code, compilation.assignment)
             require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
             try:
-                return self.load(compilation)
+                program = self.load(compilation)
+                if dump is not None:
+                    for name, data in self.dump_files(program).items():
+                        dump.write(name, data)
+                return program
             except KernelError as error:
                 fusion = _origin(code, error.kernel)
                 if fuses and fusion is not None and fusion.opcode in FUSED:

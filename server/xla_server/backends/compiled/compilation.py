@@ -9,6 +9,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.buffers.assignment import Assignment, assign
 from xla_server.buffers.code import Code
 from xla_server.buffers.work import ProgramWork, work_of, work_once
+from xla_server.codegen.gpu.lower.loops import grid_costs
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.recomputation import LoopNestCosts
@@ -28,7 +29,8 @@ from xla_server.target.target import Target
 @functools.cache
 def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
     """Return everything that changes a module, in order, and the names of what fuses."""
-    fusing = fusions(target, LoopNestCosts(target))
+    costs = LoopNestCosts(target) if target.machine.gpu is None else grid_costs(target)
+    fusing = fusions(target, costs)
     return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
 
 

@@ -9,7 +9,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.backend import CompiledBackend, PlatformOptions
 from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import preparation
-from xla_server.backends.host_buffer import HostBuffer
+from xla_server.backends.host_buffer import HOST_BUFFERS, HostBuffer
 from xla_server.backends.platform import Device
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.kernel import Kernels
@@ -32,7 +32,7 @@ class Cpu(CompiledBackend):
     """
 
     platform = "cpu"
-    buffers = HostBuffer
+    buffers = HOST_BUFFERS
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ before that and the part behind it.
 import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from xla_contract.errors import InternalError, XlaError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compiled.size_variants import SizeVariant, SizeVariants
-from xla_server.backends.device_buffer import DeviceBuffer
+from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.diagnostics.dump import Dump, constant_bytes
 from xla_server.backends.diagnostics.profile import write_profile
 from xla_server.backends.diagnostics.walk_times import WalkTimes
@@ -76,7 +76,7 @@ class DynamicExecutable:
         module: HloModule,
         program_shape: ProgramShape,
         programs: SizeVariants,
-        buffers: type[DeviceBuffer],
+        buffers: Buffers[Any],
         *,
         custom_calls: Registry,
         seed: int = 0,
@@ -116,7 +116,7 @@ class DynamicExecutable:
     ) -> Execution:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
-        values = argument_values(arguments, self.program_shape.parameters, self._buffers)
+        values = argument_values(arguments, self.program_shape.parameters, self._buffers.kind)
         times = None if self._dump is None else WalkTimes()
         run = SizedRun(
             feeds=feeds,
@@ -125,6 +125,7 @@ class DynamicExecutable:
             cancellation=cancellation,
             plans=self._plans,
             programs=self._programs,
+            device=device,
             random_states=self._random_states,
             seed=self._seed,
             times=times,
@@ -152,18 +153,20 @@ class SizedRun(Run):
     `cycles` are those of its programs, `byte_sizes` the sizes of each of them.
     """
 
-    __slots__ = ("_host", "_programs", "_times", "byte_sizes", "cycles")
+    __slots__ = ("_device", "_host", "_programs", "_times", "byte_sizes", "cycles")
 
     def __init__(
         self,
         *,
         plans: Plans,
         programs: SizeVariants,
+        device: Device,
         times: WalkTimes | None = None,
         **environment: Unpack[Surroundings],
     ) -> None:
         super().__init__(plans=plans, **environment)
         self._programs = programs
+        self._device = device
         self._times = times
         self.cycles = 0
         self.byte_sizes: dict[str, int] = {}
@@ -222,13 +225,13 @@ class SizedRun(Run):
 
     def _run(self, sized: SizeVariant, values: Mapping[int, Value]) -> dict[int, Value]:
         """The values that come from a program."""
-        program = sized.program
+        program, place = sized.program, self._device
         assert program is not None
         if self._times is None:
-            given, cycles = sized.run(values, self.cancellation, self._host)
+            given, cycles = sized.run(values, place, self.cancellation, self._host)
         else:
             with self._times.program(sized.name, program) as times:
-                given, cycles = sized.run(values, self.cancellation, self._host, times)
+                given, cycles = sized.run(values, place, self.cancellation, self._host, times)
         self.cycles += cycles
         if sized.name not in self.byte_sizes:
             self.byte_sizes[sized.name] = program.byte_size

@@ -4,10 +4,11 @@ import dataclasses
 import itertools
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_server.backends.device_buffer import DeviceBuffer, Memory
+from xla_server.backends.device_buffer import Buffers, DeviceBuffer, Memory
 from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.profile import measured_rows, write_profile
 from xla_server.backends.loaded_program import LoadedProgram
@@ -17,7 +18,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
-from xla_server.execution.memory_check import LARGE, require_bytes
+from xla_server.execution.memory_check import LARGE
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import TOKEN
 from xla_server.ops.rng_get_and_update_state import RandomStates
@@ -38,7 +39,7 @@ class CompiledExecutable:
     def __init__(
         self,
         program: LoadedProgram,
-        buffers: type[DeviceBuffer],
+        buffers: Buffers[Any],
         program_shape: ProgramShape,
         entry: HloComputation,
         fingerprint: bytes,
@@ -61,7 +62,8 @@ class CompiledExecutable:
         self.kept_bytes = self._byte_size + self.memory.constants
         self._dump = dump
         self._program = program
-        self._buffers = buffers
+        self._buffers: Buffers[DeviceBuffer] = buffers
+        self._kind: type[DeviceBuffer] = buffers.kind
         self._entry = entry
         self._seed = seed
         self._random_states = RandomStates()
@@ -93,9 +95,12 @@ class CompiledExecutable:
         leaves = self._leaves(arguments)
         program = self._program
         if self._room >= LARGE:
-            require_bytes(self._room, f"an execution ({self.memory})")
+            self._buffers.require_room(self._room, f"an execution ({self.memory})")
         if donated:
             leaves, program = self._with_donated(arguments, leaves, donated)
+        moved = self._buffers.moved
+        if moved is not None:
+            leaves = [moved(leaf, device) for leaf in leaves]
 
         def host() -> HostRun:
             return HostRun(
@@ -114,7 +119,7 @@ class CompiledExecutable:
             addresses.append(leaf.address)
         computing = time.perf_counter_ns()
         times = None if self._dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run(addresses, cancellation, host, times)
+        blocks, cycles = program.run(addresses, device, cancellation, host, times)
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)
@@ -131,7 +136,7 @@ class CompiledExecutable:
 
     def _leaves(self, arguments: Sequence[Buffer]) -> list[DeviceBuffer]:
         """The arrays of all arguments, which must fit the parameters."""
-        fitting, buffers = self._fitting, self._buffers
+        fitting, kind = self._fitting, self._kind
         if len(arguments) != len(fitting):
             raise InvalidArgumentError(
                 f"the program takes {len(fitting)} arguments, got {len(arguments)}"
@@ -139,11 +144,11 @@ class CompiledExecutable:
         leaves: list[DeviceBuffer] = []
         for number, argument in enumerate(arguments):
             shape = argument.shape
-            if shape is fitting[number] and isinstance(argument, buffers):
+            if shape is fitting[number] and isinstance(argument, kind):
                 leaves.append(argument)
                 continue
             parameter = self.program_shape.parameters[number]
-            buffer = argument_buffer(number, argument, parameter, buffers)
+            buffer = argument_buffer(number, argument, parameter, kind)
             if shape.is_array:
                 fitting[number] = shape
             _add_leaves(leaves, buffer)
@@ -207,7 +212,7 @@ class CompiledExecutable:
 
 
 def _assembled(
-    buffers: type[DeviceBuffer], shape: Shape, arrays: Iterator[DeviceBuffer], device: Device
+    buffers: Buffers[DeviceBuffer], shape: Shape, arrays: Iterator[DeviceBuffer], device: Device
 ) -> DeviceBuffer:
     if shape.is_tuple:
         parts = shape.tuple_shapes

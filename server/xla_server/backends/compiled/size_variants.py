@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 from xla_server.backends.loaded_program import LoadedProgram
+from xla_server.backends.platform import Device
 from xla_server.evaluator.plan import PlannedInstruction
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloInstruction, HloModule
@@ -39,6 +40,7 @@ class SizeVariant:
     def run(
         self,
         values: Mapping[int, Value],
+        device: Device,
         cancellation: Cancellation,
         host: HostRun,
         times: RowTimes | None = None,
@@ -52,7 +54,7 @@ class SizeVariant:
         assert segment.module is not None
         arrays = [array for slot in segment.inputs for array in arrays_of(values[slot])]
         shapes = segment.module.entry.root.shape.tuple_shapes
-        results, cycles = program.run_on_arrays(arrays, shapes, cancellation, host, times)
+        results, cycles = program.run_on_arrays(arrays, shapes, device, cancellation, host, times)
         given = iter(results)
         return {slot: value_of(extents, given) for slot, extents in segment.outputs}, cycles
 

@@ -51,6 +51,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Break,
     Call,
     Declare,
@@ -176,6 +177,8 @@ class Emitter(Blocks):
                     self._values[value] = self._of_type(result, value)
             case Exchange():
                 self._exchange(statement)
+            case Barrier():
+                self._barrier()
             case Break():
                 self._go_to(self._leaving[-1])
 
@@ -184,6 +187,10 @@ class Emitter(Blocks):
         raise ValueError(
             f"work items of a processor must exchange nothing, got {exchange.value.name}"
         )
+
+    def _barrier(self) -> None:
+        """Write a barrier, which processors do not have. Raises ValueError."""
+        raise ValueError("work items of a processor must not wait for others, got a barrier")
 
     def _of_type(self, value: Typed, bound: Value | Cell) -> Typed:
         if value[0] != COMPUTED[bound.type]:

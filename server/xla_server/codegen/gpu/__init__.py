@@ -2,7 +2,8 @@
 
 `elementwise.py` schedules a loop nest as threads, `rows.py` reductions over rows as warps, whose
 lanes combine their results by `Exchange`, `columns.py` those over leading dimensions as threads.
-`GridKernel` is the kernel with its launch.
+`threads.py` fits every nest. `GridKernel` is the kernel with its launch. `lower` makes these of
+programs.
 
 `emitter.py` derives from the emitter of processors: the same statements and formulas, with pointers
 to global memory, the number of a thread, and indices of 32 bits. `ptx.py` compiles modules in a

@@ -50,6 +50,8 @@ class ThreadBuilder(LoopBuilder):
         runs = -(-last.size // run)
         items = math.prod(loop.size for loop in outer) * runs
         body, axis = Body(self._top), self._axis("t")
+        # Threads without a work item are not to evaluate what is the same for all of them.
+        self._invariants = body
         number: Expression = axis
         if outer:
             number = self._open_rows(outer, runs, axis, body)
@@ -57,9 +59,9 @@ class ThreadBuilder(LoopBuilder):
         if not rest:
             self._elements(last, number, run, run, body)
         else:
-            with Branch(body, condition("lt", number, whole_runs)) as branch:
-                self._elements(last, number, run, run, branch)
-                self._elements(last, number, run, rest, branch.orelse)
+            for test, count, times in (("lt", run, whole_runs), ("eq", rest, 1)):
+                with Branch(body, condition(test, number, whole_runs), times / runs) as branch:
+                    self._elements(last, number, run, count, branch)
         self._close_part(body, axis, items)
         return self._kernel()
 

@@ -16,7 +16,7 @@ from xla_server.codegen.compiler.blocks import write_body
 from xla_server.codegen.compiler.direct_values import WORD, Typed, whole
 from xla_server.codegen.emit.llvm import Emitter
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.instructions import GLOBAL, instructions
+from xla_server.codegen.gpu.instructions import GLOBAL, SHARED, instructions
 from xla_server.codegen.kernel_ir.expressions import Expression, Index, Quotient, Remainder, known
 from xla_server.codegen.kernel_ir.statements import Break, Exchange, For, Part
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
@@ -50,8 +50,17 @@ def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> 
         raise ValueError(
             f"a kernel of a GPU must have no arrays on the stack, got {kernel.stack[0].name}"
         )
-    if any(part.group not in (1, WARP) for part in kernel.parts) or grid.threads % WARP:
-        raise ValueError(f"work items of a GPU must exchange values in groups of {WARP}")
+    groups = {part.group for part in kernel.parts if part.group > 1}
+    if grid.threads % WARP or not groups <= {WARP, grid.threads}:
+        raise ValueError(
+            f"work items of a GPU must be in groups of {WARP} or of a block of {grid.threads}, a "
+            f"multiple, got {sorted(groups)}"
+        )
+    if any(part.first % part.group for part in kernel.parts):
+        raise ValueError("a parallel loop of a GPU must begin with a whole group")
+    group = min(groups, default=1)
+    if kernel.shared and group != grid.threads:
+        raise ValueError(f"shared arrays must belong to blocks of {grid.threads}, got {group}")
     if any(part.is_range or part.step != 1 for part in kernel.parts):
         raise ValueError("a parallel loop of a GPU must do one work item for each thread")
     pointer = ir.PointerType(ir.IntType(8), GLOBAL)
@@ -61,7 +70,7 @@ def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> 
         argument.attributes.align = ACCESS_BYTES
 
     def body(builder: Any, first: Any) -> None:
-        _GridEmitter(builder, first, grid, machine, code.args).write()
+        _GridEmitter(builder, first, grid, machine, code.args, symbol).write()
         builder.ret_void()
 
     write_body(code, body)
@@ -92,16 +101,24 @@ class _GridEmitter(Emitter):
         grid: GridKernel,
         machine: Machine,
         pointers: Sequence[Any],
+        symbol: str,
     ) -> None:
         zero, names = ir.Constant(WORD, 0), instructions(machine)
         super().__init__(builder, first, grid.kernel, names, machine, (zero, zero, zero))
-        self._threads, self._pointers = grid.threads, pointers
+        self._threads, self._pointers, self._symbol = grid.threads, pointers, symbol
         self._form = ir.IntType(grid.index_bits)
         self._sums: dict[Any, tuple[Any, int]] = {}
 
     def _bind_memory(self) -> None:
         for buffer, pointer in zip(self._kernel.buffers, self._pointers, strict=True):
             self._memory[buffer] = types.int64, self._builder.ptrtoint(pointer, WORD)
+        for array in self._kernel.shared:
+            form = ir.ArrayType(ir.IntType(8), array.byte_size)
+            name = f"{self._symbol}_{array.name}"
+            room = ir.GlobalVariable(self._builder.module, form, name, addrspace=SHARED)
+            room.linkage, room.align = "internal", ACCESS_BYTES
+            room.initializer = ir.Constant(form, ir.Undefined)
+            self._memory[array] = types.int64, self._builder.ptrtoint(room, WORD)
 
     def _loop(self, loop: For) -> None:
         """Write a loop; an unrolled one as copies of its body, indices apart by constants."""
@@ -127,13 +144,28 @@ class _GridEmitter(Emitter):
             number = b.sub(number, self._number(part.first))
         if part.axis is not None:
             self._values[part.axis] = self._wide(number, 0)
+        if part.group == self._threads and self._kernel.parts == (part,):
+            # Threads of a block come to a barrier together: all of them have an item.
+            self._write_all(part.body)
+            return
         is_one = b.icmp_unsigned("<", number, self._number(part.items))
         self._choose(is_one, lambda: self._write_all(part.body))
 
     def _exchange(self, exchange: Exchange) -> None:
-        """Write a shuffle for each 32 bits of a value, by all threads of the warp."""
+        """Write a shuffle for each 32 bits of a value, by all threads of the warp.
+
+        Raises ValueError where the other thread is of another warp.
+        """
+        if exchange.distance >= WARP:
+            raise ValueError(f"threads of a warp alone exchange values, got {exchange.distance}")
         kind, code = self._value(exchange.operand)
         self._values[exchange.value] = kind, self._shuffled(code, exchange.distance)
+
+    def _barrier(self) -> None:
+        module, name = self._builder.module, "llvm.nvvm.barrier.cta.sync.aligned.all"
+        form = ir.FunctionType(ir.VoidType(), [_SHORT])
+        function = module.globals.get(name) or ir.Function(module, form, name)
+        self._builder.call(function, [ir.Constant(_SHORT, 0)])
 
     def _shuffled(self, code: Any, distance: int) -> Any:
         b, form = self._builder, code.type

@@ -10,7 +10,8 @@ from xla_server.target.gpu import BLOCK_THREADS, MAX_BLOCK_THREADS, MAX_BLOCKS
 class GridKernel:
     """A kernel whose work items are threads, in blocks of `threads`.
 
-    The last block has threads without a work item. Indices of elements are computed in
+    Implements xla_server.buffers.code.KernelCode. The last block has threads without a work item.
+    Indices of elements are computed in
     `index_bits`. Raises ValueError for more threads than a block may have, or more blocks than a
     grid may.
     """
@@ -31,6 +32,25 @@ class GridKernel:
     def blocks(self) -> int:
         """Blocks of a launch."""
         return -(-self.kernel.items // self.threads)
+
+    @property
+    def text(self) -> str:
+        """The kernel as numba source, behind its launch."""
+        return f"# {self._launch}\n{self.kernel.text}"
+
+    @property
+    def key(self) -> str:
+        """The text, with all else that the machine code depends on.
+
+        Threads compare their numbers with those of the work items, which the source does not have.
+        """
+        items = [(part.first, part.items) for part in self.kernel.parts]
+        return f"# {self._launch}, work items {items}\n{self.kernel.key}"
+
+    @property
+    def _launch(self) -> str:
+        width = f"indices of {self.index_bits} bits"
+        return f"{self.blocks} blocks of {self.threads} threads, {width}"
 
 
 def index_bits(elements: int) -> int:

@@ -12,12 +12,15 @@ from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.half_floats import half_floats
 from xla_server.codegen.gpu.remainder import REMAINDER
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
-from xla_server.codegen.instructions.memory import TYPE_CHANGES, accesses
+from xla_server.codegen.instructions.memory import TYPE_CHANGES, accesses, shared_accesses
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
 from xla_server.target.machine import Machine
 
 GLOBAL = 1
 """The address space of buffers."""
+
+SHARED = 3
+"""The address space of shared arrays."""
 
 INTRINSICS = frozenset(
     f"llvm.{name}"
@@ -25,6 +28,7 @@ INTRINSICS = frozenset(
         *("ceil", "copysign", "ctlz", "ctpop", "fabs", "floor", "fma", "maximum", "minimum"),
         *("nearbyint", "round", "sqrt", "trunc"),
         *("nvvm.read.ptx.sreg.ctaid.x", "nvvm.read.ptx.sreg.tid.x", "nvvm.shfl.sync.bfly"),
+        "nvvm.barrier.cta.sync.aligned.all",
     )
 )
 """Intrinsics that the back end has exact code for. It ends the process at others, such as exp, and
@@ -38,6 +42,7 @@ def instructions(machine: Machine) -> Mapping[str, Any]:
         # Sums have one order, so that any compiler of a kernel gives their bits.
         **{name: each for name, each in ARITHMETIC.items() if not name.endswith("_in_any_order")},
         **accesses(GLOBAL),
+        **shared_accesses(SHARED),
         **TYPE_CHANGES,
         **FUNCTIONS,
         **half_floats(machine),

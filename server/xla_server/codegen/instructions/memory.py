@@ -315,6 +315,14 @@ def accesses(space: int = 0) -> dict[str, Any]:
     }
 
 
+def shared_accesses(space: int) -> dict[str, Any]:
+    """Return the loads and stores of shared arrays in an address space."""
+    return {
+        **{f"shared_{name}": _load(name, space) for name in COMPUTED},
+        **{f"share_{name}": _store(name, space) for name in COMPUTED},
+    }
+
+
 TYPE_CHANGES: dict[str, Any] = {
     **{f"to_{name}": _cast(name) for name in COMPUTED},
     **{f"bits_{name}": _bits(name) for name in NUMBERS},

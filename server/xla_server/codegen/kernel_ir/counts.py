@@ -13,7 +13,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from xla_server.codegen.kernel_ir.expressions import START, STOP, Apply, Load, StackArray
+from xla_server.codegen.kernel_ir.expressions import (
+    START,
+    STOP,
+    Apply,
+    Load,
+    SharedArray,
+    StackArray,
+)
 from xla_server.codegen.kernel_ir.known_numbers import Numbers
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
@@ -148,7 +155,7 @@ def _own_work(statement: Statement, numbers: Numbers) -> Work:
     """Return the work of a statement without what is inside of it.
 
     Integers cost nothing beside the accesses and iterations they are for, if no node computes them,
-    and the stack nothing beside the operations: it stays in L1.
+    and the stack and shared arrays nothing beside the operations: they stay in L1.
     """
     operations = accesses = 0.0
     node = None
@@ -158,12 +165,12 @@ def _own_work(statement: Statement, numbers: Numbers) -> Work:
         match part:
             case Apply(function=function, type=kind) if kind is not Type.I64 or part is node:
                 operations += cost_of(function)
-            case Load(memory=memory) if not isinstance(memory, StackArray):
+            case Load(memory=memory) if not isinstance(memory, StackArray | SharedArray):
                 accesses += 1
     match statement:
         case Accumulate(function=function):
             operations += cost_of(function)
-        case Store(memory=memory) if not isinstance(memory, StackArray):
+        case Store(memory=memory) if not isinstance(memory, StackArray | SharedArray):
             accesses += 1
         case Call(routine=routine, operands=operands):
             given = zip(routine.names, map(numbers.value, operands), strict=True)

@@ -1,7 +1,7 @@
 """Expressions of the loop IR. They are pure, except that a `Load` reads memory.
 
-Names and memory (`Value`, `Cell`, `Buffer`, `StackArray`) are compared by identity, expressions by
-structure.
+Names and memory (`Value`, `Cell`, `Buffer`, `StackArray`, `SharedArray`) are compared by identity,
+expressions by structure.
 """
 
 import dataclasses
@@ -82,7 +82,20 @@ class StackArray:
     store: ClassVar[str] = "keep"
 
 
-Memory: TypeAlias = Buffer | Region | StackArray
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class SharedArray:
+    """Memory that the work items of a group share, aligned to 16 bytes; each group has its own.
+
+    On a GPU it is shared memory of a block.
+    """
+
+    name: str
+    byte_size: int
+    load: ClassVar[str] = "shared"
+    store: ClassVar[str] = "share"
+
+
+Memory: TypeAlias = Buffer | Region | StackArray | SharedArray
 
 
 class Integer:

@@ -5,7 +5,7 @@ import functools
 
 from xla_server.codegen.kernel_ir.counts import KernelWork, work_of
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import Buffer, StackArray
+from xla_server.codegen.kernel_ir.expressions import Buffer, SharedArray, StackArray
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.statements import Part, Statement
 
@@ -21,6 +21,7 @@ class Kernel:
     stack: tuple[StackArray, ...]
     body: tuple[Statement, ...]
     effort: Effort = Effort.OPTIMISED
+    shared: tuple[SharedArray, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -35,7 +36,7 @@ class Kernel:
     @functools.cached_property
     def text(self) -> str:
         """The kernel as numba source."""
-        return NumbaText().kernel(self.buffers, self.stack, self.body)
+        return NumbaText().kernel(self.buffers, (*self.stack, *self.shared), self.body)
 
     @functools.cached_property
     def work(self) -> KernelWork:

@@ -16,6 +16,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
+    SharedArray,
     StackArray,
     Value,
 )
@@ -26,7 +27,7 @@ from xla_server.codegen.kernel_ir.types import Type
 class Place:
     """A byte of memory."""
 
-    memory: Buffer | StackArray
+    memory: Buffer | StackArray | SharedArray
     byte: int
 
     def __add__(self, ahead: int) -> "Place":

@@ -30,6 +30,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Break,
     Call,
     Declare,
@@ -51,6 +52,7 @@ def listing(kernel: Kernel) -> str:
     """Return a kernel in the notation of the loop IR."""
     memory = [f"{buffer.name} {buffer.role.value}" for buffer in kernel.buffers]
     memory += [f"{array.name} {array.byte_size} bytes" for array in kernel.stack]
+    memory += [f"{array.name} {array.byte_size} bytes shared" for array in kernel.shared]
     head = f"kernel, {kernel.effort.name.lower()}: {', '.join(memory)}"
     return "\n".join([head, *_lines(kernel.body, 1)]) + "\n"
 
@@ -105,6 +107,8 @@ def _line(statement: Statement) -> str:
             return f"{bound}call {routine.name}({given})"
         case Exchange(value=value, operand=operand, distance=distance):
             return f"{value.name} = {_text(operand)} of item xor {distance}"
+        case Barrier():
+            return "barrier"
         case Break():
             return "break"
     raise AssertionError(f"no notation for {type(statement).__name__}")

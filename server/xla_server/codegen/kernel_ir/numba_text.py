@@ -18,6 +18,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Quotient,
     Region,
     Remainder,
+    SharedArray,
     StackArray,
     Value,
     known,
@@ -25,6 +26,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Break,
     Call,
     Declare,
@@ -59,22 +61,29 @@ class NumbaText:
     def kernel(
         self,
         buffers: Sequence[Buffer],
-        stack: Sequence[StackArray],
+        arrays: Sequence[StackArray | SharedArray],
         body: Sequence[Statement],
     ) -> str:
         """Return the source of a kernel."""
         self._part_count = sum(isinstance(statement, Part) for statement in body)
-        lines = [*self.memory(buffers, stack, 1), *self.lines(body, 1)]
+        lines = [*self.memory(buffers, arrays, 1), *self.lines(body, 1)]
         return "\n".join([*self.constants, HEAD, *lines]) + "\n"
 
     def memory(
-        self, buffers: Sequence[Buffer], stack: Sequence[StackArray], depth: int = 0
+        self,
+        buffers: Sequence[Buffer],
+        arrays: Sequence[StackArray | SharedArray],
+        depth: int = 0,
     ) -> list[str]:
         """Return the lines that define the addresses of memory."""
         margin = "    " * depth
+        rooms = [
+            (each.name, "room_for" if isinstance(each, StackArray) else "shared_room", each)
+            for each in arrays
+        ]
         return [
             *(f"{margin}{each.name} = peek_i64(buffers, {each.number})" for each in buffers),
-            *(f"{margin}{each.name} = room_for({each.byte_size})" for each in stack),
+            *(f"{margin}{name} = {room}({each.byte_size})" for name, room, each in rooms),
         ]
 
     def lines(self, body: Sequence[Statement], depth: int = 0) -> list[str]:
@@ -107,6 +116,8 @@ class NumbaText:
                 line += self._named_call(routine, operands, depth)
             case Exchange(value=value, operand=operand, distance=distance):
                 line = f"{value.name} = exchange_{value.type}({text(operand)}, {distance})"
+            case Barrier():
+                line = "barrier()"
             case Stop(word=word):
                 line = f"if watch_i64({word.name}) != 0:\n{'    ' * (depth + 1)}return"
             case Break():

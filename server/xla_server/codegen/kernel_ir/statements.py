@@ -159,12 +159,20 @@ class Exchange:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Barrier:
+    """Wait until all work items of the group are here; each then sees what the others shared.
+
+    All of them execute it together: threads of a block on a GPU.
+    """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Part:
     """The parallel loop over `items` work items from number `first` on, `step` at once.
 
     Each call does those in its range. Without `axis` there is one item and no loop. Where it
     `is_range`, the body is executed once for each call, and itself goes through START to STOP.
-    Items of a `group` may exchange values.
+    Items of a `group` may exchange values and share arrays.
     """
 
     axis: Value | None
@@ -189,6 +197,7 @@ Statement: TypeAlias = (
     | Stop
     | Call
     | Exchange
+    | Barrier
     | Part
 )
 

@@ -20,6 +20,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Region,
     Remainder,
     Role,
+    SharedArray,
     StackArray,
     Value,
     addresses_of,
@@ -30,6 +31,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Break,
     Call,
     Declare,
@@ -47,6 +49,7 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
+from xla_server.target.gpu import STATIC_SHARED_BYTES
 
 MAX_STACK_BYTES = 1 << 22
 """Bytes of stack arrays in one kernel: half of the stack of a thread. Fourier transforms of 4000
@@ -159,7 +162,7 @@ def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
     """Accesses are inside of their memory: those of first and last iterations, as far as known."""
     for access in accesses(kernel):
         memory, first = access.place.memory, access.place.byte
-        size = memory.byte_size if isinstance(memory, StackArray) else sizes.get(memory.number)
+        size = sizes.get(memory.number) if isinstance(memory, Buffer) else memory.byte_size
         if size is not None and not 0 <= first <= size - access.type.byte_size:
             yield (
                 f"an access of {memory.name} must be inside of its {size} bytes, "
@@ -191,7 +194,11 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
     """Memory is declared once; what is READ is not stored to, nor the cancellation flag."""
-    declared: list[Buffer | StackArray] = [*kernel.buffers, *kernel.stack]
+    declared: list[Buffer | StackArray | SharedArray] = [
+        *kernel.buffers,
+        *kernel.stack,
+        *kernel.shared,
+    ]
     names = [memory.name for memory in declared]
     if len(set(names)) < len(names):
         yield f"memory must be declared once, got {names}"
@@ -200,7 +207,7 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
         match statement:
             case Store(memory=memory):
                 accessed.append(memory)
-                if not isinstance(memory, StackArray) and memory.role in (Role.READ, Role.WORD):
+                if isinstance(memory, Buffer | Region) and memory.role in (Role.READ, Role.WORD):
                     yield f"a store must be to memory that is written, got {_memory(memory)}"
             case Stop(word=word):
                 accessed.append(word)
@@ -292,61 +299,94 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
                     )
 
 
-def _exchanged(kernel: Kernel) -> Iterator[str]:
-    """Exchanges are executed by all work items of a group: in no branch or loop that varies."""
+def _together(kernel: Kernel) -> Iterator[str]:
+    """All work items of a group come to an exchange or a barrier: none is where the item decides.
+
+    Shared arrays belong to a group.
+    """
     for part in kernel.parts:
         if part.group < 1 or part.items % part.group:
             yield f"a parallel loop must have whole groups of {part.group}, got {part.items} items"
     for statement, path in walk(kernel.body):
-        if not isinstance(statement, Exchange):
+        around = next(iter(path), None)
+        group = around.group if isinstance(around, Part) else 0
+        if group <= 1:
+            accessed = [each.memory for each in read_by(statement) if isinstance(each, Load)]
+            accessed += [statement.memory] if isinstance(statement, Store) else []
+            for memory in accessed:
+                if isinstance(memory, SharedArray):
+                    yield f"a shared array must be accessed by a group, got {memory.name}"
+        if not isinstance(statement, Exchange | Barrier):
             continue
-        distance, around = statement.distance, next(iter(path), None)
+        name = statement.value.name if isinstance(statement, Exchange) else "a barrier"
         if not isinstance(around, Part):
-            yield f"an exchange must be inside of a parallel loop, got {statement.value.name}"
+            yield f"an exchange or a barrier must be inside of a parallel loop, got {name}"
             continue
-        if distance < 1 or distance & (distance - 1) or distance >= around.group:
-            yield (
-                f"the distance of an exchange must be a power of two below {around.group}, the "
-                f"size of a group, got {distance}"
-            )
+        if isinstance(statement, Barrier) and group <= 1:
+            yield f"a barrier must be for a group of several items, got {group}"
+        if isinstance(statement, Exchange):
+            distance = statement.distance
+            if distance < 1 or distance & (distance - 1) or distance >= group:
+                yield (
+                    f"the distance of an exchange must be a power of two below {group}, the size "
+                    f"of a group, got {distance}"
+                )
         varying = _varying(around)
         for outer in path[1:]:
-            if any(_varies(each, varying) for each in expressions_of(outer)):
+            if any(_varies(each, varying, around) for each in expressions_of(outer)):
                 yield (
-                    "an exchange must be in no branch or loop that varies with the work item, "
-                    f"got {statement.value.name} in {_name(outer)}"
+                    "an exchange or a barrier must be in no branch or loop that varies with the "
+                    f"work item, got {name} in {_name(outer)}"
                 )
 
 
 def _varying(part: Part) -> set[Value | Cell]:
-    """Return the names of a parallel loop whose values may vary with the work item."""
+    """Return the names of a parallel loop whose values may vary inside of a group."""
     varying: set[Value | Cell] = set() if part.axis is None else {part.axis}
     known = -1
     while known < len(varying):
         known = len(varying)
         for statement, path in walk(part.body):
             around = (*path, statement)
-            is_varying = any(_varies(e, varying) for each in around for e in expressions_of(each))
+            is_varying = any(
+                _varies(e, varying, part) for each in around for e in expressions_of(each)
+            )
             if is_varying or isinstance(statement, Exchange | Call):
                 varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
     return varying
 
 
-def _varies(expression: Expression, varying: set[Value | Cell]) -> bool:
+def _varies(
+    expression: Expression, varying: set[Value | Cell], group_of: Part | None = None
+) -> bool:
+    """Return whether an expression reads what varies; the number of a group, if any, does not."""
     waiting = [expression]
     while waiting:
         part = waiting.pop()
+        if group_of is not None and _is_group_number(part, group_of):
+            continue
         if isinstance(part, Value | Cell) and part in varying:
             return True
         waiting += operands_of(part)
     return False
 
 
+def _is_group_number(expression: Expression, part: Part) -> bool:
+    """Return whether an expression is the number of a group of items, or of several groups."""
+    if not isinstance(expression, Quotient) or part.axis is None:
+        return False
+    is_item = expression.operand == Index(0, ((part.axis, 1),))
+    return is_item and expression.divisor % part.group == 0
+
+
 def _bounded(kernel: Kernel) -> Iterator[str]:
-    """Stack arrays fit on a thread's stack; loops have steps, and counts to reckon with."""
+    """Arrays fit on a stack and in shared memory; loops have steps, and counts to reckon with."""
     total = sum(array.byte_size for array in kernel.stack)
     if total > MAX_STACK_BYTES:
         yield f"stack arrays must have at most {MAX_STACK_BYTES} bytes, got {total}"
+    total = sum(array.byte_size for array in kernel.shared)
+    if total > STATIC_SHARED_BYTES:
+        yield f"shared arrays must have at most {STATIC_SHARED_BYTES} bytes, got {total}"
     for statement, path in walk(kernel.body):
         match statement:
             case For(step=step) | Part(step=step) if step < 1:
@@ -384,5 +424,5 @@ def rules(sizes: Sizes) -> tuple[Rule, ...]:
         _parallel,
         _unshared,
         _hoisted,
-        _exchanged,
+        _together,
     )

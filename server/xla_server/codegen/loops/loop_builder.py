@@ -45,7 +45,7 @@ class Nest:
     """Loops over the elements of a kernel's results, outermost first, and the stores inside.
 
     Argument number `cancellation` of the kernel has the cancellation flag, if it `looks`: where
-    work items are long.
+    work items are long. Builders append to `origins` what their statements name by numbers.
     """
 
     loops: tuple[Variable, ...]
@@ -53,6 +53,7 @@ class Nest:
     target: Target
     cancellation: int | None = None
     looks: bool = False
+    origins: list[Node | Reduction] = dataclasses.field(default_factory=list, compare=False)
 
 
 class LoopBuilder(GraphBuilder):
@@ -62,6 +63,7 @@ class LoopBuilder(GraphBuilder):
         """`written` are arguments that the kernel writes, besides those it stores to."""
         super().__init__(nest.stores, written)
         self._nest, self._tuned = nest, nest.target.tuning.loops
+        self._origins = nest.origins
         self._results: dict[Reduction, list[Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
         self._word: Buffer | None = None
@@ -75,7 +77,8 @@ class LoopBuilder(GraphBuilder):
 
     def _kernel(self) -> Kernel:
         buffers = tuple(self._buffers.values()) + (() if self._word is None else (self._word,))
-        return Kernel(buffers, tuple(self._stack), tuple(self._top.statements), self._effort)
+        memory = buffers, tuple(self._stack)
+        return Kernel(*memory, tuple(self._top.statements), self._effort, tuple(self._shared))
 
     def _close_part(self, body: Body, axis: Value | None, items: int, first: int = 0) -> None:
         """Append a parallel loop to the outermost level."""

@@ -26,10 +26,17 @@ def scheduled(
     kernel: Kernel, origins: Sequence[Node | Reduction], chunks: Chunks
 ) -> ScheduledKernel:
     """Return a kernel with its counts; statements name `origins` by their numbers."""
-    evaluations: dict[Node | Reduction, float] = {}
     calls = calls_of(kernel.items, *kernel.work.times, chunks)
-    for number, times in counts.evaluations(kernel.body, calls).items():
+    return ScheduledKernel(kernel, evaluations_of(counts.evaluations(kernel.body, calls), origins))
+
+
+def evaluations_of(
+    counted: Mapping[int, float], origins: Sequence[Node | Reduction]
+) -> Evaluations:
+    """Return counts by the nodes that statements name by their numbers."""
+    evaluations: dict[Node | Reduction, float] = {}
+    for number, times in counted.items():
         origin = origins[number]
         elements = origin.turns if isinstance(origin, Reduction) else 1
         evaluations[origin] = evaluations.get(origin, 0.0) + times * elements
-    return ScheduledKernel(kernel, evaluations)
+    return evaluations

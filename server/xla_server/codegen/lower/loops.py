@@ -1,9 +1,10 @@
 """Lowering of everything that a loop nest computes: single operations and fusions of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk, Value
+from xla_server.buffers.code import CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.loops.rows import row_kernel
@@ -25,14 +26,20 @@ from xla_server.ir.affine import linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction
 
+Write: TypeAlias = Callable[[LoopTask], LoopKernel]
+"""Writes the kernel of a task."""
 
-def lower_loop(lowering: Lowering, instruction: HloInstruction) -> Tree:
+BuildUpdate: TypeAlias = Callable[[str, Nest, Sequence[Value]], KernelThunk]
+"""Builds the thunk, of a name, that stores into a part of the last of its arguments."""
+
+
+def lower_loop(lowering: Lowering, instruction: HloInstruction, write: Write = loop_kernel) -> Tree:
     """One kernel that computes every element of an instruction's result."""
     shapes = array_shapes(instruction.shape)
     values = tuple(lowering.new(shape, f"{instruction.name}.{n}") for n, shape in enumerate(shapes))
     if all(shape.element_count for shape in shapes):
         operands = kernel_operands(lowering, instruction)
-        add_loop(lowering, instruction, operands, values)
+        add_loop(lowering, instruction, operands, values, write)
     return values if instruction.shape.is_tuple else values[0]
 
 
@@ -41,6 +48,7 @@ def add_loop(
     instruction: HloInstruction,
     operands: dict[HloInstruction, Value],
     values: Sequence[Value],
+    write: Write = loop_kernel,
 ) -> None:
     """Add the kernel of an instruction over these operands, writing these values."""
     numbers, is_repeated = tuple(range(len(values))), lowering.loop_depth > 0
@@ -54,7 +62,7 @@ def add_loop(
         lowering.target,
         is_repeated,
     )
-    add_kernel(lowering, loop_kernel(task))
+    add_kernel(lowering, write(task))
 
 
 def add_kernel(lowering: Lowering, kernel: LoopKernel) -> None:
@@ -78,7 +86,13 @@ def array_shapes(shape: Shape) -> tuple[Shape, ...]:
     return shape.tuple_shapes if shape.is_tuple else (shape,)
 
 
-def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
+def _update_by_rows(name: str, nest: Nest, buffers: Sequence[Value]) -> KernelThunk:
+    return kernel_thunk(name, row_kernel(nest).kernel, buffers, updates=(buffers[-1],))
+
+
+def lower_dynamic_update_slice(
+    lowering: Lowering, i: HloInstruction, build: BuildUpdate = _update_by_rows
+) -> Tree:
     """The operand copied, which is nothing where it may be overwritten, and the box stored."""
     result = lowering.new(i.shape, i.name)
     if not i.shape.element_count:
@@ -108,6 +122,6 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
             Store(len(buffers) - 1, kernel_type, linear(moved, sizes), tracer.value(update, index))
         ]
 
-    found = row_kernel(Nest(*collapsed(update.shape.dimensions, make), lowering.target))
-    lowering.add(kernel_thunk(i.name, found.kernel, buffers, updates=(result,)))
+    nest = Nest(*collapsed(update.shape.dimensions, make), lowering.target)
+    lowering.add(build(i.name, nest, buffers))
     return result

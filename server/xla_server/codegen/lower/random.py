@@ -4,11 +4,13 @@ The counters that are drawn for a shape are defined by xla_server.ops.rng_bit_ge
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.types.element_type import ElementType
-from xla_server.buffers.code import CopyThunk
+from xla_server.buffers.code import CopyThunk, KernelThunk
+from xla_server.buffers.code import Value as Array
 from xla_server.codegen.instructions.random_words import PHILOX
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.expressions import (
@@ -35,52 +37,71 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.rng_bit_generator import split_dimension
 
-_STATE, _AFTER, _BITS = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Buffer(2, Role.WRITE)
+STATE, AFTER, BITS = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Buffer(2, Role.WRITE)
 
 
-def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:
-    """One kernel for the bits, whose first part moves the state on too."""
+Build: TypeAlias = Callable[[str, RngBitGeneratorAttributes, int, Sequence[Array]], KernelThunk]
+"""Builds the thunk, of a name, that draws from a state of so many words. Its arguments are the
+state, the next state and the bits."""
+
+
+def _in_ranges(
+    name: str, attributes: RngBitGeneratorAttributes, words: int, arguments: Sequence[Array]
+) -> KernelThunk:
+    element, sizes = attributes.shape.element_type, attributes.shape.dimensions
+    if attributes.algorithm is RandomAlgorithm.THREE_FRY:
+        kernel = _three_fry(element, sizes)
+    else:
+        kernel = _philox(element, math.prod(sizes), words)
+    return kernel_thunk(name, kernel, arguments)
+
+
+def lower_rng_bit_generator(
+    lowering: Lowering, i: HloInstruction, build: Build = _in_ranges
+) -> Tree:
+    """One kernel for the bits, which moves the state on too."""
     attributes: RngBitGeneratorAttributes = i.attributes
     state = lowering.array(i.operands[0])
     form = i.operands[0].shape
     after = lowering.new(form, f"{i.name}.state")
     bits = lowering.new(attributes.shape, f"{i.name}.bits")
-    if not attributes.shape.element_count:
-        lowering.add(CopyThunk(after, state))
-        return after, bits
-    element, sizes = attributes.shape.element_type, attributes.shape.dimensions
-    if attributes.algorithm is RandomAlgorithm.THREE_FRY:
-        kernel = _three_fry(element, sizes)
+    if attributes.shape.element_count:
+        lowering.add(build(i.name, attributes, form.dimensions[0], (state, after, bits)))
     else:
-        kernel = _philox(element, math.prod(sizes), form.dimensions[0])
-    lowering.add(kernel_thunk(i.name, kernel, (state, after, bits)))
+        lowering.add(CopyThunk(after, state))
     return after, bits
 
 
-class _Random:
-    """A kernel while it is built, each call of which draws at a range of the counters."""
+class RandomKernel:
+    """A kernel while it is built, each call of which draws at a range of the counters.
 
-    def __init__(self, element: ElementType, counters: int, words: int) -> None:
+    Where it does not, a work item draws at the counter of its number.
+    """
+
+    def __init__(
+        self, element: ElementType, counters: int, words: int, *, is_range: bool = True
+    ) -> None:
         """`words` are those of the state."""
-        self._element, self._counters = element, counters
+        self._element, self._counters, self._is_range = element, counters, is_range
         self._names, self._top = Names(), Body()
         names = ("key", "base", "high")[:words]
-        loads = [Load(_STATE, Type.U64, Index(n)) for n in range(words)]
+        loads = [Load(STATE, Type.U64, Index(n)) for n in range(words)]
         known = [self._top.let(*each) for each in zip(names, loads, strict=True)]
         # Without a third word the key is the counter's upper half too, and does not move.
         self.key, self._base, self._high = *known[:2], known[-1 if words == 3 else 0]
-        self.body = Items(self._top, counters, None)
+        self.body = Items(self._top, counters, None if is_range else "t")
 
     def kernel(self) -> Kernel:
         """Return the kernel."""
         self.body.close()
-        return Kernel((_STATE, _AFTER, _BITS), (), tuple(self._top.statements))
+        return Kernel((STATE, AFTER, BITS), (), tuple(self._top.statements))
 
     def move(self, words: Sequence[Expression]) -> None:
-        """Store the next state, in the call that draws at the first counter."""
-        with Branch(self.body, condition("eq", START, 0), 1 / self._counters) as first:
+        """Store the next state, in the call or work item that draws at the first counter."""
+        drawn = START if self._is_range else self.body.axis
+        with Branch(self.body, condition("eq", drawn, 0), 1 / self._counters) as first:
             for number, word in enumerate(words):
-                first.store(_AFTER, "u64", Index(number), word)
+                first.store(AFTER, "u64", Index(number), word)
 
     def counters(self, outside: Body, low: Expression, high: Expression) -> Loop:
         """Return a loop over counters, of which a work item is one."""
@@ -114,14 +135,14 @@ class _Random:
         if self._element.bit_width < 8:
             mask = Const(storage, (2**self._element.bit_width - 1,))
             bits = Apply("bit_and", (bits, mask), storage)
-        body.store(_BITS, storage, index, bits)
+        body.store(BITS, storage, index, bits)
 
     def store_pair(self, loop: Loop, first: Index, second: Index | None) -> None:
         """Draw two words at a loop's counter and store those that have an index."""
         pair = self.three_fry(loop, loop.axis)
         self.store(loop, first, pair)
         if second is not None:
-            self.store(loop, second, _upper(pair))
+            self.store(loop, second, upper_word(pair))
 
 
 def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
@@ -131,7 +152,7 @@ def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
     size = 1 if wide or not sizes else sizes[split]
     half = -(-size // 2)
     counters = count if wide else count // size * half
-    r = _Random(element, counters, 2)
+    r = RandomKernel(element, counters, 2)
     r.move([r.key, r.later(Index(counters))])
     inner = math.prod(sizes[split + 1 :])
     if wide:
@@ -147,7 +168,7 @@ def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
     return r.kernel()
 
 
-def _rows(r: _Random, half: int, size: int, inner: int) -> None:
+def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
     """Elements with as many between them as the later dimensions have: two rows for a row."""
     at = r.body.declare("at", START)
     with Repeat(r.body, condition("lt", at, STOP), 1) as rows:
@@ -171,7 +192,7 @@ def _rows(r: _Random, half: int, size: int, inner: int) -> None:
         rows.set(at, end)
 
 
-def _odd_rows(r: _Random, half: int, size: int) -> None:
+def _odd_rows(r: RandomKernel, half: int, size: int) -> None:
     """Neighbours along a last dimension of odd size: the second word of each row's end is lost."""
     at = r.body.declare("at", START)
     with Repeat(r.body, condition("lt", at, STOP), 1) as rows:
@@ -193,7 +214,7 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     each = 2 if wide else 4
     counters = -(-count // each)
     whole = count // each
-    r = _Random(element, counters, words_of_state)
+    r = RandomKernel(element, counters, words_of_state)
     end = r.later(Index(counters))
     state: list[Expression] = [r.key, end, r.carried(end)]
     r.move(state[:words_of_state])
@@ -201,7 +222,7 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     def draw(body: Body, counter: Expression, drawn: int) -> None:
         """Draw at a counter and store the first `drawn` numbers."""
         pair = r.philox(body, counter)
-        words = pair if wide else [half for word in pair for half in (word, _upper(word))]
+        words = pair if wide else [half for word in pair for half in (word, upper_word(word))]
         for number, word in enumerate(words[:drawn]):
             r.store(body, Index(number, ((counter, each),)), word)
 
@@ -213,5 +234,6 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     return r.kernel()
 
 
-def _upper(wide: Expression) -> Apply:
+def upper_word(wide: Expression) -> Apply:
+    """Return the second of the two words of a number."""
     return Apply("shift_right_logical", (wide, Const(Type.U64, (32,))), Type.U64)

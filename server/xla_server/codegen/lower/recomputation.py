@@ -22,6 +22,7 @@ from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise_table import CostClass
 from xla_server.target.target import Target
+from xla_server.target.tuning import Tuning
 
 TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
 """Time of a transcendental function in additions."""
@@ -30,12 +31,24 @@ TRANSCENDENTAL_UNITS = int(CostClass.TRANSCENDENTAL)
 Writer: TypeAlias = Callable[[LoopTask], LoopKernel]
 """Writes the kernel of a task."""
 
+WriterOf: TypeAlias = Callable[[HloInstruction, Tuning], Writer]
+"""Gives the writer of a fusion."""
+
 
 class LoopNestCosts:
-    """The cost model of fusion: it writes the kernels that a fusion would be, and counts them."""
+    """The cost model of fusion: it writes the kernels that a fusion would be, and counts them.
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    `write` writes a kernel of loops. Those of a fusion whose result is a concatenate are written by
+    what `write_joined` gives.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        write: Writer = loop_kernel,
+        write_joined: WriterOf = concatenate_writer,
+    ) -> None:
+        self._target, self._write, self._write_joined = target, write, write_joined
 
     def stored(self, fusion: HloInstruction) -> frozenset[HloInstruction]:
         """Return what is cheaper to store by kernels before a loop fusion than to evaluate in it.
@@ -45,11 +58,10 @@ class LoopNestCosts:
         if not all(shape.element_count for shape in array_shapes(fusion.shape)):
             return frozenset()
         try:
-            is_concatenate = fusion.called[0].root.opcode is Opcode.CONCATENATE
-            write = (
-                concatenate_writer(fusion, self._target.tuning) if is_concatenate else loop_kernel
-            )
-            planner = _Planner(_task_of(fusion, self._target), write)
+            write = self._write
+            if fusion.called[0].root.opcode is Opcode.CONCATENATE:
+                write = self._write_joined(fusion, self._target.tuning)
+            planner = _Planner(_task_of(fusion, self._target), write, self._write)
         except Exception:  # Lowering writes the same kernel, and reports the same error.
             return frozenset()
         try:
@@ -81,11 +93,11 @@ def _value(i: HloInstruction, name: str) -> Value:
 class _Planner:
     """Chooses which instructions of a fusion are stored."""
 
-    def __init__(self, task: LoopTask, write: Writer) -> None:
+    def __init__(self, task: LoopTask, write: Writer, write_part: Writer) -> None:
         self._costs = task.target.tuning.evaluation_costs
         self._loops = task.target.tuning.loops
         self._task = task
-        self._write = write
+        self._write, self._write_part = write, write_part
         (self._called,) = task.instruction.called
         self._results = _results(self._called.root)
         self._order = {i: n for n, i in enumerate(self._called.instructions)}
@@ -131,7 +143,7 @@ class _Planner:
         read = (stored & inside) - {root}
         kernel = self._known.get((root, read))
         if kernel is None:
-            write = self._write if root is self._task.instruction else loop_kernel
+            write = self._write if root is self._task.instruction else self._write_part
             kernel = self._known[root, read] = write(self._subtask(root, inside, read))
         return kernel
 

@@ -116,6 +116,9 @@ class _SmallLoop:
         cost = _cost(stores, roots)
         if cost > self.tuned.max_work:
             raise _UnsuitableError
+        most = self.tuned.max_bytes
+        if most is not None and sum(value.byte_size for value in self._buffers) > most:
+            raise _UnsuitableError
         loop = ScalarLoop(
             parts, condition, stores, tracer.order(), len(self._buffers), cost, lowering.target
         )

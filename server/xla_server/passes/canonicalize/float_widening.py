@@ -18,19 +18,24 @@ _REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 _BY_LAPACK = frozenset({Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE})
 
 
+@dataclasses.dataclass(frozen=True)
 class FloatWidening(RewritePass):
     """Puts conversions around what accumulates floats narrower than f32, and around mixed products.
 
     Reductions by any formula that rounds are done in f32 and rounded once. Minima and maxima round
-    nothing and stay as they are; integer products too.
+    nothing and stay as they are; integer products too. Dots of `wide_sums`, pairs of the types of
+    operands and result, are added up in f32 by their kernels.
     """
 
+    wide_sums: frozenset[tuple[ElementType, ElementType]] = frozenset()
     name = "float-widening"
     opcodes = _PRODUCTS | _REDUCTIONS | _BY_LAPACK
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         if i.opcode in _PRODUCTS:
-            return _product(i, editor)
+            types = _types(i)
+            is_wide = i.opcode is Opcode.DOT and len(types) == 1 and types <= self.wide_sums
+            return None if is_wide else _product(i, editor)
         if i.opcode in _REDUCTIONS:
             return _reduction(i, editor)
         if not _is_narrow(i.shape.element_type):
@@ -102,6 +107,11 @@ def accumulation_type(types: tuple[ElementType, ...]) -> ElementType | None:
     if any(item.is_floating for item in types):
         return ElementType.F64 if ElementType.F64 in types else ElementType.F32
     return None
+
+
+def _types(i: HloInstruction) -> set[tuple[ElementType, ElementType]]:
+    """Return the element types of operands, each with that of the result."""
+    return {(operand.shape.element_type, i.shape.element_type) for operand in i.operands}
 
 
 def _product(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -12,7 +12,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, count
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
-from xla_server.target.pass_tuning import Reductions
+from xla_server.target.target import Target
 
 FREE_ORDER = frozenset(
     {
@@ -31,19 +31,19 @@ class TreeReduction(TargetRewritePass):
     """Reduces a few long rows, or few columns of many rows, in two steps.
 
     The first gives partial results of fixed length, the second combines them with the initial
-    value, sums of f32 in f64: they are few, and each rounding would be one of the whole sum. Only
-    operations that may be combined in any order are cut.
+    value, sums of f32 in f64 on processors: they are few, and each rounding would be one of the
+    whole sum. Only operations that may be combined in any order are cut.
     """
 
     name = "tree-reduction"
     opcodes = (Opcode.REDUCE,)
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
-        tuning = self.target.tuning.reductions
         if len(i.operands) != 2:
             return None
         operand, initial = i.operands
-        if operand.shape.element_count < tuning.min_elements or 0 in operand.shape.dimensions:
+        least = self.target.tuning.reductions.min_elements
+        if operand.shape.element_count < least or 0 in operand.shape.dimensions:
             return None
         kind = i.shape.element_type
         if operand.shape.element_type is not kind or initial.shape.element_type is not kind:
@@ -52,7 +52,7 @@ class TreeReduction(TargetRewritePass):
         neutral = neutral_of(opcode, kind)
         if opcode is None or neutral is None:
             return None
-        return _Cut(i, editor.constant(neutral, kind), editor, tuning).made()
+        return _Cut(i, editor.constant(neutral, kind), editor, self.target).made()
 
 
 def neutral_of(opcode: Opcode | None, kind: ElementType) -> Any:
@@ -88,9 +88,9 @@ class _Cut:
         i: HloInstruction,
         neutral: HloInstruction,
         editor: Editor,
-        tuning: Reductions,
+        target: Target,
     ) -> None:
-        self._tuning = tuning
+        self._target, self._tuning = target, target.tuning.reductions
         self._i, self._neutral, self._editor = i, neutral, editor
         (self._reducer,) = i.called
         self._operand, self._initial = i.operands
@@ -104,15 +104,8 @@ class _Cut:
         if end - begin < len(reduced):
             # Separate groups of dimensions are separate steps already.
             return self._by_groups(reduced, range(begin, end))
-        is_row = inner == 1
         outer = count(sizes[:begin])
-        if outer >= self._tuning.min_rows:
-            return None
-        has_few_columns = is_row or outer * inner < self._tuning.min_columns
-        if length >= self._tuning.min_length and has_few_columns:
-            parts = self._parts(length)
-        else:
-            parts = 1 if is_row else self._blocks(outer, length, inner)
+        parts = self._target.capability.reduction_parts(outer, length, inner, self._tuning)
         if parts == 1:
             return None
         flat = self._editor.reshape(self._operand, (outer, length, inner))
@@ -123,26 +116,6 @@ class _Cut:
     def _by_groups(self, reduced: list[int], last: range) -> HloInstruction:
         partial = self._reduce(self._operand, self._neutral, tuple(last))
         return self._reduce(partial, self._initial, tuple(d for d in reduced if d not in last))
-
-    def _parts(self, length: int) -> int:
-        """Return the number of parts, which divides the length if possible."""
-        parts = self._tuning.parts
-        fitting = [n for n in range(self._tuning.min_parts, 4 * parts + 1) if length % n == 0]
-        return min(fitting, key=lambda n: abs(n - parts), default=parts)
-
-    def _blocks(self, outer: int, length: int, inner: int) -> int:
-        """Return the number of blocks that rows of wide columns are cut into, 1 for none.
-
-        It is a divisor of their number.
-        """
-        tuning = self._tuning
-        columns = max(outer, inner // tuning.min_columns, 1)
-        wanted = min(length // tuning.min_block_rows, tuning.parts // columns)
-        elements = length * min(inner, tuning.min_columns)
-        if elements <= tuning.max_block_elements or wanted < tuning.min_blocks:
-            return 1
-        fitting = [n for n in range(tuning.min_blocks, 2 * wanted + 1) if length % n == 0]
-        return min(fitting, key=lambda n: abs(n - wanted), default=1)
 
     def _partial(
         self, flat: HloInstruction, outer: int, length: int, inner: int, parts: int
@@ -164,6 +137,8 @@ class _Cut:
     def _joined(self, partial: HloInstruction) -> HloInstruction:
         """Combine partial results [outer, parts, inner] with the initial value."""
         narrow, wide = ElementType.F32, ElementType.F64
+        if not self._tuning.joins_in_f64:
+            return self._reduce(partial, self._initial, (1,))
         if combiner(self._reducer) is not Opcode.ADD or partial.shape.element_type is not narrow:
             return self._reduce(partial, self._initial, (1,))
         adder = self._editor.binary_computation(Opcode.ADD, wide)

@@ -10,6 +10,7 @@ from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
+from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Device
 from xla_server.codegen.kernel import Kernels
@@ -41,7 +42,12 @@ class Foreign(CompiledBackend):
     """A platform that implements the two methods, and nothing else."""
 
     platform = "foreign"
-    buffers = ForeignBuffer
+    buffers = Buffers(
+        ForeignBuffer,
+        ForeignBuffer.from_value,
+        ForeignBuffer.of_block,
+        ForeignBuffer.of_elements,
+    )
 
     def __init__(self) -> None:
         super().__init__(1, TARGET, LOWERINGS, Preparation([]))

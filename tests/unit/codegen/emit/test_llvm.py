@@ -43,6 +43,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Break,
     Call,
     Declare,
@@ -212,4 +213,7 @@ def test_work_items_of_a_processor_exchange_nothing() -> None:
     exchange = Exchange(Value("v", Type.F32), ZERO, 1)
     kernel = kernel_of(Part(ITEM, 8, (exchange,), group=2))
     with pytest.raises(ValueError, match="must exchange nothing, got v"):
+        kernel_module(kernel, vocabulary(Machine.avx2()).names, "k", Machine.avx2())
+    kernel = kernel_of(Part(ITEM, 8, (Barrier(),), group=2))
+    with pytest.raises(ValueError, match="must not wait for others"):
         kernel_module(kernel, vocabulary(Machine.avx2()).names, "k", Machine.avx2())

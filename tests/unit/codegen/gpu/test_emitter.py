@@ -20,12 +20,22 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Role,
+    SharedArray,
     StackArray,
     Value,
     condition,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import Break, For, If, Let, Part
+from xla_server.codegen.kernel_ir.statements import (
+    Barrier,
+    Break,
+    Exchange,
+    For,
+    If,
+    Let,
+    Part,
+    Statement,
+)
 from xla_server.codegen.kernel_ir.types import Type
 
 SUM = kernels_of(built(lambda x, y: x + y, [np.zeros(1000, np.float32)] * 2))
@@ -33,6 +43,18 @@ SUM = kernels_of(built(lambda x, y: x + y, [np.zeros(1000, np.float32)] * 2))
 
 def text_of(grid: GridKernel) -> str:
     return str(grid_module({"k": grid}, DEVICE))
+
+
+def part_of(group: int, items: int = 8, *body: Statement, first: int = 0) -> Part:
+    return Part(Value("t", Type.I64), items, body, first, group=group)
+
+
+def test_all_threads_of_a_block_come_to_a_barrier() -> None:
+    room = SharedArray("room", 64)
+    text = text_of(GridKernel(Kernel((), (), (part_of(64, 128, Barrier()),), shared=(room,)), 64))
+    assert '@"k_room" = internal addrspace(3) global [64 x i8] undef, align 16' in text
+    assert text.count('call void @"llvm.nvvm.barrier.cta.sync.aligned.all"(i32 0)') == 1
+    assert "icmp" not in text
 
 
 def test_a_kernel_has_pointers_to_global_memory_and_a_number_of_threads() -> None:
@@ -106,10 +128,19 @@ def test_what_kernels_of_a_gpu_do_not_have_is_refused() -> None:
     stack = GridKernel(Kernel((), (StackArray("row0", 64),), ()))
     with pytest.raises(ValueError, match="no arrays on the stack, got row0"):
         text_of(stack)
-    two = Kernel((), (), (Part(Value("t", Type.I64), 8, (), group=2),))
+    two = Kernel((), (), (part_of(2),))
     for grid in (GridKernel(two), GridKernel(Kernel((), (), ()), threads=33)):
-        with pytest.raises(ValueError, match="exchange values in groups of 32"):
+        with pytest.raises(ValueError, match="in groups of 32 or of a block"):
             text_of(grid)
+    with pytest.raises(ValueError, match="begin with a whole group"):
+        text_of(GridKernel(Kernel((), (), (part_of(1, 8), part_of(32, 32, first=8)))))
+    shared = Kernel((), (), (part_of(32, 64),), shared=(SharedArray("s", 64),))
+    with pytest.raises(ValueError, match="must belong to blocks of 256, got 32"):
+        text_of(GridKernel(shared))
+    exchange = Exchange(Value("v", Type.F32), Const(Type.F32, (0,)), 32)
+    block = Kernel((), (), (part_of(64, 64, exchange),))
+    with pytest.raises(ValueError, match="threads of a warp alone exchange values, got 32"):
+        text_of(GridKernel(block, 64))
     for part in (Part(None, 8, (), is_range=True), Part(Value("t", Type.I64), 8, (), step=2)):
         with pytest.raises(ValueError, match="one work item for each thread"):
             text_of(GridKernel(Kernel((), (), (part,))))

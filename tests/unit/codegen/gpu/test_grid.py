@@ -1,6 +1,9 @@
+import dataclasses
+
 import pytest
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Part
@@ -31,3 +34,20 @@ def test_a_grid_has_at_most_so_many_blocks() -> None:
 @pytest.mark.parametrize(("elements", "bits"), [(0, 32), ((1 << 31) - 1, 32), (1 << 31, 64)])
 def test_indices_are_short_where_that_holds_all(elements: int, bits: int) -> None:
     assert index_bits(elements) == bits
+
+
+def test_a_kernel_reads_as_numba_source_with_its_launch() -> None:
+    grid = GridKernel(kernel(300))
+    assert grid.text == f"# 2 blocks of 256 threads, indices of 32 bits\n{kernel(300).text}"
+
+
+def test_what_machine_code_depends_on_makes_kernels_different() -> None:
+    one = GridKernel(kernel(300))
+    assert one.key == GridKernel(kernel(300)).key
+    others = [
+        GridKernel(kernel(301)),
+        GridKernel(kernel(300), threads=128),
+        GridKernel(kernel(300), index_bits=64),
+        GridKernel(dataclasses.replace(kernel(300), effort=Effort.PLAIN)),
+    ]
+    assert len({one.key, *(other.key for other in others)}) == 5

@@ -12,6 +12,7 @@ from tests.conformance.sweep.depth import FULL
 from tests.corpus.jax_programs import lower
 from tests.cuda_twin.kinds import every_type
 from tests.cuda_twin.programs import kernels_of
+from tests.cuda_twin.test_twin import turned
 from tests.unit.codegen.compiled import built, imported
 from tests.unit.codegen.trace import elementwise_rows as rows
 from xla_client import ops
@@ -20,6 +21,7 @@ from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.gpu import ptx, ptx_child
 from xla_server.codegen.gpu.emitter import DATA_LAYOUT, TRIPLE, grid_module
 from xla_server.codegen.gpu.ptx import PtxCompiler, PtxError
+from xla_server.codegen.kernel_ir.statements import Barrier
 from xla_server.target.gpu import GPUS
 from xla_server.target.machine import Machine
 
@@ -61,6 +63,15 @@ def test_a_sum_has_accesses_of_four_elements(name: str, compilers: dict[str, Ptx
     assert len(re.findall(r"ld\.global\.(?:v4\.b32|v2\.b64)", found)) == 2
     assert len(re.findall(r"st\.global\.(?:v4\.b32|v2\.b64)", found)) == 1
     assert len(re.findall(r"add\.rn\.f32(?:x2)?\s", found)) in (2, 4)
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_shared_arrays_and_barriers_have_ptx(name: str, compilers: dict[str, PtxCompiler]) -> None:
+    text = str(grid_module({"k": turned(Barrier())}, Machine.cuda(name)))
+    found = compilers[name].ptx(text).decode()
+    assert ".shared .align 16 .b8 k_room[256];" in found
+    order = re.findall(r"st\.shared|bar\.sync|ld\.shared", found)
+    assert order == ["st.shared", "bar.sync", "ld.shared"]
 
 
 @pytest.mark.parametrize("name", GPUS if FULL else ["sm_90"])

@@ -12,6 +12,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Load,
     Role,
+    SharedArray,
     StackArray,
     Value,
     plus,
@@ -23,6 +24,7 @@ from xla_server.codegen.kernel_ir.types import Type
 READ, WRITE = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
 WORD = Buffer(2, Role.WORD)
 ROW = StackArray("row", 256)
+SHARED = SharedArray("shared", 16)
 ITEM = Value("t", Type.I64)
 ZERO = Const(Type.F32, (0,))
 _PLACE = Buffer(0, Role.SCRATCH)
@@ -38,6 +40,11 @@ def parallel(*body: Statement, items: int = 4, axis: Value | None = ITEM) -> Par
 def kernel_of(*body: Statement, stack: Sequence[StackArray] = (ROW,)) -> Kernel:
     """A kernel of these statements."""
     return Kernel((READ, WRITE, WORD), tuple(stack), body)
+
+
+def of_groups(*body: Statement, array: SharedArray = SHARED) -> Kernel:
+    """A kernel of two groups of four work items, which share an array."""
+    return Kernel((READ, WRITE), (), (Part(ITEM, 8, body, group=4),), shared=(array,))
 
 
 def sums_of_rows() -> Kernel:

@@ -6,6 +6,7 @@ from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
     ROW,
+    SHARED,
     WRITE,
     ZERO,
     kernel_of,
@@ -92,12 +93,13 @@ def test_a_work_item_is_the_mean_of_all_parallel_loops() -> None:
     assert _of_item(body) == Work(0, (10 * 1 + 30 * 5) / 40)
 
 
-def test_indices_bounds_and_the_stack_cost_nothing() -> None:
+def test_indices_bounds_and_arrays_of_the_kernel_cost_nothing() -> None:
     body = Body()
     with Items(body, 4) as items:
         number = items.let("n", integer_op("whole_div", items.axis, 3))
         element = Load(ROW, Type.F32, integer_op("mul", number, 5))
         items.store(ROW, "f32", plus(number, 1), element)
+        items.store(SHARED, "f32", items.axis, Load(SHARED, Type.F32, number))
     assert _of_item(body) == Work()
     # Integers that a node computes are data.
     value = Let(AXIS, integer_op("add", Load(READ, Type.I64, Index(0)), 1), origin=0)

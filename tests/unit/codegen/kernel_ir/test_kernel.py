@@ -6,10 +6,12 @@ from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
     ROW,
+    SHARED,
     WORD,
     WRITE,
     ZERO,
     kernel_of,
+    of_groups,
     parallel,
     sums_of_rows,
 )
@@ -41,6 +43,7 @@ from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
+    Barrier,
     Break,
     Call,
     Exchange,
@@ -84,6 +87,12 @@ LISTING = """kernel, optimised: buffer0 read, buffer1 write, cancelled word
 """
 
 
+def test_shared_arrays_are_declared_in_both_notations() -> None:
+    kernel = of_groups(Barrier())
+    assert "    shared = shared_room(16)\n" in kernel.text
+    assert listing(kernel).startswith("kernel, optimised: buffer0 read, buffer1 write, shared 16 ")
+
+
 def test_a_kernel_in_both_notations() -> None:
     kernel = sums_of_rows()
     assert kernel.text == TEXT
@@ -101,6 +110,13 @@ def test_a_kernel_in_both_notations() -> None:
         ),
         (Stop(WORD), "if watch_i64(cancelled) != 0:\n    return", "stop if cancelled"),
         (Break(), "break", "break"),
+        (Barrier(), "barrier()", "barrier"),
+        (Store(SHARED, Type.F32, AXIS, ZERO), "share_f32(shared, i, k0)", "shared.f32[i] = f32 0"),
+        (
+            Let(AXIS, Load(SHARED, Type.I64, Index(1))),
+            "i = shared_i64(shared, 1)",
+            "i = shared.i64[1]",
+        ),
         (Exchange(AXIS, ITEM, 4), "i = exchange_i64(t, 4)", "i = t of item xor 4"),
         (
             Part(AXIS, 64, (Break(),), group=32),

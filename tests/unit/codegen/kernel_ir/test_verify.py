@@ -8,10 +8,12 @@ from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
     ROW,
+    SHARED,
     WORD,
     WRITE,
     ZERO,
     kernel_of,
+    of_groups,
     parallel,
     sums_of_rows,
 )
@@ -28,7 +30,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     Load,
     Quotient,
     Region,
+    Remainder,
     Role,
+    SharedArray,
     StackArray,
     Value,
 )
@@ -36,6 +40,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
+    Barrier,
     Break,
     Call,
     Declare,
@@ -54,6 +59,7 @@ from xla_server.codegen.kernel_ir.statements import (
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.verify import MAX_STACK_BYTES, InvalidKernelError, verify
 from xla_server.codegen.kernel_ir.verify import rules as rules_of
+from xla_server.target.gpu import STATIC_SHARED_BYTES
 
 F32, I64, B1 = Type.F32, Type.I64, Type.B1
 V, AXIS, ONE = Value("v", F32), Value("i", I64), Const(I64, (1,))
@@ -81,6 +87,7 @@ IS_FIRST = Apply("lt", (ITEM, ONE), B1)
 OF_ITEM = Load(READ, F32, ITEM)
 OF_OTHERS = Load(WRITE, F32, Index(100, ((AXIS, 1),)))
 IN_ROW = Load(ROW, F32, AXIS)
+IN_SHARED = Load(SHARED, F32, Index(3))
 IN_REGION = Load(Region(Address(ROW), Role.READ), F32, AXIS)
 REGION = Region(Address(ROW), Role.SCRATCH)
 SUMMED = Accumulate(A, "add", Load(READ, F32, AXIS), Order.ANY)
@@ -269,7 +276,7 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
     ),
     "an exchange outside of all items": (
         lambda: kernel_of(Exchange(V, ZERO, 1)),
-        "an exchange must be inside of a parallel loop, got v",
+        "an exchange or a barrier must be inside of a parallel loop, got v",
     ),
     "an exchange without a group": (
         lambda: kernel_of(parallel(Exchange(V, ZERO, 1))),
@@ -288,6 +295,42 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
             _group(Let(K, Load(READ, I64, ITEM)), _loop(Exchange(V, ZERO, 1), high=K))
         ),
         "in no branch or loop that varies with the work item, got v in for",
+    ),
+    "a barrier without a group": (
+        lambda: kernel_of(parallel(Barrier())),
+        "a barrier must be for a group of several items, got 1",
+    ),
+    "a barrier outside of all items": (
+        lambda: kernel_of(Barrier()),
+        "must be inside of a parallel loop, got a barrier",
+    ),
+    "a barrier that some items miss": (
+        lambda: of_groups(If(IS_FIRST, (Barrier(),))),
+        "varies with the work item, got a barrier in if",
+    ),
+    "a barrier that the numbers of half groups decide": (
+        lambda: of_groups(Let(K, _number_of(2)), If(_is_none(K), (Barrier(),))),
+        "varies with the work item, got a barrier in if",
+    ),
+    "shared arrays that do not fit": (
+        lambda: of_groups(array=SharedArray("s", STATIC_SHARED_BYTES + 1)),
+        f"shared arrays must have at most {STATIC_SHARED_BYTES} bytes, got 49153",
+    ),
+    "a shared array of no group": (
+        lambda: Kernel((), (), (parallel(_store(memory=SHARED)),), shared=(SHARED,)),
+        "a shared array must be accessed by a group, got shared",
+    ),
+    "a load from a shared array of no group": (
+        lambda: Kernel((), (), (Let(V, Load(SHARED, F32, Index(0))),), shared=(SHARED,)),
+        "a shared array must be accessed by a group, got shared",
+    ),
+    "an access beside a shared array": (
+        lambda: of_groups(_store(memory=SHARED)),
+        "an access of shared must be inside of its 16 bytes, got f32 at byte 28",
+    ),
+    "a shared element that all items store": (
+        lambda: of_groups(_store(Index(0), memory=SHARED)),
+        "the index of a store must vary with the work item, got shared element",
     ),
     "a part of a group": (
         lambda: kernel_of(Part(ITEM, 6, (LET,), group=4)),
@@ -312,6 +355,14 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
 }
 
 
+def _number_of(group: int) -> Quotient:
+    return Quotient(Index(0, ((ITEM, 1),)), group)
+
+
+def _is_none(number: Expression) -> Apply:
+    return Apply("eq", (number, Index(0)), B1)
+
+
 def _group(*body: Statement) -> Part:
     return Part(ITEM, 8, body, group=4)
 
@@ -319,6 +370,14 @@ def _group(*body: Statement) -> Part:
 def test_exchanges_that_all_items_of_a_group_come_to_pass() -> None:
     again = _loop(Exchange(Value("w", F32), V, 1), If(TRUE, (Exchange(Value("x", F32), V, 2),)))
     verify(kernel_of(_group(Let(V, OF_ITEM), again, _store(ITEM, V))))
+
+
+def test_barriers_that_all_items_of_a_group_come_to_pass() -> None:
+    lane = Remainder(Index(0, ((ITEM, 1),)), 4)
+    store = _store(lane, Load(READ, F32, ITEM), SHARED)
+    for groups in (4, 8):
+        number = Let(K, _number_of(groups))
+        verify(of_groups(number, store, If(_is_none(K), (Barrier(),)), Let(V, IN_SHARED)))
 
 
 def _outer(*body: Statement) -> For:

@@ -1,0 +1,103 @@
+"""Lowering of everything that a loop nest computes, for a GPU: the first schedule that fits."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.gpu.schedules import Schedule, scheduled_by
+from xla_server.codegen.kernel_ir import counts
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.loops.collapse import collapsed
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.scheduled import evaluations_of
+from xla_server.codegen.lower import loops
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.loop_kernel import (
+    LoopKernel,
+    LoopTask,
+    evaluated_instructions,
+    in_place_pairs,
+    maker_of,
+)
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.recomputation import LoopNestCosts
+from xla_server.codegen.trace.rules import RULES
+from xla_server.codegen.trace.tracer import Origins
+from xla_server.ir.module import HloInstruction
+from xla_server.target.gpu import COUNTED_LANES
+from xla_server.target.target import Target
+
+
+def lower_loop(lowering: Lowering, i: HloInstruction) -> Tree:
+    """One kernel that computes every element of an instruction's result."""
+    return loops.lower_loop(lowering, i, grid_loop_kernel)
+
+
+def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The operand copied, which is nothing where it may be overwritten, and the box stored."""
+
+    def build(name: str, nest: Nest, buffers: Sequence[Value]) -> KernelThunk:
+        _, grid = grid_kernel(nest, buffers)
+        return grid_thunk(name, grid, buffers, updates=(buffers[-1],))
+
+    return loops.lower_dynamic_update_slice(lowering, i, build)
+
+
+def grid_costs(target: Target) -> LoopNestCosts:
+    """Return the cost model of fusion, by the kernels of a GPU."""
+    return LoopNestCosts(target, grid_loop_kernel, lambda fusion, tuning: grid_loop_kernel)
+
+
+def grid_loop_kernel(task: LoopTask) -> LoopKernel:
+    """Write the kernel of a task by the schedule that fits."""
+    buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
+    origins: Origins = {}
+    make = maker_of(task, buffers, origins)
+    dimensions = task.values[0].shape.dimensions
+    nest = Nest(*collapsed(dimensions, lambda index: make(index, RULES)), task.target)
+    schedule, grid = grid_kernel(nest, buffers)
+    pairs = in_place_pairs(nest, buffers) if schedule.reads_first else ()
+    thunk = grid_thunk(task.name, grid, buffers, in_place=pairs)
+    times = counts.evaluations(grid.kernel.body, grid.kernel.items)
+    evaluated = evaluated_instructions(evaluations_of(times, nest.origins), origins)
+    return LoopKernel(task, (thunk,), evaluated, units_of(grid.kernel), ())
+
+
+def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> tuple[Schedule, GridKernel]:
+    """Return the first schedule that fits a nest over these buffers, and its kernel."""
+    largest = max(_largest(nest), *(value.shape.element_count for value in buffers), 1)
+    schedule, grid = scheduled_by(nest, largest)
+    # A schedule may have more threads than there are elements.
+    bits = max(grid.index_bits, index_bits(grid.blocks * grid.threads))
+    return schedule, dataclasses.replace(grid, index_bits=bits)
+
+
+def _largest(nest: Nest) -> int:
+    """Return how often the innermost loops of a nest are gone through: positions may be counted."""
+    ranges = [{*reduction.loops, *reduction.variables} for reduction in reductions_of(nest.stores)]
+    return max((math.prod(loop.size for loop in each) for each in ranges), default=0)
+
+
+def grid_thunk(
+    name: str,
+    grid: GridKernel,
+    arguments: Sequence[Value],
+    *,
+    in_place: tuple[tuple[Value, Value], ...] = (),
+    updates: tuple[Value, ...] = (),
+) -> KernelThunk:
+    """Return the thunk that launches a kernel on these arguments."""
+    thunk = kernel_thunk(name, grid.kernel, arguments, in_place=in_place, updates=updates)
+    return dataclasses.replace(thunk, kernel=grid)
+
+
+def units_of(kernel: Kernel) -> float:
+    """Return the time of a launch in additions of one thread, of which a GPU does many at a time.
+
+    The number of lanes does not depend on the GPU, so that a program has the same kernels on each.
+    """
+    work = kernel.work
+    return (work.item.time + work.prologue.time) * max(1.0, kernel.items / COUNTED_LANES)

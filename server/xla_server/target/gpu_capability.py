@@ -1,0 +1,81 @@
+"""Capabilities of lowering for GPUs: kernels of threads, and libraries for products."""
+
+from collections.abc import Set
+from typing import Final
+
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.target.capability import Capability
+from xla_server.target.gpu import MAX_BLOCK_ROW, MAX_WARP_ROW
+from xla_server.target.pass_tuning import Reductions
+
+_FULL_THREADS: Final = 1 << 15
+"""Threads with which most of a GPU is busy. It is one number for all, as sums depend on it."""
+
+_FEW_ROWS: Final = 1 << 5
+"""Rows below which it is idle, where each has a block of threads and is long."""
+
+_LONG_ROW: Final = 1 << 14
+"""Elements of a row that a block reads in the time of a launch."""
+
+_LONG_COLUMN: Final = 1 << 12
+"""Elements of a column that the threads of a block add up in that time."""
+
+_ROW_PART: Final = 4 * MAX_WARP_ROW
+"""Elements of a part of a row, for which a block has 256 threads."""
+
+_COLUMN_PART: Final = 1 << 9
+"""Elements of a part of a column at least."""
+
+
+class GpuCapability(Capability):
+    """The kernels for GPUs."""
+
+    EPILOGUES = frozenset[Opcode]()
+
+    FINISHES_REDUCTIONS = True
+    """The thread, or the lanes, that have a result go on with it."""
+
+    WIDE_SUMS = frozenset(
+        {
+            (ElementType.F16, ElementType.F16),
+            (ElementType.F16, ElementType.F32),
+            (ElementType.BF16, ElementType.BF16),
+            (ElementType.BF16, ElementType.F32),
+        }
+    )
+    """Tensor cores add up in f32."""
+
+    TILED_CONVOLUTIONS = frozenset[ElementType]()
+
+    def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
+        """Return None: libraries have the products."""
+        return None
+
+    def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
+        """Return whether a library multiplies: it takes either operand transposed."""
+        is_wide = any((each, result) in self.WIDE_SUMS for each in operands)
+        return len(operands) == 1 and (is_wide or super().packs_operands(operands, result))
+
+    def is_narrow_product(self, operands: Set[ElementType], result: ElementType) -> bool:
+        """Return whether a product is one of s8, which libraries add up in s32."""
+        return operands == {ElementType.S8} and super().is_narrow_product(operands, result)
+
+    def reduction_parts(self, outer: int, length: int, inner: int, tuned: Reductions) -> int:
+        """Return how many parts a reduction of [outer, length, inner] is cut into, 1 for none.
+
+        Rows are cut where a block of threads does not hold one, or where rows are too few for all
+        blocks. Columns are cut where they are too few for all threads. Parts depend on sizes alone.
+        """
+        if inner == 1:
+            is_short = length <= (_LONG_ROW if outer < _FEW_ROWS else MAX_BLOCK_ROW)
+            return 1 if is_short else _near(length, min(length // _ROW_PART, MAX_BLOCK_ROW))
+        wanted = min(_FULL_THREADS // (outer * inner), length // _COLUMN_PART, _LONG_COLUMN)
+        return _near(length, wanted) if wanted > 1 and length > _LONG_COLUMN else 1
+
+
+def _near(length: int, wanted: int) -> int:
+    """Return a divisor of a length close to a number of parts; the number if there is none."""
+    wanted = max(2, wanted)
+    fitting = (n for n in range(wanted, 2 * wanted + 1) if length % n == 0)
+    return next(fitting, wanted)

@@ -1,0 +1,39 @@
+"""Numbers that compilation for GPUs is tuned by, where they are others than those of processors."""
+
+import dataclasses
+import functools
+
+from xla_server.target.fusion_tuning import Fusions
+from xla_server.target.kernel_tuning import SmallLoops
+from xla_server.target.machine import Machine
+from xla_server.target.pass_tuning import ControlFlow, Reductions
+from xla_server.target.tuning import Tuning, tuning_of
+
+_REDUCTIONS = Reductions(joins_in_f64=False)
+"""Many GPUs add f64 at a small part of the rate of f32; partial sums are added pairwise."""
+
+_CONTROL_FLOW = ControlFlow(
+    # The host reads each predicate back, which takes as long as several launches.
+    max_branch_elements=1 << 14,
+    max_unrolled_iterations=8,
+    max_unrolled_instructions=256,
+)
+
+_SMALL_LOOPS = SmallLoops(max_bytes=1 << 16)
+"""The host executes them, as their iterations may be without end; arrays are copied there."""
+
+
+_FUSIONS = Fusions(min_rows=1)
+"""Rows that are too few for all threads are cut before."""
+
+
+@functools.cache
+def gpu_tuning_of(machine: Machine) -> Tuning:
+    """Return the tuning for a GPU."""
+    return dataclasses.replace(
+        tuning_of(machine),
+        reductions=_REDUCTIONS,
+        control_flow=_CONTROL_FLOW,
+        small_loops=_SMALL_LOOPS,
+        fusions=_FUSIONS,
+    )
