@@ -61,7 +61,7 @@ def code(rows: list[Row], parameters: list[Value], results: list[Value], **more:
 
 
 def host_run() -> HostRun:
-    """What rows of Python have of a run without feeds and channels."""
+    """A run without feeds and channels, as rows of Python have it."""
     return HostRun(
         feeds=NoFeeds(),
         channels=NoChannels(),
