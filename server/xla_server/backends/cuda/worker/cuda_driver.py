@@ -53,7 +53,7 @@ class CudaDriver:
             self.make_current()
             found = cuda.cuDeviceGetDefaultMemPool(device)
             (self._pool,) = checked("cuDeviceGetDefaultMemPool", found)
-            # By default a pool returns memory to the system at each synchronisation.
+            # A pool returns memory to the system at each synchronisation by default.
             threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
             kept = cuda.cuMemPoolSetAttribute(self._pool, threshold, cuda.cuuint64_t((1 << 64) - 1))
             checked("cuMemPoolSetAttribute", kept)
