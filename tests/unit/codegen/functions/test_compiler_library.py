@@ -1,4 +1,4 @@
-"""What LLVM calls of the compiler's own library, called by what it makes of its instructions."""
+"""Functions of the compiler's own library, as LLVM calls them."""
 
 import ctypes
 
