@@ -86,7 +86,12 @@ LIMITS = {
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
-    "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
+    "codegen/kernel_ir/unrolling.py": {
+        "LOOP_COPIES",
+        "MAX_COPIES",
+        "MAX_LOOP_STATEMENTS",
+        "MIN_LOOKUPS",
+    },
     "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
     "codegen/lower/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
