@@ -149,7 +149,7 @@ class MergeSort:
             at = Index(0, ((tile_of, 1),))
             line = inside.let(names("line"), Quotient(at, tiles))
             begin = inside.let(names("begin"), Index(0, ((Remainder(at, tiles), tile),)))
-            # Behind the last line there is nothing to sort.
+            # Lines behind the last have no entries.
             is_one = condition("lt", line, self.lines)
             end = integer_op("minimum", plus(begin, tile), length)
             end = Apply("select", (is_one, end, begin), Type.I64)
