@@ -12,10 +12,8 @@ from xla_client.programs.builder import Op
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
-from xla_server.codegen.gpu.columns import column_kernel
-from xla_server.codegen.gpu.elementwise import elementwise_kernel
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.rows import row_kernel
+from xla_server.codegen.gpu.schedules import scheduled_by
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.loop_builder import Nest
@@ -25,10 +23,6 @@ from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.target.target import Target
 
 TARGET = Target.of(DEVICE)
-
-Schedule = Callable[[Nest, int], GridKernel | None]
-SCHEDULES: Sequence[Schedule] = (elementwise_kernel, row_kernel, column_kernel)
-"""Schedules of nests; the first that fits is taken."""
 
 
 def rows_of(module: HloModule) -> list[HloInstruction]:
@@ -40,11 +34,10 @@ def rows_of(module: HloModule) -> list[HloInstruction]:
 def kernel_of(module: HloModule, row: HloInstruction) -> GridKernel:
     """Return the verified kernel that computes an instruction from the program's parameters.
 
-    Buffers are the parameters by their numbers, and behind them the results. Raises StopIteration
-    where no schedule fits.
+    Buffers are the parameters by their numbers, and behind them the results.
     """
     graph = _Graph.of(module, row)
-    grid = next(filter(None, (make(graph.nest, graph.largest) for make in SCHEDULES)))
+    _, grid = scheduled_by(graph.nest, graph.largest)
     verify(grid.kernel, dict(enumerate(graph.sizes)))
     return grid
 
@@ -54,11 +47,11 @@ def shapes_of(row: HloInstruction) -> Sequence[Shape]:
     return row.shape.tuple_shapes if row.shape.is_tuple else (row.shape,)
 
 
-def fitting(module: HloModule) -> list[Schedule]:
-    """Return the schedules that fit the one result of a program."""
+def schedule_of(module: HloModule) -> str:
+    """Return the name of the schedule that makes the kernel of the one result of a program."""
     (row,) = rows_of(module)
     graph = _Graph.of(module, row)
-    return [make for make in SCHEDULES if make(graph.nest, graph.largest) is not None]
+    return scheduled_by(graph.nest, graph.largest)[0].name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

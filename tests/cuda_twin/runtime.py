@@ -3,9 +3,9 @@
 Threads of kernels in which no thread waits are calls, one after the other. In others each thread is
 a fiber, a context of the C library. All fibers of a block take a step in each round. An exchange
 ends two of these steps: in the first a thread leaves its value, in the second it reads that of the
-other thread, and it goes on when all have read. A thread takes no more steps at a barrier, until all
-others of its block have come to one or have ended. Bytes of shared arrays are those of a NaN when a
-block begins.
+other thread, and it goes on when all have read. A thread takes no more steps at a barrier, until
+all others of its block have come to one or have ended. Bytes of shared arrays are those of a NaN
+when a block begins.
 """
 
 CONTEXT_BYTES = 8192

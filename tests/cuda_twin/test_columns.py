@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.cuda_twin.programs import fitting, on_twin
+from tests.cuda_twin.programs import on_twin, schedule_of
 from tests.cuda_twin.test_rows import both, module_of, numbers, walked
-from xla_server.codegen.gpu.columns import RUN, column_kernel
+from xla_server.codegen.gpu.threads import RUN
 
 HEIGHTS = (2, 7, RUN, RUN + 1, 3 * RUN, 1000)
 """Columns of one run, of whole runs, and of a last run that is shorter."""
@@ -58,7 +59,43 @@ def test_several_loops_are_gone_through_in_order() -> None:
     assert_equal_bits(ours, expected)
 
 
-def test_rows_and_elements_have_another_schedule() -> None:
-    x = numbers("float32", 64, 64)
-    for function in (lambda x: jnp.sum(x, axis=1), jnp.sum, lambda x: x + 1):
-        assert column_kernel not in fitting(module_of(function, x))
+@pytest.mark.parametrize("width", [2, 5, 8, 31, 32, 33, 100])
+@pytest.mark.parametrize("height", [70, 300])
+def test_tiles_of_columns_of_any_width(height: int, width: int) -> None:
+    x = numbers("float32", height, width)
+    assert schedule_of(module_of(lambda x: jnp.max(x, axis=0), x)) == "columns"
+    assert_equal_bits(*both(lambda x: jnp.max(x, axis=0), x))
+    module = module_of(lambda x: jnp.sum(jnp.abs(x), axis=0), x)
+    (ours,) = on_twin(module, [x])
+    assert_equal_bits(ours, walked(module, x))
+    np.testing.assert_allclose(ours, np.abs(x).sum(axis=0), rtol=4e-6)
+
+
+@pytest.mark.parametrize(("height", "width"), [(3, 40), (17, 33), (128, 8), (300, 45)])
+def test_columns_are_one_kernel_with_what_is_reduced_over_them(height: int, width: int) -> None:
+    x = numbers("float32", 2, height, width)
+    module = module_of(lambda x: jax.nn.softmax(x, axis=1), x)
+    assert schedule_of(module) == "columns"
+    ours, expected = both(lambda x: jax.nn.softmax(x, axis=1), x)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+    assert_equal_bits(ours, walked(module, x))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16"]
+)
+def test_long_columns_of_other_types(dtype: str) -> None:
+    with jax.enable_x64(True):
+        x = numbers(dtype, 200, 33)
+        assert_equal_bits(*both(lambda x: jnp.max(x, axis=0), x))
+        x = numbers("float64", 200, 33)
+        ours, expected = both(lambda x: jnp.sum(jnp.abs(x), axis=0), x)
+    np.testing.assert_allclose(ours, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_long_columns_of_complex_numbers(dtype: str) -> None:
+    with jax.enable_x64(True):
+        x = numbers(dtype, 200, 9)
+        ours, expected = both(lambda x: jnp.sum(x, axis=0), x)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-4)

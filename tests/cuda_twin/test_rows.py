@@ -10,12 +10,11 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
-from tests.cuda_twin.programs import fitting, kernel_of, on_twin, rows_of
+from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
 from tests.cuda_twin.twin import Twin
 from tests.example_platform.walker import run
 from tests.unit.codegen.compiled import imported, interpreted
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.rows import row_kernel
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Expression,
@@ -126,16 +125,43 @@ def test_all_elements_are_one_row() -> None:
     assert_equal_bits(ours, expected)
 
 
-def test_other_reductions_have_another_schedule() -> None:
-    square, long = numbers("float32", 64, 64), np.zeros((2, MAX_WARP_ROW + 1), np.float32)
-    for function, x in (
-        (lambda x: jnp.sum(x, axis=0), square),  # columns
-        (lambda x: jnp.max(x, axis=1), long),
-        (lambda x: jnp.prod(x.astype(np.int32), axis=1), square),  # in order
-        (lambda x: jnp.sum(x, axis=(0, 2)), square.reshape(4, 16, 64)),  # two loops
-        (lambda x: x + 1, square),
+@pytest.mark.parametrize(
+    ("length", "threads"), [(2, 1), (4, 1), (5, 8), (24, 8), (32, 8), (33, 32)]
+)
+def test_a_row_has_a_lane_for_each_access(length: int, threads: int) -> None:
+    module = module_of(lambda x: jnp.sum(x, axis=1), numbers("float32", 100, length))
+    (row,) = rows_of(module)
+    items = kernel_of(module, row).kernel.items
+    assert items == -(-100 * threads // WARP) * WARP if threads > 1 else items == 100
+
+
+@pytest.mark.parametrize("length", [3, 5, 16, 24])
+@pytest.mark.parametrize("rows", [1, 3, 33])
+def test_short_rows_share_a_warp(rows: int, length: int) -> None:
+    x = numbers("float32", rows, length)
+    assert_equal_bits(*both(lambda x: jnp.max(x, axis=1), x))
+    ours, expected = both(lambda x: jax.nn.softmax(x, axis=1), x)
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+    assert_equal_bits(ours, walked(module_of(lambda x: jax.nn.softmax(x, axis=1), x), x))
+
+
+def test_nests_have_the_schedules_that_they_fit() -> None:
+    square = numbers("float32", 64, 64)
+    for function, x, name in (
+        (lambda x: jnp.sum(x, axis=1), square, "rows"),
+        (jnp.sum, square, "blocks"),
+        (lambda x: jnp.max(x, axis=1), np.zeros((2, MAX_WARP_ROW + 1), np.float32), "blocks"),
+        (lambda x: jnp.sum(x, axis=0), square, "columns"),
+        (lambda x: jnp.sum(x, axis=0), square[:20], "threads"),
+        (lambda x: x / jnp.sum(x, axis=0), square[:20], "columns"),
+        (lambda x: jnp.prod(x.astype(np.int32), axis=1), square, "threads"),
+        (lambda x: jnp.sum(x, axis=(0, 2)), square.reshape(4, 16, 64), "threads"),
+        (lambda x: x + 1, square, "elements"),
+        (lambda x: x.T, square, "transposes"),
+        (lambda x: x.T, square[:15], "elements"),
+        (lambda x: x + x.T, square, "transposes"),
     ):
-        assert row_kernel not in fitting(module_of(function, x))
+        assert schedule_of(module_of(function, x)) == name
 
 
 def moved(kind: Type, dtype: Any, distance: int) -> tuple[Any, Any]:

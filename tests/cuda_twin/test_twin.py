@@ -104,7 +104,7 @@ def test_threads_of_a_block_wait_for_each_other_at_a_barrier() -> None:
 
 
 def test_a_missing_barrier_gives_other_results_in_another_order() -> None:
-    with pytest.raises(AssertionError, match="result 0, backward"):
+    with pytest.raises(AssertionError, match="buffer 1, backward"):
         launched(turned(), 128)
 
 

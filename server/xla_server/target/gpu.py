@@ -16,8 +16,14 @@ ACCESS_BYTES = 16
 MAX_RUN = 8
 """Neighbouring elements that a thread computes at most: each has its copy of the code."""
 
-MAX_WARP_ROW = 4096
-"""Elements of a row that one warp reduces: 128 in each lane."""
+MAX_TURNS = 8
+"""Turns of a thread through a row that become copies of each other: values stay in registers."""
+
+TURN_COPIES = 4
+"""Copies of a turn where there are more of them: their loads do not wait for each other."""
+
+MAX_WARP_ROW = 1024
+"""Elements of a row that one warp reduces: 32 in each lane."""
 
 MAX_BLOCK_ROW = 1 << 16
 """Elements of a row that one block of threads reduces."""

@@ -10,7 +10,14 @@ from typing import cast
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Role, StackArray
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Expression,
+    Index,
+    Role,
+    SharedArray,
+    StackArray,
+)
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.function_calls import FunctionCalls
@@ -43,6 +50,7 @@ class GraphBuilder(abc.ABC):
         self._indices: dict[Variable, Expression] = {}
         self._bodies: dict[Variable, Body] = {}
         self._stack: list[StackArray] = []
+        self._shared: list[SharedArray] = []
         self._origins: list[Node | Reduction] = []
         self._calls: FunctionCalls | None = None
         self._shared_rows = NO_ROW_BUFFERS
@@ -63,6 +71,10 @@ class GraphBuilder(abc.ABC):
     def _stack_array(self, name: str, byte_size: int) -> StackArray:
         self._stack.append(StackArray(name, byte_size))
         return self._stack[-1]
+
+    def _shared_array(self, byte_size: int) -> SharedArray:
+        self._shared.append(SharedArray(f"shared{len(self._shared)}", byte_size))
+        return self._shared[-1]
 
     def _origin(self, what: Node | Reduction) -> int | None:
         """Return the number of what a statement evaluates; None if it is not counted."""

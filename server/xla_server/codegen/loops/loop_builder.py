@@ -77,7 +77,8 @@ class LoopBuilder(GraphBuilder):
 
     def _kernel(self) -> Kernel:
         buffers = tuple(self._buffers.values()) + (() if self._word is None else (self._word,))
-        return Kernel(buffers, tuple(self._stack), tuple(self._top.statements), self._effort)
+        memory = buffers, tuple(self._stack)
+        return Kernel(*memory, tuple(self._top.statements), self._effort, tuple(self._shared))
 
     def _close_part(self, body: Body, axis: Value | None, items: int, first: int = 0) -> None:
         """Append a parallel loop to the outermost level."""

@@ -2,15 +2,11 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.gpu.columns import column_kernel
-from xla_server.codegen.gpu.elementwise import elementwise_kernel
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
-from xla_server.codegen.gpu.rows import row_kernel
-from xla_server.codegen.gpu.threads import thread_kernel
+from xla_server.codegen.gpu.schedules import Schedule, scheduled_by
 from xla_server.codegen.kernel_ir import counts
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.collapse import collapsed
@@ -34,13 +30,6 @@ from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import COUNTED_LANES
 from xla_server.target.target import Target
 
-Schedule: TypeAlias = Callable[[Nest, int], GridKernel | None]
-"""Returns the kernel of a nest; None where it does not fit. The number is that of the elements of
-the largest array that the kernel has an index of."""
-
-SCHEDULES: Sequence[Schedule] = (elementwise_kernel, row_kernel, column_kernel, thread_kernel)
-"""Schedules in the order they are tried in. The last one fits every nest."""
-
 
 def lower_loop(lowering: Lowering, i: HloInstruction) -> Tree:
     """One kernel that computes every element of an instruction's result."""
@@ -51,7 +40,8 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     """The operand copied, which is nothing where it may be overwritten, and the box stored."""
 
     def build(name: str, nest: Nest, buffers: Sequence[Value]) -> KernelThunk:
-        return grid_thunk(name, grid_kernel(nest, buffers), buffers, updates=(buffers[-1],))
+        _, grid = grid_kernel(nest, buffers)
+        return grid_thunk(name, grid, buffers, updates=(buffers[-1],))
 
     return loops.lower_dynamic_update_slice(lowering, i, build)
 
@@ -68,20 +58,21 @@ def grid_loop_kernel(task: LoopTask) -> LoopKernel:
     make = maker_of(task, buffers, origins)
     dimensions = task.values[0].shape.dimensions
     nest = Nest(*collapsed(dimensions, lambda index: make(index, RULES)), task.target)
-    grid = grid_kernel(nest, buffers)
-    thunk = grid_thunk(task.name, grid, buffers, in_place=in_place_pairs(nest, buffers))
+    schedule, grid = grid_kernel(nest, buffers)
+    pairs = in_place_pairs(nest, buffers) if schedule.reads_first else ()
+    thunk = grid_thunk(task.name, grid, buffers, in_place=pairs)
     times = counts.evaluations(grid.kernel.body, grid.kernel.items)
     evaluated = evaluated_instructions(evaluations_of(times, nest.origins), origins)
     return LoopKernel(task, (thunk,), evaluated, units_of(grid.kernel), ())
 
 
-def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> GridKernel:
-    """Return the kernel of a nest over these buffers, by the first schedule that fits."""
+def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> tuple[Schedule, GridKernel]:
+    """Return the first schedule that fits a nest over these buffers, and its kernel."""
     largest = max(_largest(nest), *(value.shape.element_count for value in buffers), 1)
-    grid = next(filter(None, (schedule(nest, largest) for schedule in SCHEDULES)))
+    schedule, grid = scheduled_by(nest, largest)
     # A schedule may have more threads than there are elements.
     bits = max(grid.index_bits, index_bits(grid.blocks * grid.threads))
-    return grid if bits == grid.index_bits else dataclasses.replace(grid, index_bits=bits)
+    return schedule, dataclasses.replace(grid, index_bits=bits)
 
 
 def _largest(nest: Nest) -> int:

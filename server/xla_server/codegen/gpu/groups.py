@@ -1,0 +1,258 @@
+"""Groups of threads that reduce together: each goes through a part, then all join their results.
+
+A group has `parts` threads for each of `columns` neighbouring results. What is reduced, and a row
+that results have, is gone through in turns: in each, the parts do runs that follow each other.
+Results are joined inside of a warp by exchanges, and those of warps through shared memory, in the
+order of their numbers. Sizes and types alone decide that order.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Expression,
+    Index,
+    Load,
+    Quotient,
+    Remainder,
+    Value,
+    condition,
+    integer_op,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Accumulate, Barrier, Exchange, Order, Part
+from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.graph_builder import applied
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.loops.vector_reductions import vector_reduction
+from xla_server.codegen.trace import graph
+from xla_server.codegen.trace.graph import Reduction, ReductionResult, Store, variables_of
+from xla_server.ir.affine import Variable
+from xla_server.ir.explicit_stack import Deep
+from xla_server.target.gpu import (
+    ACCESS_BYTES,
+    BLOCK_THREADS,
+    MAX_RUN,
+    MAX_TURNS,
+    TURN_COPIES,
+    WARP,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reduced:
+    """The loops of a nest around its reductions, and the row that results have, if any."""
+
+    outer: tuple[Variable, ...]
+    row: Variable | None
+    longest: int
+    """Elements of the longest of the rows that are gone through."""
+
+    @classmethod
+    def of(cls, nest: Nest) -> "Reduced | None":
+        """Return those of a nest whose reductions are of one loop each, in free order.
+
+        None for others, and where a reduction that varies with fewer loops would be repeated for
+        more elements than its group has anyway.
+        """
+        reductions = reductions_of(nest.stores)
+        if any(vector_reduction(each) is None or len(each.loops) != 1 for each in reductions):
+            return None
+        around = {loop for each in reductions for loop in each.variables}
+        rows = [loop for loop in nest.loops if loop not in around]
+        if not reductions or not around <= set(nest.loops) or len(rows) > 1:
+            return None
+        own = [each.loops[0].size for each in reductions if each.variables == around]
+        own += [row.size for row in rows]
+        if any(each.loops[0].size > max(own, default=0) for each in reductions):
+            return None
+        outer = tuple(loop for loop in nest.loops if loop in around)
+        return cls(outer, rows[0] if rows else None, max(own))
+
+    @property
+    def results(self) -> int:
+        """Results that a reduction has."""
+        return math.prod(loop.size for loop in self.outer)
+
+
+def run_of(nest: Nest, length: int) -> int:
+    """Return how many neighbours of a row one access of the widest array moves."""
+    kinds = [store.kernel_type for store in nest.stores]
+    kinds += [n.kernel_type for n in all_nodes(nest.stores) if isinstance(n, graph.Load)]
+    widest = max(Type(kind.storage).byte_size for kind in kinds)
+    return math.gcd(min(MAX_RUN, max(1, ACCESS_BYTES // widest)), length)
+
+
+def power_above(number: int) -> int:
+    """Return the least power of two that is no less than a number, which is at least 1."""
+    return 1 << (number - 1).bit_length()
+
+
+class GroupBuilder(LoopBuilder):
+    """Builds the threads of groups. `columns` are neighbours in the last of the outer loops."""
+
+    def __init__(self, nest: Nest, reduced: Reduced, parts: int, columns: int = 1) -> None:
+        super().__init__(nest)
+        self._reduced_loops, self._parts, self._columns = reduced, parts, columns
+        self._threads = parts * columns
+        self._has_result: Expression | None = None
+
+    def grid(self, largest: int) -> GridKernel:
+        """Return the kernel, whose largest array has so many elements, with its launch."""
+        threads = self._threads if self._threads > WARP else BLOCK_THREADS
+        return GridKernel(self._built(), threads, index_bits(largest))
+
+    def _built(self) -> Kernel:
+        body, axis, row = Body(self._top), self._axis("t"), self._reduced_loops.row
+        self._invariants = body
+        items = self._bind(axis, body)
+        # Reductions come first: their exchanges are for all threads.
+        for reduction in reductions_of(self._nest.stores):
+            for number in range(len(reduction.initial)):
+                self._value(ReductionResult(reduction, number))
+        opened = self._open_parts(row, body) if row is not None else []
+        self._store(self._nest.stores, body)
+        for block in reversed(opened):
+            block.close()
+        group = 1 if self._threads == 1 else max(WARP, self._threads)
+        self._top.add(Part(axis, items, tuple(body.statements), group=group))
+        return self._kernel()
+
+    def _bind(self, axis: Value, body: Body) -> int:
+        """Bind the place of a thread and the outer variables; return the number of threads."""
+        outer = self._reduced_loops.outer
+        item = Index(0, ((axis, 1),))
+        self._thread = body.let(self._names("i"), Remainder(item, self._threads))
+        self._part: Expression = self._thread
+        self._column: Expression = Index(0)
+        if self._columns > 1:
+            thread = Index(0, ((self._thread, 1),))
+            self._part = body.let(self._names("i"), Quotient(thread, self._columns))
+            self._column = body.let(self._names("i"), Remainder(thread, self._columns))
+        number: Expression = body.let(self._names("t"), Quotient(item, self._threads))
+        sizes = [loop.size for loop in outer]
+        if self._columns > 1:
+            sizes[-1] = -(-sizes[-1] // self._columns)
+        groups = math.prod(sizes)
+        items = groups * self._threads
+        if self._threads < WARP and items % WARP and self._threads > 1:
+            items = -(-items // WARP) * WARP
+            number = self._clamped(number, groups, body)
+        for position in reversed(range(len(outer))):
+            loop, index = outer[position], Index(0, ((number, 1),))
+            found: Expression = Remainder(index, sizes[position]) if position else number
+            if self._columns > 1 and position == len(outer) - 1:
+                tile = body.let(self._names("i"), found)
+                found = Index(0, ((tile, self._columns), (self._column, 1)))
+                if loop.size % self._columns:
+                    found = self._clamped(found, loop.size, body)
+            self._indices[loop] = body.let(self._names("i"), found)
+            self._bodies[loop] = body
+            if position:
+                number = body.let(self._names("t"), Quotient(index, sizes[position]))
+        return items
+
+    def _clamped(self, number: Expression, count: int, body: Body) -> Expression:
+        """Return a number below `count`: threads without a result compute the last, for nobody."""
+        self._has_result = body.let(self._names("b"), condition("lt", number, count))
+        return integer_op("minimum", number, count - 1)
+
+    def _store_statement(self, store: Store, value: Expression) -> StoreStatement:
+        """Return a store, which the first part alone does where it is one for the whole row."""
+        found, row = super()._store_statement(store, value), self._reduced_loops.row
+        guards: list[Expression] = []
+        if self._parts > 1 and (row is None or row not in variables_of(store.offset)):
+            guards.append(condition("eq", self._part, 0))
+        guards += [each for each in (self._has_result, found.guard) if each is not None]
+        guard = guards.pop() if guards else None
+        for other in reversed(guards):
+            assert guard is not None
+            guard = Apply("bit_and", (other, guard), Type.B1)
+        return dataclasses.replace(found, guard=guard)
+
+    def _open_parts(self, loop: Variable, outside: Body) -> list[Block]:
+        """Begin the loops of a thread over its part of a row, the last of them over a run."""
+        run = 1 if self._columns > 1 else run_of(self._nest, loop.size)
+        runs, parts = loop.size // run, self._parts
+        turns = -(-runs // parts)
+        copies = 1 if turns <= MAX_TURNS else TURN_COPIES
+        opened: list[Block] = []
+        terms: list[tuple[Expression, int]] = [(self._part, 1)]
+        if copies > 1:
+            turns = -(-turns // copies) * copies
+            outer = Loop(outside, self._names("i"), turns // copies)
+            opened.append(outer)
+            terms.insert(0, (outer.axis, copies * parts))
+        inside = opened[-1] if opened else outside
+        last = copies if copies > 1 else turns
+        turn = Loop(inside, self._names("i"), last, unrolled=copies > 1)
+        opened.append(turn)
+        terms.insert(-1, (turn.axis, parts))
+        number = turn.let(self._names("i"), Index(0, tuple(terms)))
+        if runs < turns * parts:
+            share = runs / (turns * parts)
+            opened.append(Branch(turn, condition("lt", number, runs), share))
+        element = Loop(opened[-1], self._names("i"), run, unrolled=True)
+        opened.append(element)
+        index = element.let(self._names("i"), Index(0, ((number, run), (element.axis, 1))))
+        self._indices[loop], self._bodies[loop] = index, element
+        return opened
+
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
+        if reduction not in self._results:
+            yield self._reduce_in_parts(reduction)
+        return self._results[reduction]
+
+    def _reduce_in_parts(self, reduction: Reduction) -> Deep[None]:
+        """Build the part of each thread, and what joins the parts."""
+        body = self._body_of(reduction.variables)
+        (start,) = yield self._all_evaluated(reduction.initial)
+        form = vector_reduction(reduction)
+        assert form is not None
+        assert reduction.element is not None
+        cell = body.declare(self._names("a"), self._value(form.neutral))
+        opened = self._open_parts(reduction.loops[0], body)
+        element: Expression = yield self._evaluated(reduction.element)
+        element = applied(form.enter, element, cell.type)
+        origin = self._origin(reduction)
+        opened[-1].add(Accumulate(cell, form.join, element, Order.SEQUENTIAL, origin))
+        for block in reversed(opened):
+            block.close()
+        total = self._joined(form.join, body.let(self._names("a"), cell), body)
+        found = Apply(form.join, (start, applied(form.leave, total, start.type)), start.type)
+        self._results[reduction] = [body.let(self._names("a"), found)]
+
+    def _joined(self, join: str, total: Value, body: Body) -> Value:
+        """Build what gives all threads of a group what its parts have together."""
+
+        def added(other: Expression) -> Value:
+            return body.let(self._names("a"), Apply(join, (total, other), total.type))
+
+        distance = min(WARP, self._threads) // 2
+        while distance >= self._columns:
+            other = Value(self._names("a"), total.type)
+            body.add(Exchange(other, total, distance))
+            total = added(other)
+            distance //= 2
+        warps = self._threads // WARP
+        if warps > 1:
+            array = self._shared_array(warps * self._columns * total.type.byte_size)
+            thread = Index(0, ((self._thread, 1),))
+            warp = body.let(self._names("i"), Quotient(thread, WARP))
+            lane = body.let(self._names("i"), Remainder(thread, WARP))
+            index = Index(0, ((warp, self._columns), (self._column, 1)))
+            guard = condition("lt", lane, self._columns) if self._columns < WARP else None
+            body.add(StoreStatement(array, total.type, index, total, guard), Barrier())
+            for number in range(warps):
+                index = Index(number * self._columns, ((self._column, 1),))
+                load = Load(array, total.type, index)
+                other = body.let(self._names("a"), load)
+                total = added(other) if number else other
+        return total

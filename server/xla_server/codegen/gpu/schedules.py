@@ -1,0 +1,93 @@
+"""THE schedules of a GPU, in the order they are tried in: the first that fits makes the kernel."""
+
+import dataclasses
+from collections.abc import Callable
+
+from xla_server.codegen.gpu.blocks import block_kernel
+from xla_server.codegen.gpu.columns import column_kernel
+from xla_server.codegen.gpu.elementwise import elementwise_kernel
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.rows import row_kernel
+from xla_server.codegen.gpu.threads import thread_kernel
+from xla_server.codegen.gpu.transposes import transpose_kernel
+from xla_server.codegen.loops.loop_builder import Nest
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schedule:
+    """A way to turn a loop nest into the threads of one launch.
+
+    `build` returns the kernel of a nest, and None if the schedule does not fit it. Its number is
+    that of the elements of the largest array that the kernel has an index of. `fits` says which
+    nests it is for, `reason` why it is there, before those behind it. Where it `reads_first`, each
+    element is read before it is written, so a result may be written over an operand that is read
+    at the same index alone.
+    """
+
+    name: str
+    build: Callable[[Nest, int], GridKernel | None]
+    fits: str
+    reason: str
+    reads_first: bool
+
+
+SCHEDULES: tuple[Schedule, ...] = (
+    Schedule(
+        "transposes",
+        transpose_kernel,
+        "elements whose neighbours are not those of a result, along at least 16 elements of each",
+        "A warp would load or store 32 lines of memory for 32 elements: tiles pass shared memory.",
+        # What is read at the index of the result is read by the thread that stores it.
+        reads_first=True,
+    ),
+    Schedule(
+        "elements",
+        elementwise_kernel,
+        "nests without reductions",
+        "A thread moves 16 bytes at once, and its neighbours the next.",
+        reads_first=True,
+    ),
+    Schedule(
+        "rows",
+        row_kernel,
+        "reductions over rows of at most 1024 elements, and these rows in results",
+        "Lanes of a warp combine their parts without memory; a row is read once.",
+        # Results are stored after the last exchange, before which all lanes have read.
+        reads_first=True,
+    ),
+    Schedule(
+        "blocks",
+        block_kernel,
+        "reductions over longer rows, and these rows in results",
+        "A warp alone would leave a GPU idle: the threads of a block go through a row.",
+        # Results are stored after the last barrier, before which all threads have read.
+        reads_first=True,
+    ),
+    Schedule(
+        "columns",
+        column_kernel,
+        "reductions over leading dimensions, where columns are long and few or in results",
+        "A thread for each column would leave a GPU idle, and compute it for each row of a result.",
+        # Results are stored after the last barrier, before which all threads have read.
+        reads_first=True,
+    ),
+    Schedule(
+        "threads",
+        thread_kernel,
+        "all others",
+        "A thread computes what its result needs; many columns have neighbours to read.",
+        reads_first=True,
+    ),
+)
+
+
+def scheduled_by(nest: Nest, largest: int) -> tuple[Schedule, GridKernel]:
+    """Return the first schedule that fits a nest, and the kernel it makes.
+
+    `largest` is the number of elements of the largest array that the kernel has an index of.
+    """
+    for schedule in SCHEDULES:
+        grid = schedule.build(nest, largest)
+        if grid is not None:
+            return schedule, grid
+    raise AssertionError("the last schedule fits every nest")

@@ -1,0 +1,170 @@
+"""The schedule of transposes on a GPU: tiles pass through shared memory.
+
+A warp loads neighbours of the operand and stores neighbours of the result. Between them the tile is
+kept in shared memory, whose rows are one element longer, so that its columns lie in different
+banks. Other operands are read by the threads that store: a fusion that reads one operand
+transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
+"""
+
+from collections.abc import Sequence
+
+from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir.builder import Block, Body, Branch, Loop
+from xla_server.codegen.kernel_ir.expressions import (
+    Expression,
+    Index,
+    Quotient,
+    Remainder,
+    Value,
+    condition,
+)
+from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Barrier, Part
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.graph_builder import applied
+from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.trace.graph import Apply, Load
+from xla_server.ir.affine import Affine, Variable
+from xla_server.ir.explicit_stack import Deep
+from xla_server.target.gpu import BLOCK_THREADS, STATIC_SHARED_BYTES, WARP
+
+_TILE = WARP
+"""Elements of a tile along both loops."""
+
+_SHORTEST = _TILE // 2
+"""Elements along both loops below which tiles are mostly empty, and caches do as well."""
+
+_ROWS = BLOCK_THREADS // WARP
+"""Rows of a tile that the threads of a block access at once."""
+
+
+def transpose_kernel(nest: Nest, largest: int) -> GridKernel | None:
+    """Return the kernel of a nest that reads operands along another loop; None for others.
+
+    `largest` is the number of elements of the largest array that the kernel has an index of.
+    """
+    if reductions_of(nest.stores) or len(nest.loops) < 2:
+        return None
+    last = nest.loops[-1]
+    if last.size < _SHORTEST or not all(_factor(s.offset, last) == 1 for s in nest.stores):
+        return None
+    loads = [node for node in all_nodes(nest.stores) if isinstance(node, Load)]
+    moved = [(load, _neighbours(load, nest)) for load in loads]
+    across = next((loop for _, loop in moved if loop is not None), None)
+    if across is None:
+        return None
+    staged = [load for load, loop in moved if loop is across]
+    sizes = [_room_of(load) for load in staged]
+    if sum(sizes) > STATIC_SHARED_BYTES:
+        return None
+    kernel = _TileBuilder(nest, across, staged).built()
+    return GridKernel(kernel, index_bits=index_bits(largest))
+
+
+def _factor(offset: Affine, loop: Variable) -> int:
+    return next((factor for atom, factor in offset.terms if atom is loop), 0)
+
+
+def _neighbours(load: Load, nest: Nest) -> Variable | None:
+    """Return the loop along which a load that strides along the last one has neighbours."""
+    if abs(_factor(load.offset, nest.loops[-1])) <= 1:
+        return None
+    found = (loop for loop in nest.loops[:-1] if _factor(load.offset, loop) == 1)
+    return next((loop for loop in found if loop.size >= _SHORTEST), None)
+
+
+def _room_of(load: Load) -> int:
+    return _TILE * (_TILE + 1) * Type(load.kernel_type.storage).byte_size
+
+
+class _TileBuilder(LoopBuilder):
+    """Builds a block for each tile of the last loop and the loop `across`."""
+
+    def __init__(self, nest: Nest, across: Variable, staged: Sequence[Load]) -> None:
+        super().__init__(nest)
+        self._across, self._last = across, nest.loops[-1]
+        self._staged = {load: self._shared_array(_room_of(load)) for load in staged}
+        self._tiles: dict[Variable, Value] = {}
+        self._place: Expression | None = None
+
+    def built(self) -> Kernel:
+        """Return the kernel."""
+        body, axis = Body(self._top), self._axis("t")
+        self._invariants = body
+        blocks = self._bind(axis, body)
+        known = dict(self._values), dict(self._stored)
+        opened, row = self._open_tile(self._across, self._last, body)
+        for load, array in self._staged.items():
+            self._value(load)
+            place = Index(0, ((row, _TILE + 1), (self._lane, 1)))
+            opened[-1].store(array, load.kernel_type.storage, place, self._stored[load])
+        _close(opened)
+        body.add(Barrier())
+        # Values are those of other elements now.
+        self._values, self._stored = known
+        opened, row = self._open_tile(self._last, self._across, body)
+        self._place = Index(0, ((self._lane, _TILE + 1), (row, 1)))
+        self._store(self._nest.stores, opened[-1])
+        _close(opened)
+        items = blocks * BLOCK_THREADS
+        self._top.add(Part(axis, items, tuple(body.statements), group=BLOCK_THREADS))
+        return self._kernel()
+
+    def _bind(self, axis: Value, body: Body) -> int:
+        """Bind the place of a thread, its tile and the outer variables; return the blocks."""
+        item = Index(0, ((axis, 1),))
+        thread = Index(0, ((body.let(self._names("i"), Remainder(item, BLOCK_THREADS)), 1),))
+        self._lane = body.let(self._names("i"), Remainder(thread, WARP))
+        self._row = body.let(self._names("i"), Quotient(thread, WARP))
+        number, blocks = body.let(self._names("t"), Quotient(item, BLOCK_THREADS)), 1
+        for position, loop in reversed(list(enumerate(self._nest.loops))):
+            is_tiled = loop in (self._across, self._last)
+            count = -(-loop.size // _TILE) if is_tiled else loop.size
+            index = Index(0, ((number, 1),))
+            found = body.let(self._names("i"), Remainder(index, count)) if position else number
+            if is_tiled:
+                self._tiles[loop] = found
+            else:
+                self._indices[loop], self._bodies[loop] = found, body
+            blocks *= count
+            if position:
+                number = body.let(self._names("t"), Quotient(index, count))
+        return blocks
+
+    def _open_tile(
+        self, along: Variable, down: Variable, outside: Body
+    ) -> tuple[list[Block], Value]:
+        """Begin the loop of a thread over rows of a tile, `along` which lanes are neighbours.
+
+        Return what was opened, and the number of a row inside of the tile.
+        """
+        turn = Loop(outside, self._names("i"), _TILE // _ROWS, unrolled=True)
+        opened: list[Block] = [turn]
+        row = turn.let(self._names("i"), Index(0, ((turn.axis, _ROWS), (self._row, 1))))
+        for loop, place in ((along, self._lane), (down, row)):
+            terms = (self._tiles[loop], _TILE), (place, 1)
+            index = self._indices[loop] = turn.let(self._names("i"), Index(0, terms))
+            if loop.size % _TILE:
+                share = loop.size / (-(-loop.size // _TILE) * _TILE)
+                opened.append(Branch(opened[-1], condition("lt", index, loop.size), share))
+        self._bodies[along] = self._bodies[down] = opened[-1]
+        return opened, row
+
+    def _operation(self, node: Load | Apply) -> Deep[Expression]:
+        if self._place is None or not isinstance(node, Load) or node not in self._staged:
+            value: Expression = yield super()._operation(node)
+            return value
+        kind, body = node.kernel_type, self._bodies[self._last]
+        load = LoadExpression(self._staged[node], Type(kind.storage), self._place)
+        self._stored[node] = stored = body.let(self._names("v"), load)
+        if kind.widen is None:
+            return stored
+        return body.let(self._names("v"), applied(kind.widen, stored, kind.computed))
+
+
+def _close(opened: Sequence[Block]) -> None:
+    for block in reversed(opened):
+        block.close()
