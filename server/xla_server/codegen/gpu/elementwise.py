@@ -59,9 +59,10 @@ class ThreadBuilder(LoopBuilder):
         if not rest:
             self._elements(last, number, run, run, body)
         else:
-            for test, count, times in (("lt", run, whole_runs), ("eq", rest, 1)):
-                with Branch(body, condition(test, number, whole_runs), times / runs) as branch:
-                    self._elements(last, number, run, count, branch)
+            share = whole_runs / runs
+            with Branch(body, condition("lt", number, whole_runs), share) as branch:
+                self._elements(last, number, run, run, branch)
+                self._elements(last, number, run, rest, branch.orelse)
         self._close_part(body, axis, items)
         return self._kernel()
 
