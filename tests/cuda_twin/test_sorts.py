@@ -113,6 +113,18 @@ def test_tiles_are_merged(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_same(lambda a: ops.sort(a, square, 0), np.abs(x) % 7)
 
 
+@pytest.mark.parametrize(
+    ("lines", "length"), [(1, 5), (70, 3), (33, 8), (31, 9), (5, 64), (3, 65), (2, 129)]
+)
+def test_a_block_sorts_several_short_lines(lines: int, length: int) -> None:
+    x = values("f4", (lines, length))
+    less = comparator(lambda a, b, c, d: ops.lt_total_order(a, b), "f4", "f4")
+    assert_same(lambda a: ops.sort([a, a], less, 1, is_stable=True), x)
+    either = comparator(lambda a, b: ops.lt(a * 0.5 + b, b * 0.5 + a), "f4")
+    y = np.random.default_rng(5).integers(-9, 9, (lines, length)).astype(np.float32)
+    assert_same(lambda a: ops.sort(a, either, 1), y)
+
+
 def test_runs_double_and_elements_move_once() -> None:
     def of(length: int, dtype: str = "f4") -> list[str]:
         x = np.zeros((3, length), dtype)
@@ -120,8 +132,9 @@ def test_runs_double_and_elements_move_once() -> None:
         return names(lambda a: ops.sort(a, less, 1), x)
 
     assert of(1) == []
-    assert of(2) == of(256) == ["runs.256", ""]
+    assert of(2) == of(8) == ["runs.8", ""]
+    assert of(100) == ["runs.128", ""]
     assert of(257) == ["runs.512", ""]
     assert of(2048, "f8") == ["runs.2048", ""]
     assert of(5000) == ["runs.2048", "runs.4096", "runs.8192", ""]
-    assert names(lambda a: ops.top_k(a, 3), np.zeros((2, 4), np.float32)) == ["runs.256", ""]
+    assert names(lambda a: ops.top_k(a, 3), np.zeros((2, 4), np.float32)) == ["runs.8", ""]

@@ -81,12 +81,12 @@ class MergeSort:
 
     @property
     def tile(self) -> int:
-        """The entries that a block sorts: a power of two, and enough for each lane of a warp."""
-        tile = 1 << (min(self.length, TILE) - 1).bit_length()
+        """The entries of a line that a thread group sorts: a power of two."""
+        tile = max(MERGED, 1 << (min(self.length, TILE) - 1).bit_length())
         bytes_of_two = 2 * sum(kind.byte_width for kind in self.types)
         while tile * bytes_of_two > STATIC_SHARED_BYTES:
             tile //= 2
-        return max(tile, MERGED * WARP)
+        return tile
 
     def _made(self, name: str) -> list[Array]:
         count = self.lines * self.length
@@ -126,70 +126,85 @@ class MergeSort:
         return made
 
     def _add_tiles(self, load: Load) -> list[Array]:
-        """Add the kernel that sorts tiles, and return what it gives."""
-        tile, name = self.tile, f"{self.name}.runs.{self.tile}"
+        """Add the kernel that sorts tiles, and return what it gives.
+
+        A block has several short lines. Numbers of entries are those in the block: a thread's own
+        are from `first` on, and `origin` is that of its tile.
+        """
+        tile, name, length = self.tile, f"{self.name}.runs.{self.tile}", self.length
         kernel, made = ThreadKernel(name), self._made(name)
-        threads, tiles = tile // MERGED, -(-self.length // tile)
-        shared = _Tile(kernel, self.types, tile)
+        entries, tiles = max(tile, MERGED * WARP), -(-length // tile)
+        threads = entries // MERGED
+        shared = _Tile(kernel, self.types, entries)
         axis, body = Value("t", Type.I64), Body(kernel.top)
         item = Index(0, ((axis, 1),))
         block = body.let("block", Quotient(item, threads))
         lane = body.let("lane", Remainder(item, threads))
-        line: Expression = block
-        begin: Expression = Index(0)
-        if tiles > 1:
-            index = Index(0, ((block, 1),))
-            line = body.let("line", Quotient(index, tiles))
-            begin = body.let("begin", Index(0, ((Remainder(index, tiles), tile),)))
-        rest = Index(self.length, ((begin, -1),))
-        count = body.let("count", integer_op("minimum", rest, tile))
 
-        def each(copy: Callable[[Body, Value], None]) -> None:
+        def place(inside: Body, number: Expression) -> tuple[Value, Value, Value, Value]:
+            """Return the line of a number, its tile's begin and end in it, and its origin."""
+            names, index = kernel.names, Index(0, ((number, 1),))
+            number_of = Index(0, ((block, entries // tile), (Quotient(index, tile), 1)))
+            tile_of = inside.let(names("tile"), number_of)
+            at = Index(0, ((tile_of, 1),))
+            line = inside.let(names("line"), Quotient(at, tiles))
+            begin = inside.let(names("begin"), Index(0, ((Remainder(at, tiles), tile),)))
+            # Lines behind the last have no entries.
+            is_one = condition("lt", line, self.lines)
+            end = integer_op("minimum", plus(begin, tile), length)
+            end = Apply("select", (is_one, end, begin), Type.I64)
+            origin = Index(0, ((Quotient(index, tile), tile),))
+            return line, begin, inside.let(names("end"), end), inside.let(names("origin"), origin)
+
+        def each(copy: Callable[[Body, Value, Value, Value], None]) -> None:
             """Copy the entries of a thread, between which are those of all others."""
             with Loop(body, kernel.names("n"), MERGED) as loop:
                 terms = (loop.axis, threads), (lane, 1)
                 number = loop.let(kernel.names("own"), Index(0, terms))
-                with Branch(loop, condition("lt", number, count)) as branch:
-                    copy(branch, number)
+                line, begin, end, origin = place(loop, number)
+                terms = (begin, 1), (number, 1), (origin, -1)
+                at = loop.let(kernel.names("at"), Index(0, terms))
+                with Branch(loop, condition("lt", at, end)) as branch:
+                    copy(branch, number, line, at)
 
-        def take(inside: Body, number: Value) -> None:
-            at = inside.let(kernel.names("at"), Index(0, ((begin, 1), (number, 1))))
+        def take(inside: Body, number: Value, line: Value, at: Value) -> None:
             shared.store(inside, number, load(kernel, inside, line, at))
 
         each(take)
         body.add(Barrier())
         first = body.let("first", Index(0, ((lane, MERGED),)))
-        self._insert(kernel, body, line, shared, (first, count))
+        line, begin, end, origin = place(body, first)
+        last = body.let("last", Index(0, ((end, 1), (begin, -1), (origin, 1))))
+        self._insert(kernel, body, line, shared, (first, last))
         body.add(Barrier())
         source = body.declare("source", Index(0))
         width = body.declare("width", Index(MERGED))
-        with Loop(body, "turn", (tile // MERGED).bit_length() - 1) as turn:
+        with Loop(body, "turn", (-(-min(tile, length) // MERGED) - 1).bit_length()) as turn:
             low = turn.let("low", integer_op("bit_and", first, Index(0, ((width, -2),))))
-            ends = [integer_op("minimum", Index(0, ((low, 1), (width, n))), count) for n in (1, 2)]
+            ends = [integer_op("minimum", Index(0, ((low, 1), (width, n))), last) for n in (1, 2)]
 
             def read(inside: Body, number: Expression) -> Entry:
                 return shared.load(inside, Index(0, ((source, 1), (number, 1))))
 
             def write(inside: Body, number: Expression, entry: Entry) -> None:
-                other = Index(tile, ((source, -1), (number, 1)))
+                other = Index(entries, ((source, -1), (number, 1)))
                 shared.store(inside, inside.let(kernel.names("to"), other), entry)
 
             merge = _Merge(kernel, line, read, write, self.before)
-            merge.add(turn, first, (low, *(turn.let("end", end) for end in ends)), count)
+            merge.add(turn, first, (low, *(turn.let("end", found) for found in ends)), last)
             turn.set(width, Index(0, ((width, 2),)))
-            turn.set(source, Index(tile, ((source, -1),)))
+            turn.set(source, Index(entries, ((source, -1),)))
             turn.add(Barrier())
 
-        def give(inside: Body, number: Value) -> None:
+        def give(inside: Body, number: Value, line: Value, at: Value) -> None:
             entry = shared.load(inside, Index(0, ((source, 1), (number, 1))))
-            place = Index(0, ((begin, 1), (number, 1)))
-            at = inside.let(kernel.names("to"), self._at(line, place))
+            to = inside.let(kernel.names("to"), self._at(line, at))
             for array, part in zip(made, entry, strict=True):
-                kernel.store_integer(inside, array, at, part)
+                kernel.store_integer(inside, array, to, part)
 
         each(give)
-        items = self.lines * tiles * threads
-        kernel.top.add(Part(axis, items, tuple(body.statements), group=threads))
+        blocks = -(-self.lines * tiles // (entries // tile))
+        kernel.top.add(Part(axis, blocks * threads, tuple(body.statements), group=threads))
         self.lowering.add(kernel.thunk(shared.arrays, threads))
         return made
 
@@ -201,9 +216,9 @@ class MergeSort:
         shared: "_Tile",
         numbers: tuple[Expression, Expression],
     ) -> None:
-        """Sort the few entries of a thread, from the first of its own numbers on."""
-        first, count = numbers
-        end = integer_op("minimum", plus(first, MERGED), count)
+        """Sort the few entries of a thread, from a number on and up to another at most."""
+        first, last = numbers
+        end = integer_op("minimum", plus(first, MERGED), last)
         with Loop(body, "next", end, plus(first, 1), iterations=MERGED - 1) as loop:
             at = loop.declare("hole", loop.axis)
             with Repeat(loop, condition("gt", at, first), MERGED / 4) as moved:
@@ -261,7 +276,7 @@ class _Merge:
     ) -> None:
         """Store entries from number `first` on, of the runs between three numbers.
 
-        There are `count` entries in all: a number that has none has nothing to store.
+        Numbers of entries are below `count`: a number beyond has nothing to store.
         """
         _, middle, high = runs
         left, right = self._begun(body, first, runs)
