@@ -55,7 +55,7 @@ _SOLVED = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementT
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LibraryPlan:
-    """What a library computes: element types, sizes and forms, never addresses."""
+    """A computation by a library: element types, sizes and forms, never addresses."""
 
     @property
     def text(self) -> str:
