@@ -27,7 +27,7 @@ FORMS = {
     Form.DIRECT: [""],
     Form.WALK: [""],
     Form.LINKS: ["positions", "links", ""],
-    Form.SORTED: ["positions", *(f"runs.{2 << n}" for n in range(15)), ""],
+    Form.SORTED: ["positions", *(f"runs.{2048 << n}" for n in range(5)), ""],
 }
 
 

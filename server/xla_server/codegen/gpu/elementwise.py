@@ -56,8 +56,9 @@ class ThreadBuilder(LoopBuilder):
         if outer:
             number = self._open_rows(outer, runs, axis, body)
         whole_runs, rest = divmod(last.size, run)
-        if not rest:
-            self._elements(last, number, run, run, body)
+        if not rest or not whole_runs:
+            # What does not depend on the element stands outside of branches: it is done once.
+            self._elements(last, number, run, rest or run, body)
         else:
             share = whole_runs / runs
             with Branch(body, condition("lt", number, whole_runs), share) as branch:

@@ -166,7 +166,7 @@ class _GridEmitter(Emitter):
         module, name = self._builder.module, "llvm.nvvm.barrier.cta.sync.aligned.all"
         form = ir.FunctionType(ir.VoidType(), [_SHORT])
         function = module.globals.get(name) or ir.Function(module, form, name)
-        # What was loaded before a barrier stays in registers.
+        # Registers keep across a barrier what was loaded before it.
         changes_no_operand(module, self._builder.call(function, [ir.Constant(_SHORT, 0)]))
 
     def _shuffled(self, code: Any, distance: int) -> Any:

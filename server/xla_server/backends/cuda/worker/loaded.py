@@ -71,19 +71,23 @@ class LoadedProgram:
 def segments(rows: Sequence[DeviceRow]) -> dict[int, int]:
     """Return the end of each segment by its first row.
 
-    A segment is two or more launches and copies that are done one after the other: no jump leads
-    into its midst.
+    A segment is two or more rows that a graph can have, one after the other: no jump leads into its
+    midst.
     """
     targets = {target for row in rows for target in _targets(row)}
     found: dict[int, int] = {}
     first = 0
     for number in range(len(rows) + 1):
-        ends = number == len(rows) or not isinstance(rows[number], Launch | Copy)
+        ends = number == len(rows) or not _has_graphs(rows[number])
         if ends or number in targets:
             if number - first > 1:
                 found[first] = number
             first = number + 1 if ends else number
     return found
+
+
+def _has_graphs(row: DeviceRow) -> bool:
+    return isinstance(row, Launch | Copy) or (isinstance(row, LibraryCall) and row.plan.has_graphs)
 
 
 def _targets(row: DeviceRow) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """Lowering of dot for a GPU: a library's product, without moving its operands.
 
-Dimensions of one use, batch, rows, columns or sums, are seen as one where they follow each other in
-memory. Transposes and distances are told to the library. What it does not have is a loop nest, and
-so are products with one vector, which read as much: a row or column of threads adds them up.
+Dimensions of one use, batch, rows, columns or sums, are one where they follow each other in memory.
+The plan has transposes and strides. Other products are loop nests, and so are those with one
+vector: threads read each element once, too.
 """
 
 import dataclasses

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.backends.cuda.worker.fake_driver import FakeDriver
 from tests.unit.backends.cuda.worker.workers import launch, program
+from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker import executor
 from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
 from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
@@ -19,10 +20,12 @@ from xla_server.backends.cuda.worker.protocol import (
     Finished,
     HostStep,
     Jump,
+    LibraryCall,
     RunCancelledError,
     Switch,
 )
 from xla_server.backends.cuda.worker.shared_memory import STOP, SharedMemory, new_shared_memory
+from xla_server.codegen.gpu.plans import FftPlan, GemmPlan, Matrix
 
 TWICE = (launch("increment", 0, 0), launch("increment", 0, 0))
 
@@ -84,6 +87,14 @@ def test_the_body_of_a_loop_has_a_graph(device: Device) -> None:
     device.run(loaded, address)
     assert device.read(address) == 200
     assert device.graphs == 199 - MEASUREMENTS - 1
+
+
+def test_calls_that_a_graph_can_have_are_in_segments() -> None:
+    matrix = Matrix(ElementType.F32, 4)
+    product = LibraryCall(GemmPlan(1, 4, 4, 4, matrix, matrix, matrix), (0, 1, 2, 3))
+    transform = LibraryCall(FftPlan(ElementType.C64, 1, (4,), is_inverse=False), (0, 1))
+    assert segments([launch("increment", 0, 0), product]) == {0: 2}
+    assert segments([launch("increment", 0, 0), transform]) == {}
 
 
 def test_segments_begin_where_jumps_lead() -> None:
