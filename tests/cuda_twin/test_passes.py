@@ -106,6 +106,20 @@ def test_a_reduction_is_not_evaluated_once_for_each_element() -> None:
     near(function, x, tolerance=1e-5)
 
 
+def test_a_costly_value_is_stored_where_many_rows_read_it() -> None:
+    x, y = numbers("float32", 1024), numbers("float32", 256, 1024)
+    function = lambda x, y: jnp.sum(jnp.tanh(x * x) * y, axis=1)  # noqa: E731
+    assert len(grids(compiled(module_of(function, x, y)))) == 2
+    near(function, x, y, tolerance=1e-4)
+
+
+def test_a_cheap_one_is_not() -> None:
+    x, y = numbers("float32", 64), numbers("float32", 256, 64)
+    function = lambda x, y: jnp.sum((x + 1) * y, axis=1)  # noqa: E731
+    assert len(grids(compiled(module_of(function, x, y)))) == 1
+    near(function, x, y, tolerance=1e-4)
+
+
 def test_only_what_is_for_processors_is_left_out() -> None:
     names = [[step.name for step in pipeline(target)] for target in (TARGET, PROCESSOR)]
     assert set(names[1]) - set(names[0]) == {"features-last"}

@@ -39,6 +39,8 @@ class _Count:
         times: dict[int, float] = {}
         for statement, path in walk(kernel.body):
             around = times[id(path[-1])] if path else 1.0
+            if path and isinstance(path[-1], If) and statement in path[-1].orelse:
+                around *= 1 / path[-1].share - 1
             times[id(statement)] = around
             for each in read_by(statement):
                 if isinstance(each, Load):

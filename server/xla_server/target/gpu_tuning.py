@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 
-from xla_server.target.fusion_tuning import Fusions
+from xla_server.target.fusion_tuning import EvaluationCosts, Fusions
 from xla_server.target.kernel_tuning import SmallLoops
 from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import ControlFlow, Reductions
@@ -27,6 +27,11 @@ _FUSIONS = Fusions(min_rows=1)
 """Rows that are too few for all threads are cut before."""
 
 
+_EVALUATION_COSTS = EvaluationCosts(launch=1024)
+"""A launch takes as long as a thread takes for a thousand additions, each of which needs the one
+before: some microseconds."""
+
+
 @functools.cache
 def gpu_tuning_of(machine: Machine) -> Tuning:
     """Return the tuning for a GPU."""
@@ -36,4 +41,5 @@ def gpu_tuning_of(machine: Machine) -> Tuning:
         control_flow=_CONTROL_FLOW,
         small_loops=_SMALL_LOOPS,
         fusions=_FUSIONS,
+        evaluation_costs=_EVALUATION_COSTS,
     )

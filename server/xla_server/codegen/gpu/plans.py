@@ -72,6 +72,11 @@ class LibraryPlan:
         """Why no library computes it; None where one does."""
         return None
 
+    @property
+    def has_graphs(self) -> bool:
+        """True if a graph can have its launches: the library allocates nothing and never waits."""
+        return False
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Matrix:
@@ -115,6 +120,11 @@ class GemmPlan(LibraryPlan):
         sizes = f"{self.batch} x [{self.rows}, {self.depth}] x [{self.depth}, {self.columns}]"
         precision = ", in TF32" if self.rounds_operands else ""
         return f"product {sizes}: {self.left} x {self.right} -> {self.result}{precision}"
+
+    @property
+    def has_graphs(self) -> bool:
+        """True: the workspace is a buffer."""
+        return True
 
     @property
     def workspace_bytes(self) -> int:
