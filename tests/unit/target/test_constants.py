@@ -116,6 +116,10 @@ LIMITS = {
 FACTS = {
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
+    "codegen/gpu/plans.py": {
+        *("ALIGNMENT", "MAX_BATCH", "MAX_COMPLEX_ROWS", "MAX_WORKSPACE_BYTES"),
+        *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),
+    },
     "codegen/gpu/ptx_child.py": {"_SPEED"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/loops/pieces.py": {"_LINE"},
