@@ -121,7 +121,6 @@ LIMITS = {
 FACTS = {
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
-    "codegen/gpu/lower/dot.py": {"_HIGHEST", "_TF32", "_UNSET", "MAX_LOOP_DEPTH"},
     "codegen/gpu/plans.py": {
         *("ALIGNMENT", "MAX_BATCH", "MAX_COMPLEX_ROWS", "MAX_WORKSPACE_BYTES"),
         *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),
