@@ -6,6 +6,7 @@ NAMES = (
     "plans",
     "libraries",
     "kernels",
+    "graphs",
     "faults",
     "elements 0",
     "elements 1",
