@@ -7,7 +7,7 @@ from typing import Any
 
 from annotated_types import Ge, Gt, Le
 
-from xla_server.app.config import Settings, default_text, is_size
+from xla_server.app.config import Settings, default_text, notation
 
 PATH = Path(__file__).parents[1] / "docs" / "SERVER.md"
 _TABLE = re.compile(r"^\| option \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)
@@ -20,7 +20,9 @@ def _value(name: str) -> str:
     kind: Any = field.annotation
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return ", ".join(kind)
-    text = "SIZE" if is_size(name) else "seconds" if name.endswith("_seconds") else _KINDS[kind]
+    written = notation(name)
+    text = "seconds" if name.endswith("_seconds") else _KINDS[kind]
+    text = text if written is None else written.replace("|", " or ")
     signs: dict[type, Any] = {Ge: ("≥", "ge"), Gt: (">", "gt"), Le: ("≤", "le")}
     bounds = [
         f"{signs[type(each)][0]} {getattr(each, signs[type(each)][1])}"

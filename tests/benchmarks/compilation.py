@@ -10,6 +10,7 @@ from tests.benchmarks.workloads.workload import Workload
 from tests.corpus.jax_programs import lower
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_contract.types.sharding import REPLICATED
+from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
@@ -43,11 +44,11 @@ class Program:
         """The module that JAX makes of a workload."""
         return cls(lower(workload.function, *workload.arguments))
 
-    def compiled(self, cpu: Cpu) -> tuple[float, Executable]:
+    def compiled(self, platform: CompiledBackend) -> tuple[float, Executable]:
         """The seconds from the bytes to an executable."""
         started = time.perf_counter()
         module = import_module(hlo_pb2.HloModuleProto.FromString(self.serialized))
-        executable = cpu.compile(module, module.entry_program_shape)
+        executable = platform.compile(module, module.entry_program_shape)
         return time.perf_counter() - started, executable
 
     def repeated(self, cpu: Cpu, executable: Executable) -> float:

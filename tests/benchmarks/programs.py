@@ -11,7 +11,7 @@ import numpy as np
 import xla_client
 from tests.benchmarks.workloads.workload import Workload
 from xla_contract.types.literal import Literal
-from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
@@ -27,12 +27,15 @@ differences add up in a model.
 class Ours:
     """A program of this compiler's, on its own device."""
 
-    def __init__(self, cpu: Cpu, executable: Executable, arguments: Sequence[Any]) -> None:
-        self._device = cpu.devices[0]
+    def __init__(
+        self, platform: CompiledBackend, executable: Executable, arguments: Sequence[Any]
+    ) -> None:
+        self._device = platform.devices[0]
         self._executable = executable
         leaves = jax.tree.leaves(arguments)
         self._placed = [
-            cpu.to_device(Literal.from_numpy(np.asarray(leaf)), self._device) for leaf in leaves
+            platform.to_device(Literal.from_numpy(np.asarray(leaf)), self._device)
+            for leaf in leaves
         ]
 
     def run(self) -> Any:
@@ -70,10 +73,10 @@ COMPILATIONS = 3
 class Theirs:
     """The program that XLA makes of a workload, and the seconds it took to."""
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, compilations: int = COMPILATIONS) -> None:
         self._arguments = jax.device_put(workload.arguments)
         self.compile_seconds = statistics.median(
-            self._compile(workload) for _ in range(COMPILATIONS)
+            self._compile(workload) for _ in range(compilations)
         )
 
     def _compile(self, workload: Workload) -> float:
@@ -86,6 +89,11 @@ class Theirs:
     def run(self) -> Any:
         """One execution."""
         return jax.block_until_ready(self._compiled(*self._arguments))
+
+    def run_together(self, count: int) -> Any:
+        """So many executions, the next begun before the one before has ended."""
+        found = [self._compiled(*self._arguments) for _ in range(count)]
+        return jax.block_until_ready(found)
 
     def results(self) -> list[Any]:
         """The arrays of one execution."""

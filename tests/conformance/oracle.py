@@ -1,6 +1,6 @@
 """The same program through a platform of ours and through jaxlib's CPU backend.
 
-CONFORMANCE_PLATFORM says which of ours: `interpreter`, or `cpu`.
+CONFORMANCE_PLATFORM says which of ours: `interpreter`, or one of `tests/platforms.py`.
 """
 
 import os
@@ -68,11 +68,13 @@ def evaluated(proto: hlo_pb2.HloModuleProto, arguments: Sequence[Any]) -> list[A
     """The results of a module, imported, verified and run by the platform of the run."""
     module = import_module(proto)
     verify(module)
-    if PLATFORM == "cpu":
+    if PLATFORM != "interpreter":
         # Imported here, as numba takes its time.
-        from tests.unit.codegen.compiled import on_cpu
+        from tests.platforms import compiled_platform
+        from tests.unit.codegen.compiled import on_platform
 
-        return on_cpu(module, [np.asarray(argument) for argument in arguments])
+        given = [np.asarray(argument) for argument in arguments]
+        return on_platform(compiled_platform(PLATFORM), module, given)
     value: Any = evaluate(module, arguments, check_values=True)
     return list(value) if isinstance(value, tuple) else [value]
 

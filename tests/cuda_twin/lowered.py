@@ -1,4 +1,5 @@
-"""Programs lowered for a GPU, their rows executed one after the other: kernels on the twin.
+"""Programs lowered for a GPU, their rows executed one after the other: kernels on the twin, and
+plans by what stands there for libraries.
 
 Kernels of processors, which a platform executes on the host, are walked.
 """
@@ -8,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.cuda_twin.guarded import Guarded
+from tests.cuda_twin.libraries import compute
 from tests.cuda_twin.programs import TARGET
 from tests.cuda_twin.twin import Twin
 from tests.example_platform.walker import run
@@ -28,6 +31,7 @@ from xla_server.buffers.code import (
 )
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
+from xla_server.codegen.gpu.plans import LibraryPlan
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.lower.lowering import lower
 from xla_server.ir.module import HloModule
@@ -55,8 +59,9 @@ def through_host(code: Code) -> list[str]:
 
 
 def _is_of_host(row: Row) -> bool:
-    is_kernel = isinstance(row, KernelThunk) and not isinstance(row.kernel, GridKernel)
-    return is_kernel or isinstance(row, HostThunk)
+    if isinstance(row, KernelThunk):
+        return not isinstance(row.kernel, GridKernel | LibraryPlan)
+    return isinstance(row, HostThunk)
 
 
 def _verified(code: Code) -> Code:
@@ -105,6 +110,8 @@ class _Run:
         match row:
             case KernelThunk(kernel=GridKernel() as grid):
                 self._launch(row, grid)
+            case KernelThunk(kernel=LibraryPlan() as plan):
+                self._compute(row, plan)
             case KernelThunk():
                 run(row.kernel, [self._bytes[v] for v in row.arguments], 0, row.work_items)
             case CopyThunk():
@@ -126,6 +133,15 @@ class _Run:
         for value, array in zip(row.arguments, made, strict=True):
             if value in row.writes:
                 self._bytes[value][:] = array
+
+    def _compute(self, row: KernelThunk, plan: LibraryPlan) -> None:
+        memory = [Guarded(value.byte_size) for value in row.arguments]
+        for value, guarded in zip(row.arguments, memory, strict=True):
+            guarded.put(self._bytes[value])
+        compute(plan, [guarded.address for guarded in memory])
+        for value, guarded in zip(row.arguments, memory, strict=True):
+            if value in row.writes:
+                self._bytes[value][:] = guarded.bytes
 
     def _array(self, value: Value) -> Any:
         return self._bytes[value].view(value.shape.element_type.dtype)

@@ -136,10 +136,10 @@ class Twin:
         for result, operand in over.items():
             memory[result] = memory[operand]
         table = np.array([memory[each.number].address for each in grid.kernel.buffers], np.int64)
-        orders = [_in_order(order, count) for count in (grid.blocks, grid.threads)]
+        orders = [in_order(order, count) for count in (grid.blocks, grid.threads)]
         places = [array.ctypes.data for array in (table, *orders)]
         number = list(self._kernels).index(symbol)
-        room = _room_of(grid)
+        room = fiber_room(grid.threads) if has_fibers(grid) else None
         begin = 0 if room is None else room.ctypes.data
         missed = self._run(number, places[0], grid.blocks, grid.threads, *places[1:], begin)
         for bit, what in MISSES.items():
@@ -160,15 +160,18 @@ def unwritten(dtype: Any, sizes: Sequence[int]) -> Any:
     return array
 
 
-def _room_of(grid: GridKernel) -> Any | None:
-    """Return memory for the contexts of a kernel's threads; None where none of them waits."""
-    if not any(isinstance(each, Exchange | Barrier) for each, _ in walk(grid.kernel.body)):
-        return None
-    threads = grid.threads
+def has_fibers(grid: GridKernel) -> bool:
+    """Return whether the threads of a kernel wait for each other."""
+    return any(isinstance(each, Exchange | Barrier) for each, _ in walk(grid.kernel.body))
+
+
+def fiber_room(threads: int) -> Any:
+    """Return memory for the contexts of a block's threads and their stacks."""
     return np.empty(((threads + 1) * CONTEXT_BYTES + threads * STACK_BYTES) // 8, np.int64)
 
 
-def _in_order(order: str, count: int) -> Any:
+def in_order(order: str, count: int) -> Any:
+    """Return the numbers of so many blocks or threads in one of the orders."""
     numbers = np.arange(count, dtype=np.int32)
     if order == "backward":
         return numbers[::-1].copy()

@@ -39,10 +39,14 @@ def start_server(
     *flags: str,
     environment: dict[str, str] | None = None,
     insecure: bool = True,
+    module: str = "xla_server",
 ) -> Iterator[ServerProcess]:
-    """A server process; unless it is `insecure`, flags and environment say who may call."""
+    """A server process; unless it is `insecure`, flags and environment say who may call.
+
+    `module` is what Python executes.
+    """
     log = directory / "server.log"
-    command = [sys.executable, "-m", "xla_server", "serve", "--listen", "127.0.0.1:0", *flags]
+    command = [sys.executable, "-m", module, "serve", "--listen", "127.0.0.1:0", *flags]
     command += ["--insecure"] if insecure else []
     with log.open("w") as stderr:
         process = subprocess.Popen(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.operations_page.placing import Place, places_of
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, Accepted, ProbeError, Runner, accepted
 from xla_contract.ops import registry as contract
@@ -18,6 +19,9 @@ from xla_server.ops import registry as server
 
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs" / "OPERATIONS.md"
+
+EXECUTED = (Platform.INTERPRETER, Platform.CPU)
+"""Platforms that need no device."""
 
 _ALL, _NONE = "●", ""
 
@@ -50,11 +54,15 @@ _INTRODUCTION = """\
 
 Written by `make operations`, which asks the programs themselves; a test fails while this page says
 something else. For each operation and each kind of operand a smallest program is stated in the
-builder and, where the shape rule lets it pass, compiled and executed on every platform of this
-version ({platforms}).
+builder and, where the shape rule lets it pass, compiled and executed on these platforms:
+{platforms}. For cuda, which needs a device, it is compiled.
 
 - {mark} in a column: the shape rule takes all of its types. Names: those alone. Empty: none.
 - The column of a platform says on which of these it runs: `all`, or the ones it does not run on.
+- The column `cuda` says what does it: a {kernel} on the device, a {library} there, or
+  {host}: operands are copied to it, and results back. Types that are named are done in another way
+  than the others. There is {nothing} for what moves nothing, and for what is known before a program
+  runs. A `while` of a few numbers is one kernel, {host}.
 - The type is that of the main operands, or of the result of an operation that has none of a free
   type (constant, iota, infeed, recv, rng-bit-generator). A tuple holds an array of f32. Where an
   operation has no such type, the columns say `-`.
@@ -75,10 +83,15 @@ def page(asked: Collection[Platform] = tuple(PLATFORMS)) -> str:
     runners = {
         platform: Runner(make(Settings(platform=platform))) if platform in asked else None
         for platform, make in PLATFORMS.items()
+        if platform in EXECUTED
     }
     lines = [
         _INTRODUCTION.format(
-            platforms=", ".join(PLATFORMS),
+            platforms=", ".join(runners),
+            kernel=f"`{Place.KERNEL}`",
+            library=f"`{Place.LIBRARY}`",
+            host=f"`{Place.HOST}`",
+            nothing=f"`{Place.NOTHING}`",
             mark=_ALL,
             eight=", ".join(kind.text for kind in GROUPS["f8"]),
             four=", ".join(kind.text for kind in GROUPS["f4 f6"]),
@@ -104,8 +117,8 @@ def check_probes(defined: Collection[Opcode], probes: Mapping[Opcode, Probe]) ->
 
 
 def _table(opcodes: Sequence[Opcode], runners: Mapping[Platform, Runner | None]) -> Iterator[str]:
-    yield _row("operation", "builder", *GROUPS, *runners, "in numpy")
-    yield _row(*["---"] * 2, *[":-:"] * len(GROUPS), *["---"] * (len(runners) + 1))
+    yield _row("operation", "builder", *GROUPS, *runners, "cuda", "in numpy")
+    yield _row(*["---"] * 2, *[":-:"] * len(GROUPS), *["---"] * (len(runners) + 2))
     for opcode in opcodes:
         probe = PROBES[opcode]
         found = accepted(opcode, probe.program, probe.before)
@@ -116,6 +129,7 @@ def _table(opcodes: Sequence[Opcode], runners: Mapping[Platform, Runner | None])
             f"`{probe.function}`" if probe.function else "",
             *_types(found),
             *("?" if runner is None else _run(found, runner) for runner in runners.values()),
+            _places(opcode, found),
             _evaluator(opcode),
         )
 
@@ -149,6 +163,18 @@ def _run(found: Accepted, runner: Runner) -> str:
     if not failed:
         return "all"
     return "none" if len(failed) == len(found.programs) else f"not {' '.join(failed)}"
+
+
+def _places(opcode: Opcode, found: Accepted) -> str:
+    """Where most types are done, and where the others are, by name."""
+    places = places_of(opcode, found.programs).items()
+    most, *others = sorted(places, key=lambda each: -len(each[1]))
+    named = (
+        f"{place}: {' '.join(kind.text for kind in kinds)}"
+        for place, kinds in others
+        if place is not Place.NOTHING
+    )
+    return "; ".join([most[0], *named])
 
 
 def _evaluator(opcode: Opcode) -> str:

@@ -2,6 +2,7 @@ import pytest
 
 from tests.operations_page import page
 from tests.operations_page.page import GROUPS, PATH, check_probes
+from tests.operations_page.placing import Place, places_of
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, ProbeError, Runner, Subject, accepted
 from xla_client import ops
@@ -13,6 +14,15 @@ from xla_server.app.platforms import PLATFORMS
 
 SAMPLE = (Opcode.ADD, Opcode.DOT, Opcode.REDUCE, Opcode.SORT, Opcode.SET_DIMENSION_SIZE)
 """Opcodes that are compiled for every element type here; `make operations` compiles all."""
+
+
+PLACES = {
+    Opcode.ADD: Place.KERNEL,
+    Opcode.RESHAPE: Place.NOTHING,
+    Opcode.INFEED: Place.HOST,
+    Opcode.SET_DIMENSION_SIZE: Place.NOTHING,
+    Opcode.BATCH_NORM_TRAINING: Place.KERNEL,
+}
 
 
 def test_the_page_says_what_the_programs_do():
@@ -36,6 +46,18 @@ def test_the_page_says_what_is_compiled():
         found = accepted(opcode, PROBES[opcode].program, PROBES[opcode].before)
         refused = runner.refused(found.programs)
         assert (row.strip("| ").split(" | ")[cpu] == "all") == (not refused), opcode
+
+
+def test_the_page_says_where_a_gpu_does_it():
+    found = {opcode: accepted(opcode, PROBES[opcode].program) for opcode in PLACES}
+    for opcode, place in PLACES.items():
+        assert list(places_of(opcode, found[opcode].programs)) == [place], opcode
+
+
+def test_a_platform_that_compiles_an_operation_compiles_it_for_a_gpu():
+    for opcode, probe in PROBES.items():
+        programs = accepted(opcode, probe.program, probe.before).programs
+        assert Place.REFUSED not in places_of(opcode, programs), opcode
 
 
 def test_every_kind_has_one_column():

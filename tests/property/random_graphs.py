@@ -200,7 +200,11 @@ def programs(draw: st.DrawFn, steps: Sequence[Step], largest: int = 12) -> Progr
     """Programs of up to so many steps; a failing one shrinks to its first steps."""
     count = draw(st.integers(1, largest))
     # Choices drawn one by one would mostly be the least ones, and programs alike.
-    chance = random.Random(draw(st.integers(0, 2**64 - 1)))
+    return grown(random.Random(draw(st.integers(0, 2**64 - 1))), steps, count)
+
+
+def grown(chance: random.Random, steps: Sequence[Step], count: int) -> Program:
+    """Return a program of so many steps."""
     graph = Graph(chance, itertools.count(), 0)
     graph.grow(steps, count)
     if not graph.nodes:

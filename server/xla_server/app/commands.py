@@ -149,15 +149,22 @@ def compile_program(
             show_default=False,
         ),
     ] = None,
+    capability: Annotated[
+        str,
+        typer.Option(help="compile for GPUs of this kind, such as sm_90", show_default=False),
+    ] = "",
 ) -> None:
-    """Compile a program for this machine's processor and say what became of it.
+    """Compile a program for this machine's processor, or a GPU, and say what became of it.
 
     Exits 2 when the file holds no program that can be compiled and, with --run, run.
     """
     from xla_server.app.compile import compile_file
 
     with ending(failed=EXIT_USAGE):
-        for line in compile_file(program, dump_to, is_run=is_run, profile_to=profile):
+        lines = compile_file(
+            program, dump_to, is_run=is_run, profile_to=profile, capability=capability
+        )
+        for line in lines:
             typer.echo(line)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from xla_contract.errors import UnimplementedError
+from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_server.app.config import load_settings
 from xla_server.app.modules import load_module
 from xla_server.app.platforms import create_backend
@@ -27,16 +27,27 @@ EVERY_PASS = DumpOptions("dump", passes=Pattern(""))
 
 
 def compile_file(
-    path: Path, dump_to: Path | None, *, is_run: bool = False, profile_to: Path | None = None
+    path: Path,
+    dump_to: Path | None,
+    *,
+    is_run: bool = False,
+    profile_to: Path | None = None,
+    capability: str = "",
 ) -> Iterator[str]:
     """Compile the program in a file; the lines of a summary.
 
     With `dump_to`, a directory that is made where it is missing, writes there the module as it
     was read and before and after each pass that changed it, the kernels, the buffers and graphs.
     With `is_run` or `profile_to` runs it as `trial_run` says, on the platform that servers have.
-    Raises as `load_module`, `create_backend` and `trial_run`, and UnimplementedError for what has
-    no kernel and for programs of dynamic shape.
+    With `capability` compiles for a GPU of that compute capability, which need not be there.
+    Raises as `load_module`, `create_backend` and `trial_run`, UnimplementedError for what has no
+    kernel and for programs of dynamic shape, and InvalidArgumentError for a capability that is not
+    known, or with a run.
     """
+    if capability and (is_run or profile_to is not None):
+        raise InvalidArgumentError(
+            f"a program must be compiled for this machine to be run, got capability {capability}"
+        )
     module = load_module(path)
     if has_dynamic_shapes(module):
         raise UnimplementedError(
@@ -46,11 +57,19 @@ def compile_file(
     files = None if dump_to is None else _files(dump_to)
     yield f"module {module.name}: {module.entry.program_shape}"
     dump = None if files is None else Dump(files, EVERY_PASS)
-    compilation = compile_module(module, observer=dump)
+    if capability:
+        from xla_server.backends.cuda.offline import compile_for
+
+        compilation, written, told = compile_for(capability, module, dump)
+    else:
+        compilation, written, told = compile_module(module, observer=dump), {}, ()
     if files is not None:
+        for name, data in written.items():
+            files.write(name, data)
         files.write("module.dot", print_dot(compilation.module))
         files.write("module.html", print_html(compilation.module))
     yield from _summary(module, compilation)
+    yield from told
     if dump_to is not None:
         yield f"written to {dump_to}"
     if is_run or profile_to is not None:

@@ -110,6 +110,23 @@ def _split(value: Any) -> Any:
     return value
 
 
+ALL_DEVICES = 0
+"""The number of devices that stands for all there are."""
+
+
+def _device_count(value: Any) -> Any:
+    """Return the number that a text stands for; `all` alone is ALL_DEVICES."""
+    if value == "all":
+        return ALL_DEVICES
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        return value
+    if count < 1:
+        raise ValueError("must be at least 1, or all")
+    return count
+
+
 def _check_modules(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
@@ -125,6 +142,9 @@ def _check_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
 
 SIZE = BeforeValidator(parse_size)
 """Marks a number of bytes, which may be written with a unit (app/sizes.py)."""
+
+DEVICES = BeforeValidator(_device_count)
+"""Marks a number of devices, which may be written `all`."""
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Threads: TypeAlias = Annotated[int, Field(ge=1, le=1024)]
@@ -155,10 +175,18 @@ class Settings(BaseSettings):
         "commas",
     )
     platform: Platform = _option(DEFAULT, "backend that runs the programs")
-    devices: Annotated[int, Field(ge=1, le=4096)] = _option(1, "number of devices of the platform")
+    devices: Annotated[int, Field(le=4096), DEVICES] = _option(
+        1, "number of devices of the platform; all: every GPU there is (cuda)"
+    )
+    cuda_memory_fraction: Share = _option(
+        0.9, "share of a GPU's memory for programs and values (cuda)"
+    )
     grace_seconds: Seconds = _option(30.0, "time that calls in progress have to end after SIGTERM")
     log_level: LogLevel = _option(LogLevel.INFO, "lowest severity of messages to log")
-    max_device_bytes: Bytes = _option(MemoryFraction(1, 2), "memory for values on devices")
+    max_device_bytes: Bytes = _option(
+        MemoryFraction(1, 2),
+        "memory for values on devices; with cuda by default cuda-memory-fraction of all GPUs",
+    )
     spared_device_share: Annotated[float, Field(ge=0, le=0.5)] = _option(
         1 / 16, "share of max-device-bytes that uploads in progress leave to others"
     )
@@ -335,6 +363,13 @@ class Settings(BaseSettings):
 def is_size(name: str) -> bool:
     """Return whether a field of Settings is a number of bytes."""
     return SIZE in Settings.model_fields[name].metadata
+
+
+def notation(name: str) -> str | None:
+    """Return what a field of Settings is written as where that is not its type: SIZE, N|all."""
+    if is_size(name):
+        return "SIZE"
+    return "N|all" if DEVICES in Settings.model_fields[name].metadata else None
 
 
 def default_text(name: str) -> str:

@@ -8,6 +8,7 @@ class Platform(enum.StrEnum):
 
     INTERPRETER = "interpreter"
     CPU = "cpu"
+    CUDA = "cuda"
 
 
 DEFAULT = Platform.CPU

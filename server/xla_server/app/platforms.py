@@ -5,11 +5,13 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
-from xla_server.app.config import Settings, incident_directory
+from xla_server.app.config import ALL_DEVICES, Settings, incident_directory
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.platform_names import Platform
+from xla_server.backends.cuda.worker.protocol import NoDeviceError
 from xla_server.backends.deferred import DeferredBackend
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.backends.diagnostics.incidents import Incidents
@@ -25,7 +27,7 @@ from xla_server.target.target import Target
 
 def _interpreter(settings: Settings) -> Backend:
     return Interpreter(
-        settings.devices,
+        _device_count(settings),
         max_value_bytes=settings.max_device_bytes,
         custom_calls=_custom_calls(settings),
         dumps=_dumps(settings),
@@ -33,33 +35,60 @@ def _interpreter(settings: Settings) -> Backend:
 
 
 def _cpu(settings: Settings) -> Backend:
-    custom_calls, dumps = _custom_calls(settings), _dumps(settings)
-    directory = settings.compilation_cache_dir
-    try:
-        if directory:
-            open_directory(Path(directory))
-    except InvalidArgumentError as error:
-        raise ConfigurationError(f"compilation_cache_dir: {error.message}") from error
+    count = _device_count(settings)
+    options = _options(settings)
+    directory = _kernel_directory(settings)
 
     def load() -> Backend:
         # The compiler takes longer to load than all else together: the port is open before.
         from xla_server.backends.compiled.cpu import Cpu
 
         return Cpu(
-            settings.devices,
+            count,
             target=Target.of(Machine.host()),
             max_value_bytes=settings.max_device_bytes,
-            custom_calls=custom_calls,
             compilation_cache_dir=directory,
-            dumps=dumps,
-            incidents=Incidents(incident_directory(settings.dump_dir)),
+            **options,
         )
 
-    return DeferredBackend(Platform.CPU, settings.devices, load)
+    return DeferredBackend(Platform.CPU, count, load)
+
+
+def _cuda(settings: Settings) -> Backend:
+    from xla_server.backends.cuda.buffers import Placement
+    from xla_server.backends.cuda.workers import count_devices, device_bytes, start_workers
+
+    options = _options(settings)
+    directory = _kernel_directory(settings)
+    try:
+        count = count_devices()
+        if settings.devices > count:
+            raise ConfigurationError(
+                f"devices: must be at most the number of GPUs, {count}, got {settings.devices}"
+            )
+        workers = start_workers(count if settings.devices == ALL_DEVICES else settings.devices)
+    except NoDeviceError as error:
+        raise ConfigurationError(f"platform: {error}") from error
+    fraction = settings.cuda_memory_fraction
+    is_bounded = "max_device_bytes" in settings.model_fields_set
+
+    def load() -> Backend:
+        from xla_server.backends.cuda.backend import Cuda
+
+        return Cuda(
+            workers=workers,
+            memory_fraction=fraction,
+            max_value_bytes=settings.max_device_bytes if is_bounded else None,
+            compilation_cache_dir=directory,
+            **options,
+        )
+
+    room = sum(device_bytes(worker, fraction) for worker in workers)
+    return DeferredBackend(Platform.CUDA, len(workers), load, Placement(workers).placed, room)
 
 
 PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
-    {Platform.INTERPRETER: _interpreter, Platform.CPU: _cpu}
+    {Platform.INTERPRETER: _interpreter, Platform.CPU: _cpu, Platform.CUDA: _cuda}
 )
 """A function for each platform that makes its backend, and raises ConfigurationError."""
 
@@ -67,9 +96,38 @@ PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
 def create_backend(settings: Settings) -> Backend:
     """The platform of `settings`.
 
-    Raises ConfigurationError for a module of custom calls that cannot be loaded.
+    Raises ConfigurationError for a module of custom calls that cannot be loaded, and for a platform
+    that this machine does not have.
     """
     return PLATFORMS[settings.platform](settings)
+
+
+def _device_count(settings: Settings) -> int:
+    if settings.devices == ALL_DEVICES:
+        raise ConfigurationError(
+            f"devices: must be a number on a platform of processors, got all on {settings.platform}"
+        )
+    return settings.devices
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    """Return what all platforms that compile are given."""
+    return {
+        "custom_calls": _custom_calls(settings),
+        "dumps": _dumps(settings),
+        "incidents": Incidents(incident_directory(settings.dump_dir)),
+    }
+
+
+def _kernel_directory(settings: Settings) -> str:
+    """Return the directory of compiled kernels, which is made where it is missing."""
+    directory = settings.compilation_cache_dir
+    try:
+        if directory:
+            open_directory(Path(directory))
+    except InvalidArgumentError as error:
+        raise ConfigurationError(f"compilation_cache_dir: {error.message}") from error
+    return directory
 
 
 def _dumps(settings: Settings) -> DumpDirectory:

@@ -61,7 +61,7 @@ def run_until_signalled(settings: Settings) -> None:
     ):
         # Objects loaded by now stay: collecting among them takes longer than compiling a program.
         gc.freeze()
-        _announce(server, settings)
+        _announce(server, backend)
         _announce_access(server, access)
         _LOG.info("ready", extra={"listening": list(server.addresses)})
         preparation = _Preparation(backend, events, only_loads=not settings.prepare)
@@ -83,12 +83,12 @@ def run_until_signalled(settings: Settings) -> None:
         os._exit(0)
 
 
-def _announce(server: RpcServer, settings: Settings) -> None:
+def _announce(server: RpcServer, backend: Backend) -> None:
     facts = {
         "listening": server.address,
         "addresses": list(server.addresses),
-        "platform": str(settings.platform),
-        "devices": settings.devices,
+        "platform": str(backend.platform),
+        "devices": len(backend.devices),
     }
     print(json.dumps(facts), flush=True)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from xla_server.app.config import CONFIG_VARIABLE, Settings, described, is_size, load_settings
+from xla_server.app.config import CONFIG_VARIABLE, Settings, described, load_settings, notation
 from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ConfigurationError, ending, fail
 from xla_server.app.flags import flag, with_flags
 from xla_server.app.logs import configure_logs
@@ -16,10 +16,10 @@ from xla_server.app.logs import configure_logs
 def _flag_of(name: str) -> inspect.Parameter:
     """Return the flag of a field of Settings; None leaves the option to the next source."""
     kind: Any = Settings.model_fields[name].annotation
-    metavar = None
-    if is_size(name):
+    metavar = notation(name)
+    if metavar is not None:
         # Settings reads it.
-        kind, metavar = str, "SIZE"
+        kind = str
     elif kind == tuple[str, ...]:
         kind = list[str] if name == "listen" else str
     return flag(name, kind, described(name), metavar)

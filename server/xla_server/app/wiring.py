@@ -29,9 +29,11 @@ def create_server(
     and `create_backend`, and CannotListenError for an address that cannot be listened on.
     """
     access = prepare_access(settings) if access is None else access
+    backend = backend or create_backend(settings)
+    room = device_bytes(settings, backend)
     shares = CallerShares(settings.identity_share, settings.connection_share)
     limits = Limits(
-        max_device_bytes=settings.max_device_bytes,
+        max_device_bytes=room,
         max_message_bytes=settings.max_message_bytes,
         max_executables=settings.max_executables,
         max_executable_bytes=settings.max_executable_bytes,
@@ -47,7 +49,7 @@ def create_server(
         shares=shares,
         upload_grace_seconds=settings.session_grace_seconds,
         upload_silence_seconds=settings.upload_silence_seconds,
-        spared_device_bytes=int(settings.max_device_bytes * settings.spared_device_share),
+        spared_device_bytes=int(room * settings.spared_device_share),
         execution_wait_seconds=settings.execution_wait_seconds,
         max_replicated_bytes=settings.max_replicated_bytes,
         collective_timeout_seconds=settings.collective_timeout_seconds,
@@ -55,7 +57,7 @@ def create_server(
         session_shared_memory_bytes=settings.session_shared_memory_bytes,
     )
     # A session is of one connection of one identity, and never gets more than those may have.
-    most_bytes = int(min(shares.identity, shares.connection) * settings.max_device_bytes)
+    most_bytes = int(min(shares.identity, shares.connection) * room)
     quotas = Quotas(
         device_bytes=min(settings.session_device_bytes or most_bytes, most_bytes),
         handles=settings.max_handles,
@@ -93,7 +95,15 @@ def create_server(
         socket_mode=access.socket_mode,
     )
     threads = ThreadPool(settings.execute_threads, "xla-execution", most_lent=executions)
-    engine = SharedResources(backend or create_backend(settings), limits, quotas, threads)
+    engine = SharedResources(backend, limits, quotas, threads)
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:
         yield server
+
+
+def device_bytes(settings: Settings, backend: Backend) -> int:
+    """Return the bytes for values on devices: what is set, else what devices have of their own."""
+    is_set = "max_device_bytes" in settings.model_fields_set
+    if is_set or backend.memory_bytes is None:
+        return settings.max_device_bytes
+    return backend.memory_bytes

@@ -4,6 +4,7 @@ Loading the compiler takes longer than everything else that happens before a ser
 clients that connect, upload or open sessions do not need it.
 """
 
+import functools
 import threading
 from collections.abc import Callable
 
@@ -19,19 +20,28 @@ from xla_server.runtime.blocks import BlockPool
 
 
 class DeferredBackend:
-    """A platform of this process's processor whose code is loaded by its first user.
+    """A platform whose code is loaded by its first user.
 
     Implements xla_server.backends.platform.Backend. The first call of `prepare` or `compile` loads
     the platform; others wait for it. Values are placed without it. Thread-safe.
     """
 
-    def __init__(self, platform: str, device_count: int, load: Callable[[], Backend]) -> None:
+    def __init__(
+        self,
+        platform: str,
+        device_count: int,
+        load: Callable[[], Backend],
+        place: Callable[[Literal, Device], Buffer] | None = None,
+        memory_bytes: int | None = None,
+    ) -> None:
         """Take what makes the platform.
 
         Args:
             platform: Its name, which the loaded one must have.
             device_count: The number of its devices, at least one.
             load: Makes it; called once, in the thread of its first user.
+            place: Copies a value to a device, without it; by default to this process's memory.
+            memory_bytes: As Backend.memory_bytes.
 
         Raises InvalidArgumentError for less than one device.
         """
@@ -43,7 +53,8 @@ class DeferredBackend:
         self._lock = threading.Lock()
         self._loaded: Backend | None = None
         self._failure: Exception | None = None
-        self._blocks = BlockPool()
+        self._place = place or functools.partial(HostBuffer.placed, blocks=BlockPool())
+        self.memory_bytes = memory_bytes
 
     @property
     def is_loaded(self) -> bool:
@@ -77,7 +88,7 @@ class DeferredBackend:
         """Copy a value to `device`."""
         loaded = self._loaded
         if loaded is None:
-            return HostBuffer.placed(literal, device, self._blocks)
+            return self._place(literal, device)
         return loaded.to_device(literal, device)
 
     def _backend(self) -> Backend:

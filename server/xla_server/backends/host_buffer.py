@@ -123,7 +123,7 @@ class HostBuffer:
 
         Memory of a literal does not belong to the server, which must not write to it.
         """
-        return self.memory is not None and sys.getrefcount(self.memory) == _ONE_OWNER
+        return self.memory is not None and sys.getrefcount(self.memory) == ONE_OWNER
 
     def given_up(self) -> "HostBuffer":
         """Return another buffer with this one's memory; this one must not be used afterwards."""
@@ -135,7 +135,7 @@ class HostBuffer:
         other.elements = self.elements
         other.memory, other._address = self.memory, self._address
         self.memory = self._address = None
-        self._literal = _GIVEN_UP
+        self._literal = GIVEN_UP
         return other
 
     @property
@@ -147,7 +147,7 @@ class HostBuffer:
     def literal(self) -> Literal:
         """The value in its own layout; the same object each time."""
         literal = self._literal
-        if literal is _GIVEN_UP:
+        if literal is GIVEN_UP:
             raise InvalidArgumentError(
                 f"a buffer must not be used any more once it was donated, got {self.shape}"
             )
@@ -205,7 +205,7 @@ HOST_BUFFERS = Buffers(
     HostBuffer, HostBuffer.from_value, HostBuffer.of_block, HostBuffer.of_elements
 )
 
-_GIVEN_UP = Literal.token()
+GIVEN_UP = Literal.token()
 """The literal of a donated buffer."""
 
 
@@ -220,7 +220,7 @@ def _references() -> int:
     return sys.getrefcount(holder.held)  # type: ignore[attr-defined]
 
 
-_ONE_OWNER = _references()
+ONE_OWNER = _references()
 
 _LAYING_OUT = threading.Lock()
 """Held while an array is laid out: the first address must stay the only one."""

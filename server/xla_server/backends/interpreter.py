@@ -45,6 +45,7 @@ class Interpreter:
     """
 
     platform = "interpreter"
+    memory_bytes = None
 
     def __init__(
         self,

@@ -150,6 +150,10 @@ class Backend(Protocol):
     def devices(self) -> tuple[Device, ...]:
         """The devices in the order of their ordinals."""
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """Bytes of their own that all devices have; None where values are in the host's memory."""
+
     def compile(
         self,
         module: HloModule,

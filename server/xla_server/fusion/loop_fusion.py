@@ -283,6 +283,8 @@ class _Plan:
         ):
             return False
         if i.opcode is Opcode.REDUCE:
+            if self._capability.FINISHES_REDUCTIONS and self._is_used_once(i, readers, kernels):
+                return True
             return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
             return self._is_finished(i, readers, kernels)
@@ -305,10 +307,13 @@ class _Plan:
         window = i.attributes.window
         is_short = is_short_window([d.size for d in window.dimensions], self._capability)
         others = {self.windows.get(kernel, window) for kernel in kernels}
+        is_one = others == {window} and (is_short or has_free_order(i))
+        return is_one and self._is_used_once(i, readers, kernels)
+
+    def _is_used_once(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
+        """Return whether results are only used elementwise, at the index of one kernel."""
         return (
-            (is_short or has_free_order(i))
-            and others == {window}
-            and len(kernels) == 1
+            len(kernels) == 1
             and self._contexts_of(readers) == kernels
             and not self._repeated(i, readers)
             and len(self._evaluations_of(i)) == 1

@@ -28,6 +28,10 @@ class Capability:
     """Element types of both operands, and of the result, of the dots that add up in a wider type.
     Others are converted before and after."""
 
+    FINISHES_REDUCTIONS = False
+    """Whether the kernel of any reduction goes on with what is done to each result. Processors
+    reduce columns in blocks of rows, which they go through again for what is not a sum."""
+
     MIN_TILED_TRANSPOSE = 1 << 15
     """Elements from which a transpose is done once, by tiles, instead of where its result is read.
     """

@@ -12,20 +12,29 @@ from xla_server.target.pass_tuning import Reductions
 _FULL_THREADS: Final = 1 << 15
 """Threads with which most of a GPU is busy. It is one number for all, as sums depend on it."""
 
-_FULL_ROWS: Final = 1 << 8
-"""Rows with which it is, where each has a block of threads."""
+_FEW_ROWS: Final = 1 << 5
+"""Rows below which it is idle, where each has a block of threads and is long."""
 
-_PART: Final = 4 * MAX_WARP_ROW
+_LONG_ROW: Final = 1 << 14
+"""Elements of a row that a block reads in the time of a launch."""
+
+_LONG_COLUMN: Final = 1 << 12
+"""Elements of a column that the threads of a block add up in that time."""
+
+_ROW_PART: Final = 4 * MAX_WARP_ROW
 """Elements of a part of a row, for which a block has 256 threads."""
 
-_MIN_COLUMN: Final = 1 << 6
-"""Elements of a column that one thread adds up at least."""
+_COLUMN_PART: Final = 1 << 9
+"""Elements of a part of a column at least."""
 
 
 class GpuCapability(Capability):
     """The kernels for GPUs."""
 
     EPILOGUES = frozenset[Opcode]()
+
+    FINISHES_REDUCTIONS = True
+    """The thread, or the lanes, that have a result go on with it."""
 
     WIDE_SUMS = frozenset(
         {
@@ -59,10 +68,10 @@ class GpuCapability(Capability):
         blocks. Columns are cut where they are too few for all threads. Parts depend on sizes alone.
         """
         if inner == 1:
-            is_short = length <= (MAX_BLOCK_ROW if outer >= _FULL_ROWS else 2 * _PART)
-            return 1 if is_short else _near(length, min(length // _PART, MAX_BLOCK_ROW))
-        wanted = min(_FULL_THREADS // (outer * inner), length // _MIN_COLUMN, _PART)
-        return _near(length, wanted) if wanted > 1 else 1
+            is_short = length <= (_LONG_ROW if outer < _FEW_ROWS else MAX_BLOCK_ROW)
+            return 1 if is_short else _near(length, min(length // _ROW_PART, MAX_BLOCK_ROW))
+        wanted = min(_FULL_THREADS // (outer * inner), length // _COLUMN_PART, _LONG_COLUMN)
+        return _near(length, wanted) if wanted > 1 and length > _LONG_COLUMN else 1
 
 
 def _near(length: int, wanted: int) -> int:

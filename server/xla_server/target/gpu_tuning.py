@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+from xla_server.target.fusion_tuning import EvaluationCosts, Fusions
 from xla_server.target.kernel_tuning import SmallLoops
 from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import ControlFlow, Reductions
@@ -22,6 +23,15 @@ _SMALL_LOOPS = SmallLoops(max_bytes=1 << 16)
 """The host executes them, as their iterations may be without end; arrays are copied there."""
 
 
+_FUSIONS = Fusions(min_rows=1)
+"""Rows that are too few for all threads are cut before."""
+
+
+_EVALUATION_COSTS = EvaluationCosts(launch=1024)
+"""A launch takes as long as a thread takes for a thousand additions, each of which needs the one
+before: some microseconds."""
+
+
 @functools.cache
 def gpu_tuning_of(machine: Machine) -> Tuning:
     """Return the tuning for a GPU."""
@@ -30,4 +40,6 @@ def gpu_tuning_of(machine: Machine) -> Tuning:
         reductions=_REDUCTIONS,
         control_flow=_CONTROL_FLOW,
         small_loops=_SMALL_LOOPS,
+        fusions=_FUSIONS,
+        evaluation_costs=_EVALUATION_COSTS,
     )

@@ -145,3 +145,21 @@ def test_what_cannot_be_compiled_ends_with_2_and_one_line(tmp_path: Path, name: 
     assert message in output
     assert output.startswith("xla-server: ")
     assert output.count("\n") == 1
+
+
+def test_a_program_is_compiled_for_a_gpu_that_is_not_there(tmp_path: Path) -> None:
+    program, dump = tmp_path / "loop.hlo", tmp_path / "dump"
+    program.write_text(VECTOR_LOOP)
+    code, output = run(program, "--capability", "sm_90", "--dump-to", dump)
+    assert code == 0, output
+    assert "\non the device: " in output
+    assert ".target sm_90" in (dump / "module_00.ptx").read_text()
+    assert (dump / "places.txt").read_text().startswith("on the device: ")
+
+
+def test_a_program_for_a_gpu_that_is_not_there_is_not_run(tmp_path: Path) -> None:
+    program = tmp_path / "loop.hlo"
+    program.write_text(VECTOR_LOOP)
+    code, output = run(program, "--capability", "sm_90", "--run")
+    assert code == EXIT_USAGE
+    assert "must be compiled for this machine to be run, got capability sm_90" in output

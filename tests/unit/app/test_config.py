@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from xla_server.app.config import (
+    ALL_DEVICES,
     ENVIRONMENT_PREFIX,
     Platform,
     Settings,
@@ -74,6 +75,8 @@ def test_other_addresses_are_refused(listen):
         ("devises = 2", "devises"),
         ("devices = 0", "devices"),
         ("devices = 'many'", "many"),
+        ("devices = '0'", "devices: must be at least 1, or all"),
+        ("cuda_memory_fraction = 1.5", "cuda_memory_fraction"),
         ("platform = 'tpu'", "tpu"),
         ("devices =", "server.toml"),
     ],
@@ -83,6 +86,13 @@ def test_a_wrong_file_is_told(tmp_path, text, words):
     config.write_text(text)
     with pytest.raises(ConfigurationError, match=words):
         load_settings({}, config)
+
+
+@pytest.mark.parametrize(("text", "count"), [("'all'", ALL_DEVICES), ("'3'", 3), ("4", 4)])
+def test_devices_are_a_number_or_all(tmp_path, text, count):
+    config = tmp_path / "server.toml"
+    config.write_text(f"devices = {text}")
+    assert load_settings({}, config).devices == count
 
 
 def test_custom_calls_are_modules_from_every_source(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from xla_server.app.platform_names import Platform
 ROOT = Path(xla_server.__path__[0])
 SOURCES = {
     Platform.CPU: "backends/compiled/cpu.py",
+    Platform.CUDA: "backends/cuda/backend.py",
     Platform.INTERPRETER: "backends/interpreter.py",
 }
 MODULES = {f"xla_server.{source[:-3].replace('/', '.')}" for source in SOURCES.values()}

@@ -12,7 +12,8 @@ from xla_server.app.config import Settings
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.platform_names import Platform
 from xla_server.app.platforms import PLATFORMS
-from xla_server.app.wiring import create_server
+from xla_server.app.wiring import create_server, device_bytes
+from xla_server.backends.interpreter import Interpreter
 
 
 def refused(rule: str, **options: Any) -> None:
@@ -26,6 +27,19 @@ def refused(rule: str, **options: Any) -> None:
 
 def test_every_platform_that_can_be_named_is_there() -> None:
     assert set(Platform) == set(PLATFORMS)
+
+
+def test_memory_is_what_is_set_or_what_the_devices_have() -> None:
+    default = Settings(platform="interpreter")
+    host, devices = Interpreter(), Interpreter()
+    devices.memory_bytes = 10**15  # type: ignore[misc, assignment]
+    assert device_bytes(default, host) == default.max_device_bytes
+    assert device_bytes(default, devices) == 10**15
+    assert device_bytes(Settings(max_device_bytes=7), devices) == 7
+
+
+def test_all_devices_are_those_that_can_be_counted() -> None:
+    refused("^devices: must be a number .* got all on interpreter", devices="all")
 
 
 @pytest.mark.parametrize(

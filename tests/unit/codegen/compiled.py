@@ -12,6 +12,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
+from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import Assignment
 from xla_server.buffers.code import Code, CopyThunk
@@ -48,9 +49,19 @@ def on_cpu(
     options: CompileOptions = DEFAULTS,
 ) -> list[Any]:
     """The results of a module on the cpu platform, a tuple taken apart."""
-    executable = cpu.compile(module, module.entry_program_shape, options=options)
-    device = cpu.devices[0]
-    placed = [cpu.to_device(Literal.from_numpy(np.asarray(a)), device) for a in arguments]
+    return on_platform(cpu, module, arguments, options)
+
+
+def on_platform(
+    platform: CompiledBackend,
+    module: HloModule,
+    arguments: Sequence[Any],
+    options: CompileOptions = DEFAULTS,
+) -> list[Any]:
+    """The results of a module on a platform that compiles, a tuple taken apart."""
+    executable = platform.compile(module, module.entry_program_shape, options=options)
+    device = platform.devices[0]
+    placed = [platform.to_device(Literal.from_numpy(np.asarray(a)), device) for a in arguments]
     output: Any = executable.execute(
         placed, device=device, feeds=NoFeeds(), channels=NoChannels(), cancellation=Cancellation()
     ).output

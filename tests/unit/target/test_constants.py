@@ -27,6 +27,9 @@ PACKAGES = (
 ORDERS_OF_SUMS = {
     "codegen/gpu/blocks.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
     "codegen/gpu/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
+    "codegen/gpu/lower/scan.py": {
+        *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART", "_DISTANCES")
+    },
     "codegen/gpu/threads.py": {"RUN"},
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
@@ -85,6 +88,8 @@ ROUTINES = {
 LIMITS = {
     "codegen/compiler/direct_compiler.py": {"_DEEPEST"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
+    "codegen/gpu/lower/merge_sort.py": {"MERGED"},
+    "codegen/gpu/lower/scatter.py": {"MAX_LINKS", "MAX_WALK"},
     "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
@@ -111,6 +116,11 @@ LIMITS = {
 FACTS = {
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
+    "codegen/gpu/lower/dot.py": {"_HIGHEST", "_TF32", "_UNSET", "MAX_LOOP_DEPTH"},
+    "codegen/gpu/plans.py": {
+        *("ALIGNMENT", "MAX_BATCH", "MAX_COMPLEX_ROWS", "MAX_WORKSPACE_BYTES"),
+        *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),
+    },
     "codegen/gpu/ptx_child.py": {"_SPEED"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/loops/pieces.py": {"_LINE"},

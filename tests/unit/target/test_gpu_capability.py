@@ -18,16 +18,17 @@ def parts(outer: int, length: int, inner: int) -> int:
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
-        ((1, 2 * MAX_WARP_ROW, 1), 1),
+        ((1, 16 * MAX_WARP_ROW, 1), 1),
         ((1, 1 << 20, 1), 256),
         ((1, 3 * (1 << 18), 1), 192),
         ((1, 1_000_003, 1), 244),  # a prime number: the last part is what is left
-        ((64, 1 << 16, 1), 16),
+        ((8, 1 << 16, 1), 16),
+        ((64, 1 << 16, 1), 1),  # blocks enough
         ((512, MAX_BLOCK_ROW, 1), 1),
         ((512, 2 * MAX_BLOCK_ROW, 1), 32),
-        ((1, 1 << 16, 64), 512),
+        ((1, 1 << 16, 64), 128),
         ((1, 1 << 16, 1 << 15), 1),  # columns enough
-        ((1, 100, 64), 1),  # columns too short
+        ((1, 1 << 12, 64), 1),  # columns too short
     ],
 )
 def test_reductions_are_cut_where_they_are_few(sizes: tuple[int, int, int], expected: int) -> None:

@@ -68,6 +68,7 @@ class CompiledBackend(abc.ABC):
     platform: ClassVar[str]
     buffers: Buffers[Any]
     """How arguments and results are made."""
+    memory_bytes: int | None = None
 
     def __init__(
         self,
@@ -106,6 +107,10 @@ class CompiledBackend(abc.ABC):
 
         Raises KernelError for a kernel that does not compile.
         """
+
+    def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
+        """Return what a dump has of a loaded program besides what all platforms write."""
+        return {}
 
     def prepare(self, is_over: Callable[[], bool] = lambda: False) -> bool:
         """Compile what programs share, as Backend.prepare says."""
@@ -240,7 +245,11 @@ class CompiledBackend(abc.ABC):
             use = memory_use(code, compilation.assignment)
             require_fit(dataclasses.replace(use, copies=copies), self._max_value_bytes)
             try:
-                return self.load(compilation)
+                program = self.load(compilation)
+                if dump is not None:
+                    for name, data in self.dump_files(program).items():
+                        dump.write(name, data)
+                return program
             except KernelError as error:
                 fusion = _origin(code, error.kernel)
                 if fuses and fusion is not None and fusion.opcode in FUSED:

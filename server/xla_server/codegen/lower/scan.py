@@ -62,7 +62,7 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     shapes = array_shapes(i.shape)
     results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
     values = [lowering.array(operand) for operand in i.operands]
-    step = _step_of(i)
+    step = step_of(i)
     sizes = shapes[0].dimensions
     length, inner = sizes[axis], math.prod(sizes[axis + 1 :])
     outer = shapes[0].element_count // (length * inner)
@@ -92,12 +92,13 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """Step of running values of these types, as code on variables.
 
     Runs start from `starts`, which are `initial` values as the reducer takes them. `begin` makes
     the first running values and `advance` those after `running` from `new` elements; `give` makes
-    results of `running`.
+    results of `running`. `join` makes those of two parts of a line from `running` and `behind`: it
+    is empty where a reducer is not known to be associative.
     """
 
     types: tuple[ElementType, ...]
@@ -109,9 +110,12 @@ class _Step:
     begin: Sequence[Node]
     advance: Sequence[Node]
     give: Sequence[Node]
+    behind: Sequence[Named]
+    join: Sequence[Node]
 
 
-def _step_of(i: HloInstruction) -> _Step:
+def step_of(i: HloInstruction) -> Step:
+    """Return the step of a running window."""
     t = Tracer(RULES, {})
     (reducer,) = i.called
     count = len(i.operands) // 2
@@ -143,23 +147,33 @@ def _step_of(i: HloInstruction) -> _Step:
     running = variables("run", types)
     following: Sequence[Node] = combined(running, elements)
     made: Sequence[Node] = running
+    behind = variables("behind", types)
+    joined = combined(running, behind) if known else ()
     if known and reducer.root.opcode is Opcode.ADD and _is_double(reducer.root.shape.element_type):
         parts = _parts(t, elements[0])
         types = (ElementType.F64,) * (2 * len(parts))
         first = [node for part in parts for node in (part, _NOTHING)]
-        running = variables("run", types)
+        running, behind = (variables(name, types) for name in ("run", "behind"))
         pairs = list(zip(running[::2], running[1::2], strict=True))
         following = [
             node
             for (total, left_out), part in zip(pairs, parts, strict=True)
             for node in _exact_sum(t, total, left_out, part)
         ]
+        joined = [
+            node
+            for pair, (total, left_out) in zip(
+                pairs, zip(behind[::2], behind[1::2], strict=True), strict=True
+            )
+            for node in _joined_sums(t, pair, total, left_out)
+        ]
         sums = [t.apply("add", pair, "f64") for pair in pairs]
         made = sums if len(sums) == 1 else [t.apply("complex_f64", sums, "c128")]
     final = combined(starts, made) if known else made
     wanted = [shape.element_type for shape in array_shapes(i.shape)]
     give = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
-    return _Step(types, given, initial, starts, new, running, first, following, give)
+    before = types, given, initial, starts, new, running
+    return Step(*before, first, following, give, behind, joined)
 
 
 def _is_double(element_type: ElementType) -> bool:
@@ -190,6 +204,14 @@ def _exact_sum(t: Tracer, total: Node, left_out: Node, part: Node) -> tuple[Node
     return following, t.apply("select", [is_left_out, more, left_out], "f64")
 
 
+def _joined_sums(
+    t: Tracer, first: tuple[Node, Node], total: Node, left_out: Node
+) -> tuple[Node, Node]:
+    """The sum of two sums, each a total and what roundings have left out of it."""
+    following, rest = _exact_sum(t, *first, total)
+    return following, t.apply("add", [rest, left_out], "f64")
+
+
 def _wide(opcode: Opcode, element_type: ElementType) -> ElementType:
     if opcode in (Opcode.ADD, Opcode.MULTIPLY):
         if element_type.is_floating:
@@ -209,7 +231,7 @@ class _Scan:
 
     def __init__(
         self,
-        step: _Step,
+        step: Step,
         memory: Sequence[Buffer],
         types: Sequence[ElementType],
         word: Buffer | None,

@@ -222,19 +222,12 @@ class ScatterKernel:
 
     def _entry(self, entry: int, position: dict[int, Expression]) -> Index:
         """Return the index of an entry of the index vector at a position of batch dimensions."""
-        element_at: list[Expression] = [position[d] for d in self._space.batch_dims]
-        if self._vector < self._shape.rank:
-            element_at.insert(self._vector, Index(entry))
-        return flat_index(element_at, self._shape.dimensions)
+        at = [position[d] for d in self._space.batch_dims]
+        return entry_index(self._shape, self._vector, entry, at)
 
     def _index(self, element_at: Index) -> Expression:
         """Return the entry at an index."""
-        kind = self._shape.element_type
-        number = load_element(kind, self._buffers.indices, element_at)
-        if kind.bit_width == 64 and not kind.is_signed_integer:
-            # Entries beyond the range of signed numbers are outside of every array.
-            number = Apply("minimum", (number, Const(Type.U64, (2**63 - 1,))), Type.U64)
-        return integer_op("to_i64", number)
+        return load_entry(self._shape, self._buffers.indices, element_at)
 
     def _read_vector(self) -> None:
         """Read an index vector and go on where the window fits."""
@@ -246,9 +239,7 @@ class ScatterKernel:
                 continue
             start = self._body.let(f"start{d}", self._index(self._entry(entry, self._position)))
             self._starts[d] = start
-            bounds = ("ge", 0), ("le", size - self._space.extent(d))
-            tests = [condition(test, start, bound) for test, bound in bounds]
-            inside = condition("bit_and", *tests)
+            inside = fits_within(start, size - self._space.extent(d))
             fits = inside if fits is None else condition("bit_and", fits, inside)
         if fits is not None:
             self._open(Branch(self._body, fits))
@@ -274,6 +265,32 @@ class ScatterKernel:
             buffers.results, combiner.old, combiner.results, strict=True
         ):
             store_element(body, kind, memory, to, made)
+
+
+def entry_index(indices: Shape, vector: int, entry: int, at: Sequence[Expression]) -> Index:
+    """Return the index of an entry of the index vector at a position of its batch dimensions.
+
+    `vector` is the dimension of the vectors, the rank where their entries are alone.
+    """
+    element_at = list(at)
+    if vector < indices.rank:
+        element_at.insert(vector, Index(entry))
+    return flat_index(element_at, indices.dimensions)
+
+
+def load_entry(indices: Shape, memory: Buffer, at: Index) -> Expression:
+    """Return the entry at an index, of which those beyond the range of i64 are its largest."""
+    kind = indices.element_type
+    number = load_element(kind, memory, at)
+    if kind.bit_width == 64 and not kind.is_signed_integer:
+        # Entries beyond the range of signed numbers are outside of every array.
+        number = Apply("minimum", (number, Const(Type.U64, (2**63 - 1,))), Type.U64)
+    return integer_op("to_i64", number)
+
+
+def fits_within(start: Expression, last: int) -> Expression:
+    """Return whether a window begins at 0 to `last`."""
+    return condition("bit_and", condition("ge", start, 0), condition("le", start, last))
 
 
 def flat_index(position: Sequence[Expression], sizes: Sequence[int]) -> Index:

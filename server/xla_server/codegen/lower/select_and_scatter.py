@@ -12,6 +12,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
+    Cell,
     Expression,
     Index,
     Role,
@@ -73,7 +74,7 @@ def _build(
     """
     operand, source, first, result = memory
     split, block, items = division
-    element, kind, made = (part.shape.element_type for part in (i.operands[0], i.operands[1], i))
+    kind, made = (part.shape.element_type for part in (i.operands[1], i))
     sizes, sources = i.shape.dimensions, i.operands[1].shape.dimensions
     names = Names()
     initial = top.let("initial", load_element(i.operands[2].shape.element_type, first, 0))
@@ -91,24 +92,7 @@ def _build(
         with ExitStack() as opened:
             stop = None if word is None else Stop(word), looking
             at, inner = _open_loops(opened, body, "o", sources, part, stop)
-            kept_at = inner.declare("kept_at", Index(-1))
-            kept = inner.declare("kept", load_element(element, operand, 0))
-            with ExitStack() as window:
-                position, innermost = _open_window(window, inner, i, at)
-                index = innermost.let("at", flat_index(position, sizes))
-                candidate = innermost.let("candidate", load_element(element, operand, index))
-                (stays,) = apply_computation(
-                    innermost,
-                    names,
-                    i.called[0],
-                    [(kept, element), (candidate, element)],
-                    [ElementType.PRED],
-                )
-                is_first = condition("lt", kept_at, 0)
-                changes = condition("bit_not", stays)
-                with Branch(innermost, condition("bit_or", changes, is_first)) as branch:
-                    branch.set(kept, candidate)
-                    branch.set(kept_at, index)
+            kept_at = select(i, inner, names, operand, at)
             with Branch(inner, condition("ge", kept_at, 0)) as branch:
                 old = branch.let("old", load_element(made, result, kept_at))
                 new = branch.let("new", load_element(kind, source, flat_index(at, sources)))
@@ -116,6 +100,35 @@ def _build(
                     branch, names, i.called[1], [(old, made), (new, kind)], [made]
                 )
                 store_element(branch, made, result, kept_at, combined)
+
+
+def select(
+    i: HloInstruction, body: Body, names: Names, operand: Buffer, at: Sequence[Expression]
+) -> Cell:
+    """Build the walk through the window of the source at an index.
+
+    Return the number of the element that is selected, -1 where the window has only padding.
+    """
+    element, sizes = i.operands[0].shape.element_type, i.shape.dimensions
+    kept_at = body.declare("kept_at", Index(-1))
+    kept = body.declare("kept", load_element(element, operand, 0))
+    with ExitStack() as window:
+        position, innermost = open_window(window, body, i, at)
+        index = innermost.let("at", flat_index(position, sizes))
+        candidate = innermost.let("candidate", load_element(element, operand, index))
+        (stays,) = apply_computation(
+            innermost,
+            names,
+            i.called[0],
+            [(kept, element), (candidate, element)],
+            [ElementType.PRED],
+        )
+        is_first = condition("lt", kept_at, 0)
+        changes = condition("bit_not", stays)
+        with Branch(innermost, condition("bit_or", changes, is_first)) as branch:
+            branch.set(kept, candidate)
+            branch.set(kept_at, index)
+    return kept_at
 
 
 def _open_loops(
@@ -142,7 +155,7 @@ def _open_loops(
     return position, body
 
 
-def _open_window(
+def open_window(
     opened: ExitStack, body: Body, i: HloInstruction, at: Sequence[Expression]
 ) -> tuple[list[Expression], Body]:
     """Open loops over the window of the source at an index, and tests of its edges.

@@ -1,11 +1,13 @@
 """The interface of one device, as its worker uses it. Addresses and streams are numbers.
 
-What is given to a stream is done in order, later; `synchronise` waits for it. Any call may raise
-DeviceLostError, after which nothing works any more.
+The work that a stream is given is done in order, later; `synchronise` waits for it. Any call may
+raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
+and raises NoDeviceError where there is none. Several threads use it at the same time, each a stream
+of its own: what `prepare` returns is called in several streams at once.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from xla_server.backends.cuda.worker.protocol import DeviceDescription
 from xla_server.codegen.gpu.plans import LibraryPlan
@@ -16,7 +18,7 @@ class Driver(Protocol):
 
     @property
     def description(self) -> DeviceDescription:
-        """What the device is."""
+        """The device, as the server is told of it."""
 
     def make_current(self) -> None:
         """Let the calling thread use the device; each thread calls it before all else."""
@@ -70,3 +72,17 @@ class Driver(Protocol):
 
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a prepared plan on its operands, then its results."""
+
+
+@runtime_checkable
+class CapturingDriver(Driver, Protocol):
+    """A device that has graphs."""
+
+    def begin_capture(self, stream: int) -> None:
+        """Let launches, copies and calls that the stream is given become a graph instead."""
+
+    def end_capture(self, stream: int) -> Any:
+        """Return the graph, which is kept as long as it is referenced."""
+
+    def launch_graph(self, graph: Any, stream: int) -> None:
+        """Give the stream all that the graph has, as one launch."""

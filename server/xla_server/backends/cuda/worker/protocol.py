@@ -1,4 +1,4 @@
-"""What the server and the worker of a device say to each other.
+"""Records that the server and the worker of a device exchange.
 
 A program is rows over numbered slots. A slot has the address of an array: first those of all
 parameters, then of results, constants, and values of the arena, as `DeviceProgram` counts them.
@@ -100,7 +100,7 @@ class DeviceProgram:
 
     `modules` are what the driver loads: PTX, or what the driver of a test reads. `constants` are
     dense row-major arrays as bytes, `results` the bytes of results with memory of their own, and
-    `arena_offsets` the places of the last slots in an arena of `arena_bytes`.
+    `arena_offsets` the offsets of the last slots in an arena of `arena_bytes`.
     """
 
     modules: tuple[bytes, ...]
@@ -150,3 +150,7 @@ class DeviceLostError(Exception):
 
 class RunCancelledError(Exception):
     """A run stopped because its cancellation was set."""
+
+
+class NoDeviceError(Exception):
+    """There is no such device, or no driver for it; the message is a sentence that says which."""

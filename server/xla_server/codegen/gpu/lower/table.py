@@ -4,34 +4,35 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.gpu.lower.concatenate import lower_concatenate, lower_fusion
+from xla_server.codegen.gpu.lower.dot import lower_dot
+from xla_server.codegen.gpu.lower.fft import lower_fft
+from xla_server.codegen.gpu.lower.linear_algebra import lower_cholesky, lower_triangular_solve
 from xla_server.codegen.gpu.lower.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.gpu.lower.random import lower_rng_bit_generator
+from xla_server.codegen.gpu.lower.scan import lower_running_window
+from xla_server.codegen.gpu.lower.scatter import lower_scatter
+from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
+from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
 from xla_server.codegen.lower import control
-from xla_server.codegen.lower.fft import lower_fft
 from xla_server.codegen.lower.host import (
     HOST_OPCODES,
     lower_collective,
     lower_custom_call,
     lower_host,
 )
-from xla_server.codegen.lower.linear_algebra import lower_cholesky, lower_triangular_solve
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
-from xla_server.codegen.lower.scan import lower_reduce_window
-from xla_server.codegen.lower.scatter import lower_scatter
-from xla_server.codegen.lower.select_and_scatter import lower_select_and_scatter
-from xla_server.codegen.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.trace.rules import RULES
 from xla_server.fusion.running_window import running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.exchanges import EXCHANGES
 
-_RUNNING_WINDOW = ThroughHost(lower_reduce_window)
 
-
-def lower_window(lowering: Lowering, i: HloInstruction) -> Tree:
-    """A loop over each window; the host does running sums, for which it has one pass."""
-    return lower_loop(lowering, i) if running_axis(i) is None else _RUNNING_WINDOW(lowering, i)
+def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Scans where the window is a running one, else a loop over each window."""
+    is_loop = running_axis(i) is None or not i.operands[0].shape.element_count
+    return lower_loop(lowering, i) if is_loop else lower_running_window(lowering, i)
 
 
 CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
@@ -42,24 +43,27 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.ADD_DEPENDENCY: control.lower_alias,
         Opcode.AFTER_ALL: control.lower_token,
         Opcode.CALL: control.lower_call,
-        Opcode.CHOLESKY: ThroughHost(lower_cholesky),
+        Opcode.CHOLESKY: lower_cholesky,
+        Opcode.CONCATENATE: lower_concatenate,
         Opcode.CONDITIONAL: control.lower_conditional,
         Opcode.CONSTANT: control.lower_constant,
         Opcode.COPY: control.lower_alias,
         Opcode.CUSTOM_CALL: ThroughHost(lower_custom_call),
         Opcode.DOMAIN: control.lower_alias,
+        Opcode.DOT: lower_dot,
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
-        Opcode.FFT: ThroughHost(lower_fft),
+        Opcode.FFT: lower_fft,
+        Opcode.FUSION: lower_fusion,
         Opcode.GET_TUPLE_ELEMENT: control.lower_get_tuple_element,
         Opcode.OPT_BARRIER: control.lower_alias,
-        Opcode.REDUCE_WINDOW: lower_window,
+        Opcode.REDUCE_WINDOW: lower_reduce_window,
         Opcode.RESHAPE: control.lower_alias,
         Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
-        Opcode.SCATTER: ThroughHost(lower_scatter),
-        Opcode.SELECT_AND_SCATTER: ThroughHost(lower_select_and_scatter),
-        Opcode.SORT: ThroughHost(lower_sort),
-        Opcode.TOPK: ThroughHost(lower_topk),
-        Opcode.TRIANGULAR_SOLVE: ThroughHost(lower_triangular_solve),
+        Opcode.SCATTER: lower_scatter,
+        Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
+        Opcode.SORT: lower_sort,
+        Opcode.TOPK: lower_topk,
+        Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
         Opcode.TUPLE: control.lower_tuple,
         Opcode.WHILE: control.lower_while,
     }

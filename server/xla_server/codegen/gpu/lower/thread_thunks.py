@@ -5,8 +5,13 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir.builder import Body, Names
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Role, integer_op
 from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scalar_builder import load_element
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.target.gpu import MAX_BLOCK_THREADS
 
 
@@ -21,3 +26,48 @@ def thread_thunk(
     counts = [value.shape.element_count for value in arguments]
     bits = index_bits(max(kernel.items + MAX_BLOCK_THREADS, *counts))
     return dataclasses.replace(thunk, kernel=GridKernel(kernel, index_bits=bits))
+
+
+class ThreadKernel:
+    """A kernel while it is built, with the values that its buffers are."""
+
+    def __init__(self, name: str) -> None:
+        self.names, self.top = Names(), Body()
+        self._name = name
+        self._buffers: dict[Value, Buffer] = {}
+        self._updates: list[Value] = []
+
+    def reads(self, value: Value) -> Buffer:
+        """Return the buffer of a value that is read."""
+        return self._buffer(value, Role.READ)
+
+    def writes(self, value: Value) -> Buffer:
+        """Return the buffer of a value all of which is written."""
+        return self._buffer(value, Role.WRITE)
+
+    def updates(self, value: Value) -> Buffer:
+        """Return the buffer of a value whose elements remain where nothing is written."""
+        if value not in self._updates:
+            self._updates.append(value)
+        return self._buffer(value, Role.WRITE)
+
+    def _buffer(self, value: Value, role: Role) -> Buffer:
+        return self._buffers.setdefault(value, Buffer(len(self._buffers), role))
+
+    def load_integer(self, value: Value, index: Expression) -> Expression:
+        """Return an element of a value that is read, as an i64."""
+        return integer_op(
+            "to_i64", load_element(value.shape.element_type, self.reads(value), index)
+        )
+
+    def store_integer(
+        self, body: Body, value: Value, index: Expression, number: Expression
+    ) -> None:
+        """Store an i64 as an element of a value of 32 or 64 bits."""
+        kind = Type(KERNEL_TYPE[value.shape.element_type].storage)
+        body.store(self.writes(value), kind, index, Apply(f"to_{kind}", (number,), kind))
+
+    def thunk(self) -> KernelThunk:
+        """Return the thunk of the kernel."""
+        kernel = Kernel(tuple(self._buffers.values()), (), tuple(self.top.statements))
+        return thread_thunk(self._name, kernel, tuple(self._buffers), updates=tuple(self._updates))

@@ -3,13 +3,14 @@
 import numpy as np
 
 from tests.cuda_twin.lowered import grids, lowered, through_host
+from tests.cuda_twin.programs import TARGET
 from tests.unit.codegen.compiled import built
 from xla_client import ops
 from xla_contract.types.opcode import Opcode
-from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.gpu.lower.through_host import ThroughHost, host
-from xla_server.codegen.lower.lowering import lower
+from xla_server.codegen.lower.lowering import kernels_of, lower
 from xla_server.codegen.lower.lowerings import EXPANDED, LOWERINGS, NOT_LOWERED
 
 FLOATS = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -26,21 +27,14 @@ def test_elements_are_computed_on_the_device() -> None:
     assert through_host(code) == []
 
 
-def test_what_has_no_kernel_is_lowered_for_the_host() -> None:
-    module = built(lambda x: ops.cholesky(ops.exp(x), lower=True), (FLOATS[:3, :3],))
-    code = lowered(module)
-    assert len(grids(code)) == 1
-    assert through_host(code)
-    ours, expected = (
-        [row.source for row in rows if isinstance(row, KernelThunk)][1:]
-        for rows in (code.rows, lower(module, LOWERINGS, host()).rows)
-    )
-    assert ours == expected
-
-
-def test_the_target_is_the_device_again_behind_what_the_host_does() -> None:
-    code = lowered(built(lambda x: ops.exp(ops.cholesky(x, lower=True)), (FLOATS[:3, :3],)))
-    assert len(grids(code)) == 1
+def test_what_the_host_does_is_lowered_as_for_the_host() -> None:
+    module = built(lambda x: ops.exp(ops.cholesky(ops.exp(x), lower=True)), (FLOATS[:3, :3],))
+    table = {**CUDA_LOWERINGS, Opcode.CHOLESKY: ThroughHost(LOWERINGS[Opcode.CHOLESKY])}
+    first, *inside, last = kernels_of(lower(module, table, TARGET))
+    assert isinstance(first.kernel, GridKernel)
+    assert isinstance(last.kernel, GridKernel)
+    expected = kernels_of(lower(module, LOWERINGS, host()))[1:-1]
+    assert [row.source for row in inside] == [row.source for row in expected]
 
 
 def test_an_opcode_of_the_host_is_said_to_be() -> None:

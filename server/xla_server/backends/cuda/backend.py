@@ -1,0 +1,100 @@
+"""The `cuda` platform: programs compiled to kernels for NVIDIA GPUs, and run by their workers."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Unpack
+
+from xla_contract.types.literal import Literal
+from xla_contract.types.opcode import Opcode
+from xla_server.backends.compiled.backend import CompiledBackend, PlatformOptions
+from xla_server.backends.compiled.compilation import Compilation
+from xla_server.backends.compiled.precompilation import Preparation
+from xla_server.backends.cuda.buffers import CudaBuffer, Placement
+from xla_server.backends.cuda.host_steps import HostSteps
+from xla_server.backends.cuda.listing import module_files, place_listing
+from xla_server.backends.cuda.program import CudaProgram, Parts
+from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, Toolchain
+from xla_server.backends.cuda.worker.process import DeviceWorker
+from xla_server.backends.cuda.workers import WORKER, device_bytes, machine_of, start_workers
+from xla_server.backends.loaded_program import LoadedProgram
+from xla_server.backends.platform import Device
+from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
+from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.lower.lowering import Lower
+from xla_server.runtime.threads import ThreadPool
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+
+class Cuda(CompiledBackend):
+    """A platform of GPUs, each with a worker, which runs programs there.
+
+    Programs are compiled for `machine`, by default the oldest kind of GPU there is, by `toolchain`,
+    by default LLVM's. Compiled kernels are kept in `compilation_cache_dir`, if that is not empty.
+    What the host does for programs takes `threads` threads, by default as many as it has cores. An
+    execution must fit into `memory_fraction` of a device's memory.
+    """
+
+    platform = "cuda"
+
+    def __init__(
+        self,
+        device_count: int = 1,
+        *,
+        worker_command: Sequence[str] = WORKER,
+        workers: Sequence[DeviceWorker] | None = None,
+        toolchain: Toolchain | None = None,
+        machine: Machine | None = None,
+        memory_fraction: float = 1.0,
+        threads: int | None = None,
+        compilation_cache_dir: str = "",
+        lowerings: Mapping[Opcode, Lower] = CUDA_LOWERINGS,
+        **options: Unpack[PlatformOptions],
+    ) -> None:
+        """Use `workers` or start one for each of `device_count` devices by a command.
+
+        Raises NoDeviceError, with a sentence, where there is no device.
+        """
+        self._workers = workers or start_workers(device_count, worker_command)
+        machine = machine or machine_of(self._workers)
+        cache = KernelCache(Path(compilation_cache_dir)) if compilation_cache_dir else None
+        self._modules = DeviceModules(toolchain or PtxToolchain(machine, cache))
+        kernels = Kernels(cache, Machine.host())
+        self._pool = ThreadPool(kernels, threads)
+        self._steps = HostSteps(kernels, self._pool)
+        self._placement = Placement(self._workers)
+        self.buffers = self._placement.buffers
+        room = min(device_bytes(worker, memory_fraction) for worker in self._workers)
+        most = options.get("max_value_bytes")
+        options["max_value_bytes"] = room if most is None else min(room, most)
+        target = Target.of(machine)
+        super().__init__(len(self._workers), target, lowerings, Preparation([]), **options)
+
+    def close(self) -> None:
+        """End workers, threads and what compiles; nothing may be used afterwards."""
+        self._pool.close()
+        self._modules.close()
+        for worker in self._workers:
+            worker.close()
+
+    def load(self, compilation: Compilation) -> CudaProgram:
+        """Return the program of a compilation, loaded on the first device.
+
+        Raises as CompiledBackend.load, and what the worker does.
+        """
+        parts = Parts(compilation.code, self._modules, self._steps)
+        program = CudaProgram(parts, compilation.assignment, self._workers, compilation.work)
+        program.load(0)
+        return program
+
+    def to_device(self, literal: Literal, device: Device) -> CudaBuffer:
+        """Copy a value to `device`; raises as Placement.placed."""
+        return self._placement.placed(literal, device)
+
+    def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
+        """Return the places of rows, and the modules of kernels."""
+        assert isinstance(program, CudaProgram)
+        encoded = program.encoded
+        listing = "\n".join(place_listing(program.code, encoded.rows))
+        return {"places.txt": f"{listing}\n", **module_files(encoded.program.modules)}

@@ -1,0 +1,179 @@
+"""Buffers in the memory of devices, and what places values there.
+
+The memory of an array is dense and row-major, whatever layout its shape says: that is the one it
+leaves the server in. Values that only the host reads, tokens and arrays of dynamic shape, are kept
+as literals.
+"""
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.aligned import aligned_empty
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.cuda.worker.process import DeviceMemory, DeviceWorker
+from xla_server.backends.device_buffer import Buffers
+from xla_server.backends.host_buffer import GIVEN_UP, ONE_OWNER, literal_of, value_of
+from xla_server.backends.platform import Device
+from xla_server.ops.evaluation import Array, Value
+
+
+class CudaBuffer:
+    """A value on a device. Implements xla_server.backends.device_buffer.DeviceBuffer.
+
+    Once the worker of the device is lost, what reads the value raises UnavailableError.
+    """
+
+    __slots__ = ("_literal", "device", "elements", "memory", "shape")
+
+    def __init__(self, shape: Shape, device: Device) -> None:
+        self.shape = shape
+        self.device = device
+        self.elements: tuple[CudaBuffer, ...] = ()
+        self.memory: DeviceMemory | None = None
+        """The memory that has the array; its content must not change."""
+        self._literal: Literal | None = None
+
+    @classmethod
+    def of_literal(cls, literal: Literal, device: Device) -> "CudaBuffer":
+        """Return a value that stays on the host."""
+        buffer = cls(literal.shape, device)
+        buffer._literal = literal
+        return buffer
+
+    @classmethod
+    def of_block(cls, block: DeviceMemory, shape: Shape, device: Device) -> "CudaBuffer":
+        """Return the dense row-major array at the start of memory that is not written any more."""
+        buffer = cls(shape, device)
+        buffer.memory = block
+        return buffer
+
+    @classmethod
+    def of_elements(
+        cls, elements: tuple["CudaBuffer", ...], shape: Shape, device: Device
+    ) -> "CudaBuffer":
+        """Return the tuple of these buffers, which are on `device`."""
+        buffer = cls(shape, device)
+        buffer.elements = elements
+        return buffer
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes the value stands for, elements of tuples included."""
+        return self.shape.byte_size
+
+    @property
+    def address(self) -> DeviceMemory:
+        """The memory that has the array.
+
+        Raises InvalidArgumentError for a buffer that was donated.
+        """
+        if self.memory is None:
+            self._require_own()
+            raise InvalidArgumentError(f"an argument must have static sizes, got {self.shape}")
+        return self.memory
+
+    @property
+    def value(self) -> Value:
+        """The value for an evaluator; its arrays are read-only."""
+        return value_of(self.to_literal())
+
+    @property
+    def is_sole_owner(self) -> bool:
+        """True if nothing else refers to the memory."""
+        return self.memory is not None and sys.getrefcount(self.memory) == ONE_OWNER
+
+    def given_up(self) -> "CudaBuffer":
+        """Return another buffer with this one's memory; this one must not be used afterwards."""
+        other = CudaBuffer(self.shape, self.device)
+        other.elements, other.memory, other._literal = self.elements, self.memory, self._literal
+        self.memory, self._literal = None, GIVEN_UP
+        return other
+
+    def as_shape(self, shape: Shape, device: Device) -> "CudaBuffer":
+        """Return the elements in row-major order as an array of another shape; shares memory."""
+        return CudaBuffer.of_block(self.address, shape, device)
+
+    def to_literal(self, shape: Shape | None = None) -> Literal:
+        """Return the value for the host, in the layout of `shape` or else its own.
+
+        Raises InvalidArgumentError when `shape` is not compatible, and for a buffer that was
+        donated; UnavailableError where the device lost the value.
+        """
+        if shape is not None and not shape.compatible(self.shape):
+            raise InvalidArgumentError(
+                "the shape asked for must be compatible with the value, got "
+                f"{shape} for {self.shape}"
+            )
+        literal = self._downloaded()
+        return literal if shape is None else literal.relayout(shape)
+
+    def _downloaded(self) -> Literal:
+        self._require_own()
+        if self._literal is not None:
+            return self._literal
+        if self.memory is None:
+            return Literal.tuple_of([element.to_literal() for element in self.elements])
+        array = aligned_empty(self.shape.dimensions, self.shape.element_type.dtype)
+        self.memory.worker.download(self.memory, as_bytes(array))
+        array.flags.writeable = False
+        return Literal(self.shape, array)
+
+    def _require_own(self) -> None:
+        if self._literal is GIVEN_UP:
+            raise InvalidArgumentError(
+                f"a buffer must not be used any more once it was donated, got {self.shape}"
+            )
+
+
+class Placement:
+    """Places values in the memory of devices, each of which has a worker."""
+
+    def __init__(self, workers: Sequence[DeviceWorker]) -> None:
+        self.workers = workers
+        self.buffers = Buffers(
+            CudaBuffer,
+            self.from_value,
+            CudaBuffer.of_block,
+            CudaBuffer.of_elements,
+            self.moved,
+            _worker_says,
+        )
+
+    def placed(self, literal: Literal, device: Device) -> CudaBuffer:
+        """Copy a value to a device.
+
+        Raises ResourceExhaustedError where it has no room, UnavailableError where it is lost.
+        """
+        shape = literal.shape
+        if shape.is_tuple:
+            parts = tuple(self.placed(element, device) for element in literal.elements)
+            return CudaBuffer.of_elements(parts, shape, device)
+        if not shape.is_array or literal.dynamic_sizes or shape.dynamic_dimensions:
+            return CudaBuffer.of_literal(literal, device)
+        worker, data = self.workers[device.ordinal], as_bytes(literal.value)
+        memory = worker.allocate(data.nbytes)
+        worker.upload(memory, data)
+        return CudaBuffer.of_block(memory, shape, device)
+
+    def from_value(self, value: Value, shape: Shape, device: Device) -> CudaBuffer:
+        """Return a buffer of a shape with an evaluator's value; raises as `placed`."""
+        return self.placed(literal_of(value, shape), device)
+
+    def moved(self, buffer: CudaBuffer, device: Device) -> CudaBuffer:
+        """Return an array on a device: itself, or a copy that went through the host."""
+        if buffer.device == device:
+            return buffer
+        return self.placed(buffer.to_literal(), device)
+
+
+def as_bytes(array: Array) -> Array:
+    """Return the bytes of an array, dense and row-major: the array's own where it is."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _worker_says(byte_size: int, purpose: object) -> None:
+    """Accept: the worker refuses what its device has no room for, with nothing changed."""

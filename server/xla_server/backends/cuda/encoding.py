@@ -1,0 +1,172 @@
+"""Encoding of code and its buffer assignment as what a device's worker walks."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from xla_server.backends.cuda.buffers import as_bytes
+from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
+from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
+from xla_server.backends.cuda.worker import protocol
+from xla_server.backends.cuda.worker.protocol import DeviceKernel, DeviceProgram, DeviceRow
+from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.code import (
+    CANCELLATION,
+    Branch,
+    Code,
+    CopyThunk,
+    HostThunk,
+    Jump,
+    KernelThunk,
+    Label,
+    Switch,
+    Value,
+)
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.plans import LibraryPlan
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Encoded:
+    """A program as a worker loads it.
+
+    `rows` are the program's by the numbers that they have there, and `steps` those of the host with
+    the slots of their values, in the order of their numbers. `results` are the numbers of results
+    with memory of their own, and `constants` those of constants.
+    """
+
+    program: DeviceProgram
+    rows: tuple[PlacedRow, ...]
+    steps: tuple[tuple[HostStep, Mapping[Value, int]], ...]
+    results: tuple[int, ...]
+    constants: tuple[int, ...]
+
+
+def encode(
+    code: Code,
+    rows: Sequence[PlacedRow],
+    assignment: Assignment,
+    modules: Mapping[str, DeviceModule],
+) -> Encoded:
+    """Return the program of these rows, whose kernels are in `modules` by their keys.
+
+    Raises ValueError for a kernel of the device that tests the cancellation flag: the worker does.
+    """
+    kept = [row for row in rows if not _is_nothing(row, assignment)]
+    named = [assignment.places[value] for row in kept for value in _named(row)]
+    parameters = [Place("parameter", number) for number in range(len(code.parameters))]
+    results = _places("result", assignment.results)
+    constants = _places("constant", [*named, *assignment.results])
+    arena = _places("arena", named)
+    order = [*parameters, *results, *constants, *arena]
+    slots = {place: number for number, place in enumerate(order)}
+    tables = _Tables(kept, assignment, slots, modules)
+    arrays = list(code.constants.values())
+    program = DeviceProgram(
+        tuple(module.code for module in tables.modules),
+        tuple(tables.kernels),
+        tuple(tables.rows),
+        len(code.parameters),
+        tuple(as_bytes(arrays[place.number]).tobytes() for place in constants),
+        tuple(code.results[place.number].byte_size for place in results),
+        tuple(place.number for place in arena),
+        assignment.arena_bytes,
+    )
+    return Encoded(
+        program,
+        tuple(row for row in kept if not isinstance(row, Label)),
+        tuple(tables.steps),
+        tuple(place.number for place in results),
+        tuple(place.number for place in constants),
+    )
+
+
+class _Tables:
+    """Rows of a worker, one for each row or step but labels, and what they number."""
+
+    def __init__(
+        self,
+        rows: Sequence[PlacedRow],
+        assignment: Assignment,
+        slots: Mapping[Place, int],
+        modules: Mapping[str, DeviceModule],
+    ) -> None:
+        self._assignment, self._slots, self._compiled = assignment, slots, modules
+        self._labels: dict[Label, int] = {}
+        self.modules: dict[DeviceModule, int] = {}
+        self.kernels: dict[DeviceKernel, int] = {}
+        self.steps: list[tuple[HostStep, Mapping[Value, int]]] = []
+        position = 0
+        for row in rows:
+            if isinstance(row, Label):
+                self._labels[row] = position
+            else:
+                position += 1
+        self.rows = [self._encoded(row) for row in rows if not isinstance(row, Label)]
+
+    def _slot(self, value: Value) -> int:
+        return self._slots[self._assignment.places[value]]
+
+    def _encoded(self, row: PlacedRow) -> DeviceRow:
+        match row:
+            case KernelThunk(kernel=GridKernel() as grid):
+                return protocol.Launch(self._kernel(grid), self._arguments(row))
+            case KernelThunk(kernel=LibraryPlan() as plan):
+                return protocol.LibraryCall(plan, self._arguments(row))
+            case CopyThunk():
+                target, source = self._slot(row.target), self._slot(row.source)
+                return protocol.Copy(target, source, row.target.byte_size)
+            case Jump():
+                return protocol.Jump(self._labels[row.label])
+            case Branch():
+                return protocol.Branch(self._slot(row.predicate), self._labels[row.otherwise])
+            case Switch():
+                targets = tuple(self._labels[label] for label in row.labels)
+                return protocol.Switch(self._slot(row.index), targets)
+            case HostStep():
+                values = (*row.reads, *row.writes)
+                self.steps.append((row, {value: self._slot(value) for value in values}))
+                return protocol.HostStep(len(self.steps) - 1)
+        raise AssertionError(row)
+
+    def _kernel(self, grid: GridKernel) -> int:
+        module = self._compiled[grid.key]
+        number = self.modules.setdefault(module, len(self.modules))
+        found = DeviceKernel(number, symbol_of(grid.key), grid.blocks, grid.threads)
+        return self.kernels.setdefault(found, len(self.kernels))
+
+    def _arguments(self, row: KernelThunk) -> tuple[int, ...]:
+        if CANCELLATION in row.arguments:
+            raise ValueError(
+                f"a kernel of a device must leave cancellation to the worker, got %{row.name}"
+            )
+        return tuple(map(self._slot, row.arguments))
+
+
+def _named(row: PlacedRow) -> tuple[Value, ...]:
+    """The values whose addresses a row needs."""
+    match row:
+        case KernelThunk():
+            return tuple(value for value in row.arguments if value is not CANCELLATION)
+        case CopyThunk():
+            return (row.target, row.source)
+        case Branch():
+            return (row.predicate,)
+        case Switch():
+            return (row.index,)
+        case HostStep():
+            return (*row.reads, *row.writes)
+        case HostThunk():
+            raise AssertionError(row)
+    return ()
+
+
+def _places(kind: str, places: Iterable[Place]) -> list[Place]:
+    """Return the buffers of a kind, each once."""
+    return list(dict.fromkeys(place for place in places if place.kind == kind))
+
+
+def _is_nothing(row: PlacedRow, assignment: Assignment) -> bool:
+    """Return whether a row copies a value to its own memory."""
+    return isinstance(row, CopyThunk) and (
+        assignment.places[row.target] == assignment.places[row.source]
+    )

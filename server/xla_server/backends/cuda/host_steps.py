@@ -1,0 +1,194 @@
+"""Steps of a program that the host does, because their rows have no code for the device.
+
+Rows for processors and for Python that follow each other, with the copies between them, are one
+step. Its values are downloaded, the native executor runs the rows, and what other rows need is
+uploaded.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from xla_server.backends.cuda.buffers import as_bytes
+from xla_server.buffers.assignment import assign
+from xla_server.buffers.code import (
+    Code,
+    CopyThunk,
+    HostThunk,
+    KernelThunk,
+    Row,
+    Value,
+    reads,
+    writes,
+)
+from xla_server.buffers.liveness import Liveness, analyse
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.kernel import Kernels
+from xla_server.execution.cancellation import Cancellation
+from xla_server.ir.module import HloInstruction
+from xla_server.runtime.blocks import BlockPool, block_size
+from xla_server.runtime.host import HostRun
+from xla_server.runtime.program import Program
+from xla_server.runtime.threads import ThreadPool
+
+Array: TypeAlias = Any
+
+
+class HostAccess(Protocol):
+    """The values of a run that waits for a step of the host, by their slots."""
+
+    def read(self, slot: int, array: Array) -> None:
+        """Fill bytes with the value in a slot."""
+
+    def write(self, slot: int, array: Array) -> None:
+        """Let the value in a slot be these bytes."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class HostStep:
+    """A step as a program of its own: what it reads are the parameters of its `code`.
+
+    Its results are the values that the rest of the program needs. `instructions` are those that its
+    rows were made for.
+    """
+
+    code: Code
+    instructions: tuple[HloInstruction, ...]
+
+    @property
+    def reads(self) -> Sequence[Value]:
+        """The values that are downloaded."""
+        return self.code.parameters
+
+    @property
+    def writes(self) -> Sequence[Value]:
+        """The values that are uploaded."""
+        return self.code.results
+
+    @property
+    def kernel_count(self) -> int:
+        """Calls of kernels."""
+        return sum(isinstance(row, KernelThunk) for row in self.code.rows)
+
+    def __str__(self) -> str:
+        calls = sum(isinstance(row, HostThunk) for row in self.code.rows)
+        parts = [f"%{each.name} ({each.opcode})" for each in self.instructions]
+        parts += _counted(self.kernel_count, "kernel", "kernels")
+        parts += _counted(calls, "call of Python", "calls of Python")
+        return f"through the host: {', '.join(parts)}"
+
+
+PlacedRow: TypeAlias = Row | HostStep
+"""A row of the device, or a step of the host."""
+
+
+def is_of_device(row: Row) -> bool:
+    """Return whether a row is done on the device."""
+    if isinstance(row, KernelThunk):
+        return isinstance(row.kernel, GridKernel | LibraryPlan)
+    return not isinstance(row, HostThunk)
+
+
+def device_kernels(rows: Sequence[PlacedRow]) -> list[GridKernel]:
+    """Return the kernels that the device executes, as often as they are called."""
+    kernels = (row.kernel for row in rows if isinstance(row, KernelThunk))
+    return [kernel for kernel in kernels if isinstance(kernel, GridKernel)]
+
+
+def placed_rows(code: Code) -> list[PlacedRow]:
+    """Return the rows of a program in order, those that the host does as steps."""
+    liveness = analyse(code)
+    found: list[PlacedRow] = []
+    begin = 0
+    while begin < len(code.rows):
+        end = _end(code.rows, begin)
+        if end == begin:
+            found.append(code.rows[begin])
+            end += 1
+        else:
+            found.append(_step(code, liveness, begin, end))
+        begin = end
+    return found
+
+
+def _end(rows: Sequence[Row], begin: int) -> int:
+    """Return the end of the step that begins at a row; `begin` where the device does that."""
+    end = begin
+    for number in range(begin, len(rows)):
+        row = rows[number]
+        if not is_of_device(row):
+            end = number + 1
+        elif not isinstance(row, CopyThunk) or end == begin:
+            break
+    return end
+
+
+def _step(code: Code, liveness: Liveness, begin: int, end: int) -> HostStep:
+    rows = code.rows[begin:end]
+    needed = liveness.after[end - 1]
+    given: dict[Value, None] = {}
+    written: dict[Value, None] = {}
+    for row in rows:
+        given |= dict.fromkeys(value for value in reads(row) if value not in written)
+        written |= dict.fromkeys(writes(row))
+    results = [value for value in written if needed >> liveness.numbers[value] & 1]
+    constants = {value: code.constants[value] for value in given if value in code.constants}
+    parameters = [value for value in given if value not in constants]
+    origins = {row: code.origins[row] for row in rows if row in code.origins}
+    part = Code(list(rows), parameters, constants, results, origins, chunks=code.chunks)
+    return HostStep(part, tuple(dict.fromkeys(origins.values())))
+
+
+def _counted(count: int, one: str, many: str) -> list[str]:
+    return [f"{count} {one if count == 1 else many}"] if count else []
+
+
+class HostSteps:
+    """What runs the steps of all programs: kernels, threads and memory of this process."""
+
+    def __init__(self, kernels: Kernels, threads: ThreadPool) -> None:
+        self._kernels, self._threads, self._blocks = kernels, threads, BlockPool()
+
+    def load(self, step: HostStep) -> "LoadedHostStep":
+        """Compile a step; raises KernelError for a kernel that does not compile."""
+        code = step.code
+        # Nobody else has what was downloaded: the step may write over it.
+        assignment = assign(code, frozenset(range(len(code.parameters))))
+        program = Program(code, assignment, self._kernels, self._threads, self._blocks)
+        return LoadedHostStep(step, program, self._blocks)
+
+
+class LoadedHostStep:
+    """A step that can run. Any thread may run it at any time."""
+
+    def __init__(self, step: HostStep, program: Program, blocks: BlockPool) -> None:
+        self.step = step
+        self._program = program
+        self._blocks = blocks
+        self._shapes = [value.shape for value in step.writes]
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of code and constants."""
+        return self._program.byte_size
+
+    def run(
+        self,
+        access: HostAccess,
+        slots: Mapping[Value, int],
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+    ) -> None:
+        """Download what the step reads, run it, and upload what others need of it.
+
+        `slots` are those of its values. Raises what its rows raise.
+        """
+        arrays = []
+        for value in self.step.reads:
+            array = self._blocks.take(block_size(value.byte_size)).array(value.shape)
+            access.read(slots[value], as_bytes(array))
+            arrays.append(array)
+        results, _ = self._program.run_on_arrays(arrays, self._shapes, None, cancellation, host())
+        for value, array in zip(self.step.writes, results, strict=True):
+            access.write(slots[value], as_bytes(array))

@@ -1,0 +1,76 @@
+"""Rows of a program as dumps show them: what the device does, and what goes through the host."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
+from xla_server.buffers.code import Code, CopyThunk, KernelThunk
+from xla_server.buffers.listing import table
+from xla_server.codegen.gpu.grid import GridKernel
+
+_KINDS = ("kernel", "library call", "copy", "jump")
+_PLURALS = ("kernels", "library calls", "copies", "jumps")
+
+
+def on_device(rows: Sequence[PlacedRow]) -> str:
+    """Return what the device does, counted: `on the device: 3 kernels, 1 copy`."""
+    counts = Counter(_kind(row) for row in rows if not isinstance(row, HostStep))
+    found = [
+        f"{counts[kind]} {kind if counts[kind] == 1 else plural}"
+        for kind, plural in zip(_KINDS, _PLURALS, strict=True)
+        if counts[kind]
+    ]
+    return f"on the device: {', '.join(found) or 'nothing'}"
+
+
+def through_host(rows: Sequence[PlacedRow]) -> list[str]:
+    """Return the steps of the host, each with its instructions and counts."""
+    return [str(row) for row in rows if isinstance(row, HostStep)]
+
+
+def place_listing(code: Code, rows: Sequence[PlacedRow]) -> Iterator[str]:
+    """Yield what the device does and what the host, in counts, then every row with its place."""
+    steps = through_host(rows)
+    yield on_device(rows)
+    yield f"steps through the host: {len(steps)}"
+    yield ""
+    lines = [("row", "place", "what", "instruction")]
+    for number, row in enumerate(rows):
+        lines.append((str(number), *_described(code, row)))
+    yield from table(lines)
+
+
+def module_files(modules: Sequence[bytes]) -> dict[str, str | bytes]:
+    """Return the modules of a program as files of its dump: PTX."""
+    return {f"module_{number:02}.ptx": code for number, code in enumerate(modules)}
+
+
+def _described(code: Code, row: PlacedRow) -> tuple[str, str, str]:
+    if isinstance(row, HostStep):
+        place, _, what = str(row).partition(": ")
+        return place, what, ""
+    origin = code.origins.get(row)
+    instruction = "" if origin is None else f"{origin.opcode} %{origin.name}"
+    kind = _kind(row)
+    place = "library" if kind == "library call" else "device"
+    match row:
+        case KernelThunk(kernel=GridKernel() as grid):
+            what = f"kernel {row.name}, {grid.blocks} blocks of {grid.threads} threads"
+        case KernelThunk():
+            what = row.kernel.text
+        case CopyThunk():
+            what = f"copy of {row.target.byte_size} bytes"
+        case _:
+            what = type(row).__name__.lower()
+    return place, what, instruction
+
+
+def _kind(row: PlacedRow) -> str:
+    match row:
+        case KernelThunk(kernel=GridKernel()):
+            return "kernel"
+        case KernelThunk():
+            return "library call"
+        case CopyThunk():
+            return "copy"
+    return "jump"

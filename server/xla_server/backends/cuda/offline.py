@@ -1,0 +1,46 @@
+"""Compilation for GPUs without a device or a driver, as far as LLVM goes."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from xla_contract.errors import InternalError, InvalidArgumentError
+from xla_server.backends.compiled.compilation import Compilation, Observer, compile_module
+from xla_server.backends.cuda.encoding import encode
+from xla_server.backends.cuda.host_steps import device_kernels, placed_rows
+from xla_server.backends.cuda.listing import module_files, on_device, place_listing, through_host
+from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain
+from xla_server.buffers.code import KernelError
+from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
+from xla_server.ir.module import HloModule
+from xla_server.target.gpu import GPUS
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+
+def compile_for(
+    capability: str, module: HloModule, observer: Observer | None
+) -> tuple[Compilation, Mapping[str, str | bytes], Sequence[str]]:
+    """Compile for a compute capability; return also files of a dump and lines of a summary.
+
+    Raises InvalidArgumentError for a capability that is not known, InternalError for a kernel that
+    has no PTX, else as `compile_module`.
+    """
+    if capability not in GPUS:
+        raise InvalidArgumentError(
+            f"a compute capability must be one of {', '.join(GPUS)}, got {capability}"
+        )
+    machine = Machine.cuda(capability)
+    compilation = compile_module(
+        module, target=Target.of(machine), lowerings=CUDA_LOWERINGS, observer=observer
+    )
+    code = compilation.code
+    rows = placed_rows(code)
+    with contextlib.closing(DeviceModules(PtxToolchain(machine))) as modules:
+        try:
+            found = modules.get_all(device_kernels(rows))
+        except KernelError as error:
+            raise InternalError(f"kernels must have PTX, got {error.__cause__}") from error
+        encoded = encode(code, rows, compilation.assignment, found)
+    listing = "\n".join(place_listing(code, encoded.rows))
+    files = {"places.txt": f"{listing}\n", **module_files(encoded.program.modules)}
+    return compilation, files, [on_device(encoded.rows), *through_host(encoded.rows)]

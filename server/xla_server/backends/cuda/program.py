@@ -1,0 +1,202 @@
+"""Programs of devices: rows that workers walk, and steps that this process does for them."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_contract.types.shape import Shape
+from xla_server.backends.cuda.buffers import as_bytes
+from xla_server.backends.cuda.encoding import encode
+from xla_server.backends.cuda.host_steps import (
+    HostAccess,
+    HostStep,
+    HostSteps,
+    LoadedHostStep,
+    PlacedRow,
+    device_kernels,
+    placed_rows,
+)
+from xla_server.backends.cuda.listing import on_device
+from xla_server.backends.cuda.toolchain import DeviceModule, DeviceModules
+from xla_server.backends.cuda.worker.process import (
+    DeviceMemory,
+    DeviceWorker,
+    LoadedDeviceProgram,
+)
+from xla_server.backends.platform import Device
+from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
+from xla_server.buffers.code import Code, HostThunk, Label, Row
+from xla_server.buffers.work import ProgramWork
+from xla_server.execution.cancellation import Cancellation
+from xla_server.runtime.host import HostRun
+from xla_server.runtime.row_times import RowTimes
+
+Array = Any
+
+
+class Parts:
+    """What a program has whatever parameters are donated: modules of kernels, and steps."""
+
+    def __init__(self, code: Code, modules: DeviceModules, steps: HostSteps) -> None:
+        """Compile kernels for devices and host; raises KernelError for one that does not."""
+        self.code = code
+        self.rows: Sequence[PlacedRow] = placed_rows(code)
+        self.modules: Mapping[str, DeviceModule] = modules.get_all(device_kernels(self.rows))
+        self.steps = {row: steps.load(row) for row in self.rows if isinstance(row, HostStep)}
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of modules, and of code and constants of steps."""
+        modules = sum(len(module.code) for module in set(self.modules.values()))
+        return modules + sum(step.byte_size for step in self.steps.values())
+
+
+class CudaProgram:
+    """Implements xla_server.backends.loaded_program.LoadedProgram.
+
+    It is loaded on each device before its first run there. Its rows for profiles are the steps of
+    the host, and one for all that devices do.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        assignment: Assignment,
+        workers: Sequence[DeviceWorker],
+        work: ProgramWork | None,
+    ) -> None:
+        self.work = work
+        self.encoded = encode(parts.code, parts.rows, assignment, parts.modules)
+        self.memory: MemoryUse = memory_use(parts.code, assignment)
+        self.constants: Mapping[int, DeviceMemory] = {}
+        # A constant that is a result is memory of each device, which a run gives.
+        self.results = tuple(
+            Place("result", number) if place.kind == "constant" else place
+            for number, place in enumerate(assignment.results)
+        )
+        self._constant_results = {
+            number: self.encoded.constants.index(place.number)
+            for number, place in enumerate(assignment.results)
+            if place.kind == "constant"
+        }
+        self._parts, self._workers = parts, workers
+        self._loaded: dict[int, LoadedDeviceProgram] = {}
+        self._lock = threading.Lock()
+        self.rows, self.code = _profiled(parts, on_device(self.encoded.rows))
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes of modules, of the host's code, and of constants."""
+        constants = sum(value.byte_size for value in self._parts.code.constants)
+        return self._parts.byte_size + constants
+
+    def with_donated(self, donated: frozenset[int]) -> "CudaProgram":
+        """Return the program for runs that may write over these parameters."""
+        parts = self._parts
+        return CudaProgram(parts, assign(parts.code, donated), self._workers, self.work)
+
+    def load(self, ordinal: int) -> LoadedDeviceProgram:
+        """Return the program in the worker of a device; raises as DeviceWorker.load."""
+        loaded = self._loaded.get(ordinal)
+        if loaded is None:
+            with self._lock:
+                loaded = self._loaded.get(ordinal)
+                if loaded is None:
+                    loaded = self._workers[ordinal].load(self.encoded.program)
+                    self._loaded[ordinal] = loaded
+        return loaded
+
+    def run(
+        self,
+        addresses: Sequence[DeviceMemory],
+        device: Device,
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        times: RowTimes | None = None,
+    ) -> tuple[Mapping[int, DeviceMemory], int]:
+        """Return the memory of results that have their own, by number, and the nanoseconds.
+
+        Raises as LoadedProgram.run, and UnavailableError where the device loses its values.
+        """
+        loaded = self.load(device.ordinal)
+        run = _Run(self.encoded.steps, self._parts.steps, cancellation, host, times)
+        found, nanoseconds = loaded.run(addresses, cancellation, run.do)
+        results = dict(zip(self.encoded.results, found, strict=True))
+        if self._constant_results:
+            constants = loaded.constants()
+            results |= {n: constants[index] for n, index in self._constant_results.items()}
+        run.end(len(self.rows) - 1)
+        return results, nanoseconds
+
+    def run_on_arrays(
+        self,
+        arrays: Sequence[Array],
+        shapes: Sequence[Shape],
+        device: Device,
+        cancellation: Cancellation,
+        host: HostRun,
+        times: RowTimes | None = None,
+    ) -> tuple[list[Array], int]:
+        """Run on arrays of the host; return the results, which have `shapes`, and nanoseconds."""
+        worker = self._workers[device.ordinal]
+        given = []
+        for array in arrays:
+            memory = worker.allocate(array.nbytes)
+            worker.upload(memory, as_bytes(array))
+            given.append(memory)
+        blocks, nanoseconds = self.run(given, device, cancellation, lambda: host, times)
+        results: list[Array] = []
+        for place, shape in zip(self.results, shapes, strict=True):
+            owner = given if place.kind == "parameter" else blocks
+            array = np.empty(shape.dimensions, shape.element_type.dtype)
+            worker.download(owner[place.number], as_bytes(array))
+            results.append(array)
+        return results, nanoseconds
+
+
+class _Run:
+    """The host's part of one execution, and the times of its steps."""
+
+    def __init__(
+        self,
+        encoded: Sequence[tuple[HostStep, Mapping[Any, int]]],
+        loaded: Mapping[HostStep, LoadedHostStep],
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        times: RowTimes | None,
+    ) -> None:
+        self._encoded, self._loaded = encoded, loaded
+        self._cancellation, self._host, self._times = cancellation, host, times
+        self._made: HostRun | None = None
+        self._since = time.monotonic_ns()
+
+    def do(self, number: int, access: HostAccess) -> None:
+        """Do the step of this number."""
+        step, slots = self._encoded[number]
+        begun = time.monotonic_ns()
+        self._loaded[step].run(access, slots, self._cancellation, self._run)
+        if self._times is not None:
+            self._times.add(len(self._encoded), self._since, begun)
+            self._since = time.monotonic_ns()
+            self._times.add(number, begun, self._since)
+
+    def end(self, row: int) -> None:
+        """Note the time of the device since the last step."""
+        if self._times is not None:
+            self._times.add(row, self._since, time.monotonic_ns())
+
+    def _run(self) -> HostRun:
+        self._made = self._made or self._host()
+        return self._made
+
+
+def _profiled(parts: Parts, on_device: str) -> tuple[Sequence[Row], Code]:
+    """Return rows that stand for the steps and the device in profiles, and code with origins."""
+    rows = {HostThunk(str(step), None, (), ()): step for step in parts.steps}
+    origins = {row: step.instructions[0] for row, step in rows.items() if step.instructions}
+    code = dataclasses.replace(parts.code, origins=parts.code.origins | origins)
+    return (*rows, Label(on_device)), code

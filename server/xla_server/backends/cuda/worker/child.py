@@ -1,0 +1,61 @@
+"""The worker process of one device, which the server starts.
+
+`--driver MODULE:CLASS` names another Driver, which is made with the device's number.
+"""
+
+import argparse
+import importlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
+from xla_server.backends.cuda.worker.driver import Driver
+from xla_server.backends.cuda.worker.messages import HEAD, send
+from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.backends.cuda.worker.shared_memory import SharedMemory
+
+_DRIVER = "xla_server.backends.cuda.worker.cuda_driver:CudaDriver"
+
+
+def main() -> None:
+    """Open the device, say what it is, and serve connections until the server is gone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--driver", default=_DRIVER)
+    parser.add_argument("--ordinal", type=int, required=True)
+    parser.add_argument("--control", type=int, required=True)
+    parser.add_argument("--shared", type=int, required=True)
+    arguments = parser.parse_args()
+    # An interrupt of the terminal reaches the whole group; the server decides when workers end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=arguments.control)
+    shared = SharedMemory(arguments.shared)
+    try:
+        driver = _driver(arguments.driver)(arguments.ordinal)
+        driver.pin(shared.view)
+    except NoDeviceError as error:
+        send(control, error)
+        return
+    device = OwnedDevice(driver, shared)
+    send(control, driver.description)
+    while True:
+        try:
+            data, descriptors, _, _ = socket.recv_fds(control, HEAD.size, 1)
+        except OSError:
+            data = b""
+        if not data:
+            # Other threads may wait for the device.
+            os._exit(0)
+        (index,) = HEAD.unpack(data)
+        Connection(device, socket.socket(fileno=descriptors[0]), index).start()
+
+
+def _driver(name: str) -> Callable[[int], Driver]:
+    module, _, attribute = name.partition(":")
+    found: Callable[[int], Driver] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""A worker's end of a connection: one thread, which answers one request after the other."""
+
+import collections
+import itertools
+import os
+import socket
+import sys
+import threading
+
+from xla_server.backends.cuda.worker import messages
+from xla_server.backends.cuda.worker.driver import Driver
+from xla_server.backends.cuda.worker.executor import (
+    RECENT_LAUNCHES,
+    Lane,
+    LoadedProgram,
+    ProgramRun,
+)
+from xla_server.backends.cuda.worker.messages import RequestError, receive, send
+from xla_server.backends.cuda.worker.protocol import (
+    DeviceLostError,
+    OutOfDeviceMemoryError,
+    RunCancelledError,
+    Suspended,
+)
+from xla_server.backends.cuda.worker.shared_memory import SharedMemory
+
+EXIT_LOST = 3
+"""The worker's exit code after an error that leaves its device unusable."""
+
+
+class OwnedDevice:
+    """The parts that connections share: the driver, the programs, the last launches."""
+
+    def __init__(self, driver: Driver, shared: SharedMemory) -> None:
+        self.driver, self.shared = driver, shared
+        self.programs: dict[int, LoadedProgram] = {}
+        self.numbers = itertools.count(1)
+        self.recent: collections.deque[str] = collections.deque(maxlen=RECENT_LAUNCHES)
+
+
+class Connection:
+    """One connection with a stream of its own and at most one run."""
+
+    def __init__(self, device: OwnedDevice, channel: socket.socket, index: int) -> None:
+        self._device, self._channel, self._index = device, channel, index
+        self._run: ProgramRun | None = None
+
+    def serve(self) -> None:
+        """Answer requests until the other end is gone. Ends the process if the device is lost."""
+        try:
+            self._device.driver.make_current()
+            self._stream = self._device.driver.new_stream()
+            self._lane = Lane(
+                *(self._device.driver, self._stream, self._device.shared, self._index),
+                self._device.recent,
+            )
+            while True:
+                request = receive(self._channel, messages.MAX_REQUEST_BYTES)
+                send(self._channel, self._answer(request))
+        except (EOFError, OSError):
+            self._abandon()
+        except BaseException as error:
+            end_process(error, self._device.recent)
+
+    def start(self) -> None:
+        """Serve in a thread."""
+        threading.Thread(target=self.serve, name=f"connection {self._index}", daemon=True).start()
+
+    def _answer(self, request: messages.Request) -> object:
+        try:
+            for number in request.unloaded:
+                del self._device.programs[number]
+            for address in request.freed:
+                self._device.driver.free(address, self._stream)
+            return self._do(request.body)
+        except (OutOfDeviceMemoryError, RunCancelledError, RequestError) as error:
+            return error
+        except DeviceLostError:
+            raise
+        except Exception as error:
+            return RequestError(f"{type(error).__name__}: {error}")
+
+    def _do(self, body: messages.Body) -> object:
+        driver, stream = self._device.driver, self._stream
+        match body:
+            case messages.Allocate(byte_size):
+                address = driver.allocate(max(byte_size, 1), stream)
+                # Other streams may use it from now on.
+                driver.synchronise(stream)
+                return address
+            case messages.Upload(address, data):
+                driver.upload(address, memoryview(data), stream)
+                driver.synchronise(stream)
+            case messages.Download(address, byte_size):
+                if byte_size > messages.INLINE_BYTES:
+                    raise RequestError(
+                        f"an array in a message must be small, got {byte_size} bytes"
+                    )
+                room = bytearray(byte_size)
+                driver.download(memoryview(room), address, stream)
+                driver.synchronise(stream)
+                return room
+            case messages.UploadStaged(address, offset, byte_size):
+                driver.upload(address, self._device.shared.block(offset, byte_size), stream)
+                driver.synchronise(stream)
+            case messages.DownloadStaged(address, offset, byte_size):
+                driver.download(self._device.shared.block(offset, byte_size), address, stream)
+                driver.synchronise(stream)
+            case messages.Load(program, constants):
+                loaded = LoadedProgram(driver, program, constants)
+                number = next(self._device.numbers)
+                self._device.programs[number] = loaded
+                return number
+            case messages.Run(program, parameters):
+                self._abandon()
+                self._run = ProgramRun(self._lane, self._device.programs[program], parameters)
+                return self._went_on()
+            case messages.Resume():
+                return self._went_on()
+            case messages.Abandon():
+                self._abandon()
+        return None
+
+    def _went_on(self) -> object:
+        run, self._run = self._run, None
+        if run is None:
+            raise RequestError("a run must be suspended to go on, got none")
+        outcome = run.go_on()
+        if isinstance(outcome, Suspended):
+            self._run = run
+        return outcome
+
+    def _abandon(self) -> None:
+        run, self._run = self._run, None
+        if run is not None:
+            run.abandon()
+
+
+def end_process(error: BaseException, recent: collections.deque[str]) -> None:
+    """Write why the process ends, with the last launches, and end it with all its threads."""
+    last = ", ".join(recent) or "none"
+    print(f"{type(error).__name__}: {error}; last launches: {last}", file=sys.stderr, flush=True)
+    os._exit(EXIT_LOST)

@@ -1,0 +1,72 @@
+"""Systems with triangles by cuBLAS.
+
+The library counts columns first: in place of op(a) x = b it solves the transposed system, in which
+a stands on the other side, and the transposed a has its numbers in the other triangle.
+
+Semantics: the cuBLAS library's documentation, cublas<t>trsm and cublas<t>trsmBatched.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from nvmath.bindings import cublas
+
+from xla_contract.types.element_type import ElementType
+from xla_server.backends.cuda.worker.libraries.library import Handles, Memory
+from xla_server.codegen.gpu.plans import TriangularSolvePlan
+
+_SOLVE = {
+    ElementType.F32: (cublas.strsm, cublas.strsm_batched),
+    ElementType.F64: (cublas.dtrsm, cublas.dtrsm_batched),
+    ElementType.C64: (cublas.ctrsm, cublas.ctrsm_batched),
+    ElementType.C128: (cublas.ztrsm, cublas.ztrsm_batched),
+}
+
+_FORMS = {"N": cublas.Operation.N, "T": cublas.Operation.T, "C": cublas.Operation.C}
+
+_ADDRESS_BYTES = 8
+
+
+def _created(stream: int) -> int:
+    """Return a handle for a stream, whose calls take factors from the host."""
+    handle: int = cublas.create()
+    cublas.set_stream(handle, stream)
+    cublas.set_pointer_mode(handle, int(cublas.PointerMode.HOST))
+    return handle
+
+
+class Cublas:
+    """The library."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._handles = Handles(_created)
+
+    def prepare(self, plan: TriangularSolvePlan) -> "_Solution":
+        """Return what solves a plan."""
+        return _Solution(self._handles, plan)
+
+
+class _Solution:
+    """A plan with the library's names of it."""
+
+    def __init__(self, handles: Handles, plan: TriangularSolvePlan) -> None:
+        self._handles, self._plan = handles, plan
+        self._one = np.ones(1, plan.element.dtype)
+        side = cublas.SideMode.RIGHT if plan.is_left else cublas.SideMode.LEFT
+        triangle = cublas.FillMode.UPPER if plan.is_lower else cublas.FillMode.LOWER
+        diagonal = cublas.DiagType.UNIT if plan.is_unit else cublas.DiagType.NON_UNIT
+        self._forms = int(side), int(triangle), int(_FORMS[plan.transpose]), int(diagonal)
+
+    def call(self, addresses: Sequence[int], stream: int) -> None:
+        """Give the systems to a stream."""
+        plan, handle = self._plan, self._handles.of(stream)
+        one, batched = _SOLVE[plan.element]
+        alpha = self._one.ctypes.data
+        given = (handle, *self._forms, plan.columns, plan.rows, alpha)
+        if plan.batch == 1:
+            matrix, right = addresses
+            one(*given, matrix, plan.order, right, plan.columns)
+            return
+        _, _, tables = addresses
+        rights = tables + plan.batch * _ADDRESS_BYTES
+        batched(*given, tables, plan.order, rights, plan.columns, plan.batch)

@@ -1,0 +1,78 @@
+"""Cholesky's factors by cuSOLVER.
+
+The library counts columns first. The transposed of a Hermitian matrix is its conjugate, whose
+factors are the conjugate ones, so that the transposed factor is the wanted one: the other triangle
+is asked for.
+
+Semantics: the cuSOLVER library's documentation, cusolverDn<t>potrf and cusolverDn<t>potrfBatched.
+"""
+
+from collections.abc import Sequence
+
+from nvmath.bindings import cublas, cusolverDn
+
+from xla_contract.types.element_type import ElementType
+from xla_server.backends.cuda.worker.libraries.library import Handles, Memory, borrowed
+from xla_server.codegen.gpu.plans import CholeskyPlan
+
+_ROUTINES = {
+    ElementType.F32: (
+        cusolverDn.spotrf_buffer_size,
+        cusolverDn.spotrf,
+        cusolverDn.spotrf_batched,
+    ),
+    ElementType.F64: (
+        cusolverDn.dpotrf_buffer_size,
+        cusolverDn.dpotrf,
+        cusolverDn.dpotrf_batched,
+    ),
+    ElementType.C64: (
+        cusolverDn.cpotrf_buffer_size,
+        cusolverDn.cpotrf,
+        cusolverDn.cpotrf_batched,
+    ),
+    ElementType.C128: (
+        cusolverDn.zpotrf_buffer_size,
+        cusolverDn.zpotrf,
+        cusolverDn.zpotrf_batched,
+    ),
+}
+
+
+def _created(stream: int) -> int:
+    handle: int = cusolverDn.create()
+    cusolverDn.set_stream(handle, stream)
+    return handle
+
+
+class Cusolver:
+    """The library."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory, self._handles = memory, Handles(_created)
+
+    def prepare(self, plan: CholeskyPlan) -> "_Factors":
+        """Return what factors the matrices of a plan."""
+        return _Factors(self._memory, self._handles, plan)
+
+
+class _Factors:
+    """A plan with the library's names of it."""
+
+    def __init__(self, memory: Memory, handles: Handles, plan: CholeskyPlan) -> None:
+        self._memory, self._handles, self._plan = memory, handles, plan
+        triangle = cublas.FillMode.UPPER if plan.is_lower else cublas.FillMode.LOWER
+        self._triangle = int(triangle)
+        self._size, self._factor, self._batched = _ROUTINES[plan.element]
+
+    def call(self, addresses: Sequence[int], stream: int) -> None:
+        """Give the factorisations to a stream. Raises OutOfDeviceMemoryError."""
+        plan, handle, triangle = self._plan, self._handles.of(stream), self._triangle
+        if plan.batch > 1:
+            _, status, table = addresses
+            self._batched(handle, triangle, plan.order, table, plan.order, status, plan.batch)
+            return
+        matrix, status = addresses
+        elements = self._size(handle, triangle, plan.order, matrix, plan.order)
+        with borrowed(self._memory, elements * plan.element.byte_width, stream) as room:
+            self._factor(handle, triangle, plan.order, matrix, plan.order, room, elements, status)

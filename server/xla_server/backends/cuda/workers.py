@@ -1,0 +1,67 @@
+"""Devices of this machine, and their workers."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from xla_server.backends.cuda import probe
+from xla_server.backends.cuda.worker import child
+from xla_server.backends.cuda.worker.process import DeviceWorker
+from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.target.gpu import GPUS
+from xla_server.target.machine import Machine
+
+WORKER = (sys.executable, "-P", "-m", child.__name__)
+"""The command of a worker."""
+
+_PATIENCE = 60.0
+"""Seconds in which the driver must say what devices there are."""
+
+
+def count_devices() -> int:
+    """Return the number of devices that the driver has; raises NoDeviceError, with a sentence.
+
+    A process of its own asks: a server that has called the driver cannot start processes safely.
+    """
+    command = [sys.executable, "-P", "-m", probe.__name__]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+    except subprocess.TimeoutExpired as error:
+        raise NoDeviceError(f"the driver must say what devices it has, got {error}") from None
+    return read_count(ended.stdout)
+
+
+def read_count(line: str) -> int:
+    """Return the number in what the process says; raises as `count_devices`."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        raise NoDeviceError(f"the driver must say what devices it has, got {line!r}") from None
+    if "missing" in found:
+        raise NoDeviceError(found["missing"])
+    count: int = found["count"]
+    return count
+
+
+def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWorker]:
+    """Start the workers of the first devices; raises NoDeviceError, and then none is left."""
+    workers: list[DeviceWorker] = []
+    try:
+        workers.extend(DeviceWorker.start(ordinal, command) for ordinal in range(count))
+    except BaseException:
+        for worker in workers:
+            worker.close()
+        raise
+    return workers
+
+
+def machine_of(workers: Sequence[DeviceWorker]) -> Machine:
+    """Return what is compiled for these devices: the oldest of them, whose code all others run."""
+    found = {worker.description.capability for worker in workers}
+    return Machine.cuda(next(name for name in GPUS if name in found))
+
+
+def device_bytes(worker: DeviceWorker, fraction: float) -> int:
+    """Return the bytes of a device's memory that may be used."""
+    return int(worker.description.total_bytes * fraction)

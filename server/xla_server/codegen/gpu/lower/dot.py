@@ -1,0 +1,147 @@
+"""Lowering of dot for a GPU: a library's product, without moving its operands.
+
+Dimensions of one use, batch, rows, columns or sums, are seen as one where they follow each other in
+memory. Transposes and distances are told to the library. What it does not have is a loop nest, and
+so are products with one vector, which read as much: a row or column of threads adds them up.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.codegen.gpu.lower.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.loops import lower_loop
+from xla_server.codegen.gpu.plans import GemmPlan, Matrix
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.ir.module import HloInstruction
+
+MAX_LOOP_DEPTH = 4
+"""Products of a sum up to which a loop nest is as fast: it is the result that takes the time."""
+
+_UNSET, _TF32 = 0, 9
+"""Algorithms of a dot, by xla_data.proto: ALG_UNSET and ALG_DOT_TF32_TF32_F32."""
+
+_HIGHEST = 2
+"""Precision of an operand that no bit is taken from, by xla_data.proto."""
+
+
+def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
+    """A library's product, or a loop nest."""
+    plan = product_of(i)
+    if plan is None:
+        return lower_loop(lowering, i)
+    left, right = (lowering.array(operand) for operand in i.operands)
+    result = lowering.new(i.shape, i.name)
+    room = Shape.array(ElementType.U8, (plan.memory_bytes,))
+    workspace = lowering.new(room, f"{i.name}.workspace")
+    arguments = left, right, result, workspace
+    add_plan(lowering, i.name, plan, arguments, writes=(result, workspace))
+    return result
+
+
+def product_of(i: HloInstruction) -> GemmPlan | None:
+    """Return the plan of a dot that a library computes; None for a loop nest."""
+    plan = plan_of(i)
+    if plan is None or plan.problem is not None or plan.depth <= MAX_LOOP_DEPTH:
+        return None
+    return None if 1 in (plan.rows, plan.columns) else plan
+
+
+def plan_of(i: HloInstruction) -> GemmPlan | None:
+    """Return a dot as one batched product in memory; None where an operand does not lie so."""
+    if not all(operand.shape.element_count for operand in i.operands):
+        return None
+    attributes: DotAttributes = i.attributes
+    numbers = attributes.dimension_numbers
+    pairs = list(
+        zip(numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions, strict=True)
+    )
+    for order in (sorted(pairs), sorted(pairs, key=lambda pair: pair[1])):
+        left, right = (
+            _Side.of(operand.shape, batch, [pair[side] for pair in order])
+            for side, (operand, batch) in enumerate(
+                zip(
+                    i.operands,
+                    (numbers.lhs_batch_dimensions, numbers.rhs_batch_dimensions),
+                    strict=True,
+                )
+            )
+        )
+        if left is not None and right is not None:
+            return _plan(i, left, right)
+    return None
+
+
+def _plan(i: HloInstruction, left: "_Side", right: "_Side") -> GemmPlan | None:
+    rows, columns, depth = left.free.size, right.free.size, left.summed.size
+    lhs, rhs = left.matrix(left.free, left.summed), right.matrix(right.summed, right.free)
+    if lhs is None or rhs is None:
+        return None
+    result = Matrix(i.shape.element_type, columns, rows * columns)
+    rounds = lhs.element in (ElementType.F32, ElementType.C64) and _rounds_operands(i.attributes)
+    return GemmPlan(left.batch.size, rows, columns, depth, lhs, rhs, result, rounds)
+
+
+def _rounds_operands(attributes: DotAttributes) -> bool:
+    """Return whether operands may be rounded to TF32, as XLA's GPU backend does."""
+    if attributes.algorithm != _UNSET:
+        return attributes.algorithm == _TF32
+    return max(attributes.precision, default=0) < _HIGHEST
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Run:
+    """Dimensions that are one in memory: so many elements, which lie so far apart."""
+
+    size: int = 1
+    apart: int = 1
+
+    @classmethod
+    def of(cls, shape: Shape, dimensions: Sequence[int]) -> "_Run | None":
+        """Return dimensions in this order as one; None where they do not follow each other."""
+        found: _Run | None = None
+        for d in reversed(dimensions):
+            size, apart = shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])
+            if size == 1:
+                continue
+            if found is None:
+                found = cls(size, apart)
+            elif apart == found.size * found.apart:
+                found = cls(size * found.size, found.apart)
+            else:
+                return None
+        return found or cls()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Side:
+    """An operand of a dot by the use of its dimensions."""
+
+    element: ElementType
+    batch: _Run
+    free: _Run
+    summed: _Run
+
+    @classmethod
+    def of(cls, shape: Shape, batch: Sequence[int], summed: Sequence[int]) -> "_Side | None":
+        """Return an operand with its sums in this order; None where a use is not one run."""
+        uses = batch, free_dimensions(shape.rank, batch, summed), summed
+        runs = [_Run.of(shape, dimensions) for dimensions in uses]
+        found = [run for run in runs if run is not None]
+        return cls(shape.element_type, *found) if len(found) == len(runs) else None
+
+    def matrix(self, rows: _Run, columns: _Run) -> Matrix | None:
+        """Return the operand as matrices; None where neither rows nor columns are dense."""
+        for run, other in ((columns, rows), (rows, columns)):
+            is_dense = run.apart == 1 or run.size == 1
+            if is_dense and (other.size == 1 or other.apart >= run.size):
+                ahead = run.size if other.size == 1 else other.apart
+                return Matrix(self.element, ahead, self._apart, is_transposed=run is rows)
+        return None
+
+    @property
+    def _apart(self) -> int:
+        return self.batch.apart if self.batch.size > 1 else 0

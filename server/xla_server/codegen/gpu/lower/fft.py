@@ -1,0 +1,134 @@
+"""Lowering of fft for a GPU: a library's transforms, around which kernels scale and clear.
+
+The library has no factor 1 / n of inverse transforms, and takes it that the first element of a
+spectrum, and the middle one of an even number, are real: XLA takes only their real parts.
+"""
+
+import math
+from collections.abc import Sequence
+
+from xla_contract.ops.fft import FftAttributes, FftType
+from xla_server.buffers.code import Value
+from xla_server.codegen.gpu.lower.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.thread_thunks import thread_thunk
+from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.plans import FftPlan
+from xla_server.codegen.kernel_ir.builder import Body, Items
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Buffer,
+    Expression,
+    Load,
+    Role,
+    condition,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.lower import fft
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.matrix_kernel import real
+from xla_server.ir.module import HloInstruction
+
+_THROUGH_HOST = ThroughHost(fft.lower_fft)
+
+
+def lower_fft(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Transform by a library, or through the host what it does not have."""
+    if not i.shape.element_count:
+        return lowering.new(i.shape, i.name)
+    plans = plans_of(i)
+    if any(plan.problem is not None for plan in plans):
+        return _THROUGH_HOST(lowering, i)
+    operand, result = lowering.array(i.operands[0]), lowering.new(i.shape, i.name)
+    attributes: FftAttributes = i.attributes
+    factor = 1 / math.prod(attributes.length)
+    match attributes.type:
+        case FftType.FFT | FftType.RFFT:
+            add_plan(lowering, i.name, plans[0], (operand, result), writes=(result,))
+        case FftType.IFFT:
+            _add_changed(lowering, f"{i.name}.scaled", operand, result, factor)
+            given = result, result
+            add_plan(lowering, i.name, plans[0], given, writes=(result,), updates=(result,))
+        case FftType.IRFFT:
+            spectrum = _spectrum(lowering, i, plans[:-1], operand, factor)
+            given = spectrum, result
+            add_plan(lowering, i.name, plans[-1], given, writes=given, updates=(spectrum,))
+    return result
+
+
+def plans_of(i: HloInstruction) -> Sequence[FftPlan]:
+    """Return the transforms of an fft in their order.
+
+    An inverse real one of several dimensions is a complex one of all but the last, then a real one.
+    """
+    attributes: FftAttributes = i.attributes
+    kind, length = attributes.type, tuple(attributes.length)
+    shape = i.operands[0].shape
+    element = i.shape.element_type if kind is FftType.RFFT else shape.element_type
+    batch = math.prod(shape.dimensions[: shape.rank - len(length)])
+    is_inverse = kind in (FftType.IFFT, FftType.IRFFT)
+    if kind is not FftType.IRFFT:
+        return (FftPlan(element, batch, length, is_inverse, kind is FftType.RFFT),)
+    *outer, last = length
+    lines = FftPlan(element, batch * math.prod(outer), (last,), is_inverse, is_real=True)
+    if not outer:
+        return (lines,)
+    inner = shape.dimensions[-1]
+    return FftPlan(element, batch, tuple(outer), is_inverse, inner=inner), lines
+
+
+def _spectrum(
+    lowering: Lowering,
+    i: HloInstruction,
+    outer: Sequence[FftPlan],
+    operand: Value,
+    factor: float,
+) -> Value:
+    """Return a copy of a spectrum, scaled, its outer dimensions transformed, ready for the last."""
+    shape, size = i.operands[0].shape, i.shape.dimensions[-1]
+    for plan in outer:
+        scaled = lowering.new(shape, f"{i.name}.scaled")
+        _add_changed(lowering, scaled.name, operand, scaled, factor)
+        given = scaled, scaled
+        name = f"{i.name}.outer"
+        add_plan(lowering, name, plan, given, writes=(scaled,), updates=(scaled,))
+        operand, factor = scaled, 1.0
+    spectrum = lowering.new(shape, f"{i.name}.spectrum")
+    _add_changed(lowering, spectrum.name, operand, spectrum, factor, size)
+    return spectrum
+
+
+def _add_changed(
+    lowering: Lowering,
+    name: str,
+    source: Value,
+    target: Value,
+    factor: float,
+    size: int | None = None,
+) -> None:
+    """Add a kernel that multiplies complex elements.
+
+    If they are spectra of rows of so many real elements, the parts are cleared that rows have not.
+    """
+    kind = source.shape.element_type.real_component.text
+    buffers = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    top = Body()
+    with Items(top, source.shape.element_count) as items:
+        parts: list[Expression] = [
+            Apply(
+                "mul",
+                (Load(buffers[0], Type(kind), items.axis * 2 + part), real(kind, factor)),
+                Type(kind),
+            )
+            for part in range(2)
+        ]
+        if size is not None:
+            column = items.let("column", items.axis % source.shape.dimensions[-1])
+            ends = {0, size // 2} if size % 2 == 0 else {0}
+            tests: list[Expression] = [condition("eq", column, end) for end in sorted(ends)]
+            is_real = tests[0] if len(tests) == 1 else condition("bit_or", *tests)
+            parts[1] = Apply("select", (is_real, real(kind, 0.0), parts[1]), Type(kind))
+        for part, value in enumerate(parts):
+            items.store(buffers[1], kind, items.axis * 2 + part, value)
+    kernel = Kernel(buffers, (), tuple(top.statements))
+    lowering.add(thread_thunk(name, kernel, (source, target)))

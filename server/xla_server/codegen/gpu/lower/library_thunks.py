@@ -1,0 +1,25 @@
+"""Thunks of what libraries compute on a GPU."""
+
+from collections.abc import Sequence
+
+from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.lower.lowering import Lowering
+
+
+def add_plan(
+    lowering: Lowering,
+    name: str,
+    plan: LibraryPlan,
+    arguments: Sequence[Value],
+    *,
+    writes: Sequence[Value],
+    updates: Sequence[Value] = (),
+) -> None:
+    """Add the row that computes a plan on these buffers; those that it does not write are read."""
+    assert plan.problem is None, plan
+    reads = tuple(value for value in arguments if value not in writes)
+    thunk = KernelThunk(
+        name, plan, 1, 1, tuple(arguments), reads, tuple(writes), updates=tuple(updates)
+    )
+    lowering.add(thunk)

@@ -1,0 +1,374 @@
+"""Lowering of scatter for a GPU: updates of one element are combined in their order, by one thread.
+
+An update has a number, in the order of updates, and a number among elements of the window that
+indices do not reach: these are free, and threads of neighbours have neighbours among them. The
+forms, for n numbers of the first kind:
+
+- DIRECT: no element has two updates, so each update has a thread.
+- WALK: few updates. A thread for each free number goes through all n.
+- LINKS: a thread for each number looks for the next update of the same element, n^2 loads in all.
+  The thread of the first one follows these links.
+- SORTED: numbers are sorted by element, and the thread of the first of each run goes through it.
+
+Where one element has all updates, one thread combines n of them after each other: that is the order
+that XLA's other platforms have, and sums of floats have its bits.
+"""
+
+import enum
+import math
+from collections.abc import Sequence
+
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import CopyThunk
+from xla_server.buffers.code import Value as Array
+from xla_server.codegen.gpu.lower.merge_sort import Entry, MergeSort, integer_type
+from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Cell,
+    Expression,
+    Index,
+    Quotient,
+    Remainder,
+    Value,
+    condition,
+    integer_op,
+    plus,
+)
+from xla_server.codegen.kernel_ir.statements import Break, Let
+from xla_server.codegen.loops.scalar_builder import load_element, store_element
+from xla_server.codegen.lower.loops import array_shapes
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.scatter_kernel import (
+    Combiner,
+    entry_index,
+    fits_within,
+    flat_index,
+    load_entry,
+)
+from xla_server.codegen.lower.scatter_space import Space
+from xla_server.ir.module import HloInstruction
+
+MAX_WALK = 16
+"""Updates that a thread goes through where no other kernel finds those of each element."""
+
+MAX_LINKS = 1 << 14
+"""Updates whose followers are found by going through all of them."""
+
+
+class Form(enum.Enum):
+    """The form of a scatter, as the module says."""
+
+    DIRECT = "direct"
+    WALK = "walk"
+    LINKS = "links"
+    SORTED = "sorted"
+
+
+def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The operands copied, which is nothing where they may be overwritten, and updates combined."""
+    count = len(i.operands) // 2
+    shapes = array_shapes(i.shape)
+    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+    operands = [lowering.array(operand) for operand in i.operands]
+    for result, operand in zip(results, operands[:count], strict=True):
+        lowering.add(CopyThunk(result, operand))
+    if i.operands[count + 1].shape.element_count and shapes[0].element_count:
+        _Scatter(lowering, i, operands[count], results, operands[count + 1 :]).add()
+    return results if i.shape.is_tuple else results[0]
+
+
+class _Updates:
+    """The updates of a scatter by their numbers: `ordered` and `free` dimensions of updates."""
+
+    def __init__(self, space: Space) -> None:
+        pairs = list(zip(space.window, space.scattered, strict=True))
+        reached = {axis for axis, entry in pairs if entry >= 0}
+        free = {axis for axis, entry in pairs if axis >= 0 and axis not in reached}
+        self.space = space
+        self.free = tuple(sorted(free))
+        self.ordered = tuple(d for d in range(len(space.updates)) if d not in free)
+        self.count, self.free_count = self._size(self.ordered), self._size(self.free)
+
+    def _size(self, dims: Sequence[int]) -> int:
+        return math.prod(self.space.updates[d] for d in dims)
+
+    def form(self, *, is_unique: bool) -> Form:
+        """Return the form of the scatter; `is_unique` says that no two updates meet."""
+        if is_unique or self.space.vectors == 1:
+            return Form.DIRECT
+        if self.count <= MAX_WALK:
+            return Form.WALK
+        return Form.LINKS if self.count <= MAX_LINKS else Form.SORTED
+
+    def coordinates(
+        self, kernel: ThreadKernel, body: Body, number: Expression, dims: Sequence[int]
+    ) -> dict[int, Expression]:
+        """Return the indices along dimensions of a number that counts their elements."""
+        found: dict[int, Expression] = {}
+        for n, d in enumerate(dims):
+            inside, index = self._size(dims[n + 1 :]), number
+            if inside > 1:
+                index = Quotient(Index(0, ((index, 1),)), inside)
+            if n:
+                index = Remainder(Index(0, ((index, 1),)), self.space.updates[d])
+            found[d] = body.let(kernel.names("u"), index)
+        return found
+
+    def update(
+        self, kernel: ThreadKernel, body: Body, number: Expression, free: Expression
+    ) -> Index:
+        """Return the index of an update."""
+        if self.ordered == tuple(range(len(self.ordered))):
+            return Index(0, ((number, self.free_count), (free, 1)))
+        position = self.coordinates(kernel, body, number, self.ordered)
+        position |= self.coordinates(kernel, body, free, self.free)
+        at = [position[d] for d in range(len(self.space.updates))]
+        return flat_index(at, self.space.updates)
+
+    def free_offset(self, kernel: ThreadKernel, body: Body, free: Expression) -> Index:
+        """Return how far an element is behind the one whose free number is 0."""
+        position = self.coordinates(kernel, body, free, self.free)
+        at = [position.get(axis, Index(0)) for axis in self.space.window]
+        return flat_index(at, self.space.sizes)
+
+
+class _Scatter:
+    """The kernels of a scatter while they are added."""
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        i: HloInstruction,
+        indices: Array,
+        results: Sequence[Array],
+        updates: Sequence[Array],
+    ) -> None:
+        self._lowering, self._i = lowering, i
+        self._results, self._new = results, updates
+        # A reshape has the value of its operand: the instruction has the dimensions.
+        self._indices, self._shape = indices, i.operands[len(results)].shape
+        new = i.operands[len(results) + 1].shape
+        space = Space.of(i.attributes.dimension_numbers, results[0].shape, new)
+        self._updates = _Updates(space)
+
+    def add(self) -> None:
+        """Add the kernels of the form that fits."""
+        form = self._updates.form(is_unique=self._i.attributes.unique_indices)
+        if form is Form.DIRECT:
+            self._add_direct()
+        elif form is Form.WALK:
+            self._add_walk()
+        elif form is Form.LINKS:
+            self._add_links(self._add_positions())
+        else:
+            self._add_sorted(self._add_positions())
+
+    def _kernel(self, suffix: str = "") -> ThreadKernel:
+        return ThreadKernel(f"{self._i.name}{suffix}")
+
+    def _value(self, name: str, kind: ElementType) -> Array:
+        shape = Shape.array(kind, (self._updates.count,))
+        return self._lowering.new(shape, f"{self._i.name}.{name}")
+
+    def _fits(
+        self, kernel: ThreadKernel, body: Body, number: Expression
+    ) -> tuple[Expression, Index]:
+        """Return whether the window of an update fits, and where it then is in the results."""
+        space, numbers = self._updates.space, self._i.attributes.dimension_numbers
+        position = self._updates.coordinates(kernel, body, number, self._updates.ordered)
+        vector = [position[d] for d in space.batch_dims]
+        fits: Expression | None = None
+        element_at: list[Expression] = []
+        rows = zip(space.sizes, space.window, space.batch, space.scattered, strict=True)
+        for d, (size, window, batch, entry) in enumerate(rows):
+            terms = [position[axis] for axis in (window, batch) if axis in position]
+            if entry >= 0:
+                at = entry_index(self._shape, numbers.index_vector_dim, entry, vector)
+                start = load_entry(self._shape, kernel.reads(self._indices), at)
+                terms.append(body.let(kernel.names("start"), start))
+                inside = fits_within(terms[-1], size - space.extent(d))
+                fits = inside if fits is None else condition("bit_and", fits, inside)
+            element_at.append(Index(0, tuple((term, 1) for term in terms)))
+        return fits or condition("eq", 0, 0), flat_index(element_at, space.sizes)
+
+    def _add_direct(self) -> None:
+        kernel, updates = self._kernel(), self._updates
+        with Items(kernel.top, updates.count * updates.free_count) as body:
+            number, free = self._numbers(kernel, body, body.axis)
+            self._combine_alone(kernel, body, number, free)
+        self._lowering.add(kernel.thunk())
+
+    def _add_walk(self) -> None:
+        kernel, updates = self._kernel(), self._updates
+        with (
+            Items(kernel.top, updates.free_count) as body,
+            Loop(body, "number", updates.count) as loop,
+        ):
+            self._combine_alone(kernel, loop, loop.axis, body.axis)
+        self._lowering.add(kernel.thunk())
+
+    def _numbers(
+        self, kernel: ThreadKernel, body: Body, item: Value
+    ) -> tuple[Expression, Expression]:
+        """Return the number of a thread's update, and its number among free ones."""
+        count = self._updates.free_count
+        if count == 1:
+            return item, Index(0)
+        index = Index(0, ((item, 1),))
+        number = body.let(kernel.names("number"), Quotient(index, count))
+        return number, body.let(kernel.names("free"), Remainder(index, count))
+
+    def _combine_alone(
+        self, kernel: ThreadKernel, body: Body, number: Expression, free: Expression
+    ) -> None:
+        """Combine one update where its window fits."""
+        fits, origin = self._fits(kernel, body, number)
+        with Branch(body, fits) as branch:
+            offset = self._updates.free_offset(kernel, branch, free)
+            to = branch.let(kernel.names("to"), Index(0, ((origin, 1), (offset, 1))))
+            combined = self._combined(kernel, branch, self._old(kernel, branch, to), number, free)
+            self._store(kernel, branch, to, combined)
+
+    def _buffers(self, kernel: ThreadKernel) -> list[tuple[Buffer, ElementType]]:
+        return [(kernel.updates(value), value.shape.element_type) for value in self._results]
+
+    def _old(self, kernel: ThreadKernel, body: Body, to: Expression) -> list[Expression]:
+        return [load_element(kind, memory, to) for memory, kind in self._buffers(kernel)]
+
+    def _store(
+        self, kernel: ThreadKernel, body: Body, to: Expression, values: Sequence[Expression]
+    ) -> None:
+        for (memory, kind), value in zip(self._buffers(kernel), values, strict=True):
+            store_element(body, kind, memory, to, value)
+
+    def _combined(
+        self,
+        kernel: ThreadKernel,
+        body: Body,
+        old: Sequence[Expression],
+        number: Expression,
+        free: Expression,
+    ) -> list[Expression]:
+        """Return elements with an update combined in."""
+        types = [[v.shape.element_type for v in values] for values in (self._results, self._new)]
+        combiner = Combiner.of(self._i.called[0], *types)
+        at = body.let(kernel.names("at"), self._updates.update(kernel, body, number, free))
+        for (value, _), expression in zip(combiner.old, old, strict=True):
+            body.add(Let(value, expression))
+        for (value, kind), array in zip(combiner.new, self._new, strict=True):
+            body.add(Let(value, load_element(kind, kernel.reads(array), at)))
+        body.add(*combiner.statements)
+        return [body.let(kernel.names("combined"), each) for each in combiner.results]
+
+    def _add_positions(self) -> Array:
+        """Add the kernel of the position of each update, -1 where its window does not fit."""
+        kind = integer_type(self._results[0].shape.element_count)
+        positions = self._value("positions", kind)
+        kernel = self._kernel(".positions")
+        with Items(kernel.top, self._updates.count) as body:
+            fits, origin = self._fits(kernel, body, body.axis)
+            with Branch(body, fits) as branch:
+                kernel.store_integer(branch, positions, body.axis, origin)
+                kernel.store_integer(branch.orelse, positions, body.axis, Index(-1))
+        self._lowering.add(kernel.thunk())
+        return positions
+
+    def _add_links(self, positions: Array) -> None:
+        """Add the kernel that finds followers, and the one that combines updates."""
+        count = self._updates.count
+        firsts = self._value("firsts", ElementType.PRED)
+        links = self._value("links", ElementType.S32)
+        kernel = self._kernel(".links")
+        with Items(kernel.top, count) as body:
+            place = body.let("place", kernel.load_integer(positions, body.axis))
+            is_first = body.declare("first", condition("ge", place, 0))
+            link = body.declare("link", Index(-1))
+            with Branch(body, condition("ge", place, 0)) as branch:
+                with Loop(branch, "back", body.axis, iterations=count / 2) as loop:
+                    other = Index(-1, ((body.axis, 1), (loop.axis, -1)))
+                    at = loop.let("before", kernel.load_integer(positions, other))
+                    with Branch(loop, condition("eq", at, place)) as found:
+                        found.set(is_first, condition("ne", 0, 0))
+                        found.add(Break())
+                low = plus(body.axis, 1)
+                with Loop(branch, "on", count, low, iterations=count / 2) as loop:
+                    at = loop.let("behind", kernel.load_integer(positions, loop.axis))
+                    with Branch(loop, condition("eq", at, place)) as found:
+                        found.set(link, loop.axis)
+                        found.add(Break())
+            body.store(kernel.writes(firsts), "b1", body.axis, is_first)
+            kernel.store_integer(body, links, body.axis, link)
+        self._lowering.add(kernel.thunk())
+        kernel = self._kernel()
+        with Items(kernel.top, count * self._updates.free_count) as body:
+            number, free = self._numbers(kernel, body, body.axis)
+            first = load_element(ElementType.PRED, kernel.reads(firsts), number)
+            with Branch(body, first) as owner:
+                place = owner.let("place", kernel.load_integer(positions, number))
+                to, cells = self._owned(kernel, owner, place, free)
+                at_number = owner.declare("at", number)
+                with Repeat(owner, condition("ge", at_number, 0), 2) as loop:
+                    own = loop.let("own", at_number)
+                    self._combine_into(kernel, loop, cells, own, free)
+                    loop.set(at_number, kernel.load_integer(links, own))
+                self._store(kernel, owner, to, cells)
+        self._lowering.add(kernel.thunk())
+
+    def _add_sorted(self, positions: Array) -> None:
+        """Add the sort of updates by their positions, and the kernel that combines them."""
+        count = self._updates.count
+        types = positions.shape.element_type, integer_type(count)
+
+        def load(kernel: ThreadKernel, body: Body, line: Expression, number: Expression) -> Entry:
+            place = kernel.load_integer(positions, number)
+            return body.let(kernel.names("place"), place), number
+
+        def before(
+            kernel: ThreadKernel, body: Body, line: Expression, first: Entry, second: Entry
+        ) -> Expression:
+            return condition("lt", first[0], second[0])
+
+        sort = MergeSort(self._lowering, self._i.name, 1, count, types, before)
+        places, order = sort.add(load)
+        kernel = self._kernel()
+        with Items(kernel.top, count * self._updates.free_count) as body:
+            number, free = self._numbers(kernel, body, body.axis)
+            place = body.let("place", kernel.load_integer(places, number))
+            ahead = integer_op("maximum", plus(number, -1), 0)
+            other = body.let("other", kernel.load_integer(places, ahead))
+            is_new = condition("bit_or", condition("eq", number, 0), condition("ne", other, place))
+            is_first = condition("bit_and", condition("ge", place, 0), is_new)
+            with Branch(body, is_first) as owner:
+                to, cells = self._owned(kernel, owner, place, free)
+                with Loop(owner, "n", count, number, iterations=2) as loop:
+                    is_other = condition("ne", kernel.load_integer(places, loop.axis), place)
+                    with Branch(loop, is_other) as behind:
+                        behind.add(Break())
+                    own = loop.let("own", kernel.load_integer(order, loop.axis))
+                    self._combine_into(kernel, loop, cells, own, free)
+                self._store(kernel, owner, to, cells)
+        self._lowering.add(kernel.thunk())
+
+    def _owned(
+        self, kernel: ThreadKernel, body: Body, place: Expression, free: Expression
+    ) -> tuple[Expression, list[Cell]]:
+        """Return the index of the elements that a thread owns, and cells with them."""
+        offset = self._updates.free_offset(kernel, body, free)
+        to = body.let(kernel.names("to"), Index(0, ((place, 1), (offset, 1))))
+        old = self._old(kernel, body, to)
+        return to, [body.declare(kernel.names("old"), each) for each in old]
+
+    def _combine_into(
+        self,
+        kernel: ThreadKernel,
+        body: Body,
+        cells: Sequence[Cell],
+        number: Expression,
+        free: Expression,
+    ) -> None:
+        combined = self._combined(kernel, body, cells, number, free)
+        for cell, each in zip(cells, combined, strict=True):
+            body.set(cell, each)

@@ -1,0 +1,174 @@
+"""Lowering of sort and topk for a GPU: passes of a merge sort, and one kernel that moves elements.
+
+Where the comparator compares keys, a key and the number of its element are sorted, else numbers
+alone, whose elements each comparison loads. All sorts are stable.
+"""
+
+import math
+from collections.abc import Sequence
+
+from xla_contract.types.element_type import ElementType
+from xla_server.buffers.code import CopyThunk
+from xla_server.buffers.code import Value as Array
+from xla_server.codegen.gpu.lower.merge_sort import Before, Entry, Load, MergeSort, integer_type
+from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir.builder import Body, Items
+from xla_server.codegen.kernel_ir.expressions import (
+    Expression,
+    Index,
+    Quotient,
+    Remainder,
+    condition,
+)
+from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.scalar_builder import apply_computation, evaluate, load_element
+from xla_server.codegen.lower.loops import array_shapes
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.sort_keys import Key, element_key, key_of
+from xla_server.codegen.trace.graph import Node
+from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
+from xla_server.ir.module import HloComputation, HloInstruction
+
+
+def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Results with the operands' elements in the order the comparator gives."""
+    shapes = array_shapes(i.shape)
+    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+    operands = tuple(lowering.array(operand) for operand in i.operands)
+    dimension = i.attributes.dimension
+    sizes, length = shapes[0].dimensions, shapes[0].dimensions[dimension]
+    if length == 1:
+        for result, operand in zip(results, operands, strict=True):
+            lowering.add(CopyThunk(result, operand))
+    elif shapes[0].element_count:
+        lines = _Lines(math.prod(sizes[:dimension]), length, math.prod(sizes[dimension + 1 :]))
+        sort = _Sort(lowering, i.name, operands, lines)
+        key = key_of(i.called[0], [shape.element_type for shape in shapes])
+        order = sort.by_comparator(i.called[0]) if key is None else sort.by_key(key)
+        sort.move(order, results, length)
+    return results if i.shape.is_tuple else results[0]
+
+
+def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
+    """The first k elements of each line in the order of their keys, and their indices."""
+    shape, k = i.operands[0].shape, i.attributes.k
+    results = tuple(
+        lowering.new(part, f"{i.name}.{n}") for n, part in enumerate(i.shape.tuple_shapes)
+    )
+    if results[0].shape.element_count:
+        length = shape.dimensions[-1]
+        lines = _Lines(shape.element_count // length, length, 1)
+        sort = _Sort(lowering, i.name, (lowering.array(i.operands[0]),), lines)
+        key = element_key(shape.element_type, ascending=not i.attributes.largest)
+        sort.move(sort.by_key(key), results[:1], k, results[1])
+    return results
+
+
+class _Lines:
+    """Lines along the second of three dimensions."""
+
+    def __init__(self, outer: int, length: int, inner: int) -> None:
+        self.count, self.length, self.inner = outer * inner, length, inner
+
+    def element(self, line: Expression, number: Expression) -> Index:
+        """Return the index of an element of a line."""
+        if self.inner == 1:
+            return Index(0, ((line, self.length), (number, 1)))
+        index = Index(0, ((line, 1),))
+        outer, inner = Quotient(index, self.inner), Remainder(index, self.inner)
+        return Index(0, ((outer, self.length * self.inner), (number, self.inner), (inner, 1)))
+
+
+class _Sort:
+    """The kernels of a sort while they are added."""
+
+    def __init__(
+        self, lowering: Lowering, name: str, operands: Sequence[Array], lines: _Lines
+    ) -> None:
+        self._lowering, self._name = lowering, name
+        self._operands, self._lines = operands, lines
+        self._number = integer_type(lines.length)
+
+    def by_key(self, key: Key) -> Array | None:
+        """Add the sort of keys; return the numbers of elements, None for those they have."""
+        kind = ElementType.S32 if key.bytes <= 4 else ElementType.S64
+
+        def load(kernel: ThreadKernel, body: Body, line: Expression, number: Expression) -> Entry:
+            at = body.let(kernel.names("at"), self._lines.element(line, number))
+            known: dict[Node, Expression] = {
+                variable: self._element(kernel, body, n, at) for n, variable in key.elements.items()
+            }
+            (found,) = evaluate(body, kernel.names, [key.node], known)
+            return body.let(kernel.names("key"), found), number
+
+        def before(
+            kernel: ThreadKernel, body: Body, line: Expression, first: Entry, second: Entry
+        ) -> Expression:
+            return condition("lt", first[0], second[0])
+
+        return self._sorted((kind, self._number), before, load)
+
+    def by_comparator(self, comparator: HloComputation) -> Array | None:
+        """Add the sort of numbers by the elements they have; return them in their order."""
+        types = [value.shape.element_type for value in self._operands]
+
+        def load(kernel: ThreadKernel, body: Body, line: Expression, number: Expression) -> Entry:
+            return (number,)
+
+        def before(
+            kernel: ThreadKernel, body: Body, line: Expression, first: Entry, second: Entry
+        ) -> Expression:
+            at = [
+                body.let(kernel.names("at"), self._lines.element(line, number))
+                for (number,) in (first, second)
+            ]
+            pairs = [
+                (self._element(kernel, body, n, index), kind)
+                for n, kind in enumerate(types)
+                for index in at
+            ]
+            (found,) = apply_computation(body, kernel.names, comparator, pairs, [ElementType.PRED])
+            return found
+
+        return self._sorted((self._number,), before, load)
+
+    def _sorted(self, types: Sequence[ElementType], before: Before, load: Load) -> Array | None:
+        lines = self._lines
+        sort = MergeSort(self._lowering, self._name, lines.count, lines.length, types, before)
+        return sort.add(load)[-1] if lines.length > 1 else None
+
+    def _element(self, kernel: ThreadKernel, body: Body, n: int, at: Expression) -> Expression:
+        value = self._operands[n]
+        element = load_element(value.shape.element_type, kernel.reads(value), at)
+        return body.let(kernel.names("e"), element)
+
+    def move(
+        self,
+        order: Array | None,
+        results: Sequence[Array],
+        count: int,
+        numbers: Array | None = None,
+    ) -> None:
+        """Add the kernel that stores the first `count` elements of each line, and their numbers."""
+        kernel, lines = ThreadKernel(self._name), self._lines
+        with Items(kernel.top, lines.count * count) as body:
+            item, inner = Index(0, ((body.axis, 1),)), lines.inner
+            row = body.let("row", Quotient(item, inner)) if inner > 1 else body.axis
+            index = Index(0, ((row, 1),))
+            place = body.let("place", Remainder(index, count))
+            line = body.let("outer", Quotient(index, count))
+            if inner > 1:
+                line = body.let("line", Index(0, ((line, inner), (Remainder(item, inner), 1))))
+            number: Expression = place
+            if order is not None:
+                at = Index(0, ((line, lines.length), (place, 1)))
+                number = body.let("number", kernel.load_integer(order, at))
+            old = body.let("old", lines.element(line, number))
+            for result, operand in zip(results, self._operands, strict=True):
+                storage = Type(KERNEL_TYPE[operand.shape.element_type].storage)
+                element = LoadExpression(kernel.reads(operand), storage, old)
+                body.store(kernel.writes(result), storage, body.axis, element)
+            if numbers is not None:
+                kernel.store_integer(body, numbers, body.axis, number)
+        self._lowering.add(kernel.thunk())

@@ -1,0 +1,150 @@
+"""`make bench-cuda`: programs on a GPU against JAX on the same GPU, in one process, by turns.
+
+Arguments are on the device on both sides. "run" is the time of a program in its worker, launches
+and the wait for its end included, and "call" an execution as a session makes it; both against a
+call of JAX that waits for its results. "stream" is the first against calls of JAX of which the next
+begins before the last has ended. "compile" has no kernel in memory or on disk. What the driver
+itself takes stands first. `ONLY=softmax,matmul` chooses by parts of names or groups, `SECONDS=200`
+bounds the whole, `OUT=FILE` takes all figures as JSON.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+import jax
+
+from tests.benchmarks.compilation import Program
+from tests.benchmarks.cuda_driver_figures import figures
+from tests.benchmarks.programs import Ours, Theirs, difference
+from tests.benchmarks.workloads import chosen
+from tests.benchmarks.workloads.workload import Workload
+from tests.platforms import compiled_platform, driver_of
+from xla_server.backends.compiled.backend import CompiledBackend
+
+OUTPUT = "build/bench-cuda.json"
+ROUNDS = 5
+ROUND_SECONDS = 0.02
+MOST_CALLS = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A workload: seconds of both sides, and what is other about our results."""
+
+    name: str
+    ours_run: float
+    ours_call: float
+    theirs_call: float
+    theirs_stream: float
+    ours_compile: float
+    theirs_compile: float
+    wrong: str
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Run, call, stream and compilation, with JAX as 1."""
+        return (
+            self.ours_run / self.theirs_call,
+            self.ours_call / self.theirs_call,
+            self.ours_run / self.theirs_stream,
+            self.ours_compile / self.theirs_compile,
+        )
+
+
+def measure(name: str, workload: Workload, platform: CompiledBackend) -> Line:
+    """Compile and run a workload on both sides, and compare the results of the two."""
+    with jax.enable_x64(workload.is_wide):
+        theirs = Theirs(workload, compilations=1)
+        compiling, executable = Program.of(workload).compiled(platform)
+        ours = Ours(platform, executable, workload.arguments)
+        wrong = difference(ours.results(), theirs.results())
+        calls = max(1, min(MOST_CALLS, int(ROUND_SECONDS / max(theirs.seconds(), 1e-9))))
+        runs: list[float] = []
+
+        def run() -> None:
+            runs.append(ours.run().profile.compute_cycle_count / 1e9)
+
+        run_seconds, call, their_call, stream = [], [], [], []
+        for _ in range(ROUNDS):
+            call.append(_seconds(run, calls))
+            run_seconds.append(statistics.median(runs))
+            runs.clear()
+            their_call.append(_seconds(theirs.run, calls))
+            stream.append(_seconds(lambda: theirs.run_together(calls), 1) / calls)
+    seconds = map(statistics.median, (run_seconds, call, their_call, stream))
+    return Line(name, *seconds, compiling, theirs.compile_seconds, wrong)
+
+
+def _seconds(function: Callable[[], object], calls: int) -> float:
+    started = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return (time.perf_counter() - started) / calls
+
+
+def show(name: str, ratios: Iterable[float], wrong: str = "") -> None:
+    """Print a line of the table as soon as it is known."""
+    figures = "".join(f"{ratio:9.2f}" if ratio > 0.1 else f"{ratio:9.3f}" for ratio in ratios)
+    print(f"{name:32}{figures}  {wrong}".rstrip(), flush=True)
+
+
+def main() -> None:
+    """Measure what is asked for; print a table and write the figures."""
+    words = [word for word in os.environ.get("ONLY", "").split(",") if word]
+    end = time.monotonic() + float(os.environ.get("SECONDS") or "inf")
+    output = pathlib.Path(os.environ.get("OUT") or OUTPUT)
+    platform_name = os.environ.get("PLATFORM") or "cuda"
+    platform = compiled_platform(platform_name)
+    print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}", flush=True)
+    driver = driver_figures(platform_name)
+    for name, figure in driver.items():
+        print(f"  {name:30}{figure:9.1f}", flush=True)
+    print(
+        f"{'time, JAX = 1':32}" + "".join(f"{h:>9}" for h in ("run", "call", "stream", "compile"))
+    )
+    lines, failures = [], {}
+    for name, workload in chosen(words):
+        if time.monotonic() > end:
+            print(f"stopped before {name}: no time is left")
+            break
+        try:
+            line = measure(name, workload, platform)
+        except Exception as error:
+            failures[name] = f"{type(error).__name__}: {error}"
+            print(f"{name:32}{failures[name][:160]}", flush=True)
+            continue
+        lines.append(line)
+        show(name, line.ratios, line.wrong)
+    if lines:
+        show("geometric mean", map(mean, zip(*(line.ratios for line in lines), strict=True)))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    records = [dataclasses.asdict(line) | {"ratios": line.ratios} for line in lines]
+    output.write_text(
+        json.dumps({"driver": driver, "workloads": records, "failures": failures}, indent=1)
+    )
+
+
+def driver_figures(platform: str) -> Mapping[str, float]:
+    """Return the figures of a platform's driver."""
+    driver, toolchain = driver_of(platform)
+    try:
+        return figures(driver, toolchain, 1 << 20 if platform == "cuda-twin" else 1 << 30)
+    finally:
+        toolchain.close()
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Checks of a device through its platform, in groups. The interpreter says what is right.
+
+Kernels have one order of sums, so their results have the bits of the twin's.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tests.cuda import programs
+from tests.cuda.outcomes import Check, assert_bits, assert_near
+from tests.platforms import compiled_platform
+from tests.property.random_graphs import assert_alike
+from tests.unit.codegen.compiled import built, interpreted, on_platform
+from tests.unit.codegen.trace import elementwise_rows as rows
+from tests.unit.codegen.trace.elementwise_rows import EVERY, UNSIGNED
+from xla_client.programs.builder import Op
+from xla_contract.types.element_type import ElementType as E
+from xla_server.backends.compiled.backend import CompiledBackend
+from xla_server.ir.importer import import_module
+from xla_server.ir.module import HloModule
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sides:
+    """The platform that is checked and, if bits are compared, the twin."""
+
+    device: CompiledBackend
+    twin: CompiledBackend | None = None
+
+    @classmethod
+    def of(cls, name: str) -> "Sides":
+        """Return the sides of a platform by its name."""
+        twin = None if name == "cuda-twin" else compiled_platform("cuda-twin")
+        return cls(compiled_platform(name), twin)
+
+    def results(self, module: HloModule, arguments: list[Any]) -> list[Any]:
+        """Return the device's results."""
+        return on_platform(self.device, module, arguments)
+
+    def assert_bits(self, module: HloModule, arguments: list[Any], ours: list[Any]) -> None:
+        """Check that results have the twin's bits."""
+        if self.twin is not None:
+            assert_bits(ours, on_platform(self.twin, module, arguments))
+
+
+def elements(sides: Sides, part: int, parts: int) -> Iterator[Check]:
+    """Every elementwise operation, comparison and conversion of a part of the element types."""
+    for kind in EVERY[part::parts]:
+        made = {
+            "operations": rows.every_operation,
+            "comparisons": rows.compare_select_and_clamp,
+            "conversions": rows.converted_to_every_type,
+            "bitcasts": rows.bitcast_to_every_type,
+        }
+        if kind.is_floating:
+            made["precisions"] = rows.reduced_precision
+            if kind.bit_width in UNSIGNED:
+                made["stochastic conversions"] = rows.stochastically_converted
+        for name, make in made.items():
+            yield f"{kind.text} {name}", functools.partial(_rows, sides, make, kind)
+
+
+def _rows(sides: Sides, make: Callable[[E], rows.Rows], kind: E) -> None:
+    def both(function: Callable[..., Op], *arguments: Any) -> list[tuple[Any, Any]]:
+        module, given = built(function, arguments), list(map(np.asarray, arguments))
+        found.append((module, given, sides.results(module, given)))
+        return list(zip(found[0][2], interpreted(module, given), strict=True))
+
+    found: list[tuple[HloModule, list[Any], list[Any]]] = []
+    make(kind).of_normal_numbers.check(both)
+    sides.assert_bits(*found[0])
+
+
+def near(sides: Sides, made: Iterable[programs.Program], *, bits: bool = True) -> Iterator[Check]:
+    """Programs whose results differ from the interpreter's by roundings of sums."""
+    for name, make in made:
+        yield name, functools.partial(_near, sides, make, bits)
+
+
+def _near(sides: Sides, make: Callable[[], tuple[HloModule, list[Any]]], bits: bool) -> None:
+    module, arguments = make()
+    ours = sides.results(module, arguments)
+    assert_near(ours, interpreted(module, arguments))
+    if bits:
+        sides.assert_bits(module, arguments, ours)
+
+
+def drawn(sides: Sides, first: int) -> Iterator[Check]:
+    """Random programs, with a bound on each result's error."""
+    for name, program in programs.drawn(first, programs.RANDOM_PROGRAMS):
+        yield name, functools.partial(_drawn, sides, program)
+
+
+def _drawn(sides: Sides, program: programs.Drawn) -> None:
+    module = import_module(program.proto)
+    ours = sides.results(module, program.arguments)
+    theirs = interpreted(module, program.arguments)
+    for mine, other, error in zip(ours, theirs, program.errors, strict=True):
+        assert_alike(mine, other, error)
+    sides.assert_bits(module, program.arguments, ours)
+
+
+def again(sides: Sides) -> Iterator[Check]:
+    """Programs with sums, whose results have the same bits in every run."""
+    for name, make in (*programs.kernels(), *programs.libraries()):
+        if any(
+            word in name for word in ("sum", "softmax", "norm", "scatter", "dot", "convolution")
+        ):
+            yield name, functools.partial(_again, sides, make)
+
+
+def _again(sides: Sides, make: Callable[[], tuple[HloModule, list[Any]]]) -> None:
+    module, arguments = make()
+    first = sides.results(module, arguments)
+    for _ in range(4):
+        assert_bits(sides.results(module, arguments), first)
+
+
+def _corpus(name: str) -> Callable[[Sides], Iterator[Check]]:
+    return lambda sides: near(sides, programs.of_corpus(name))
+
+
+_PARTS = 4
+
+GROUPS: Mapping[str, Callable[[Sides], Iterator[Check]]] = MappingProxyType(
+    {
+        **{
+            f"elements {part}": functools.partial(elements, part=part, parts=_PARTS)
+            for part in range(_PARTS)
+        },
+        "kernels": lambda sides: near(sides, programs.kernels()),
+        "libraries": lambda sides: near(sides, programs.libraries(), bits=False),
+        "golden": _corpus("golden"),
+        "hlo": _corpus("hlo"),
+        "jax": _corpus("jax"),
+        "random 0": functools.partial(drawn, first=0),
+        "random 1": functools.partial(drawn, first=programs.RANDOM_PROGRAMS),
+        "again": again,
+    }
+)
+"""Checks by the names of their groups."""

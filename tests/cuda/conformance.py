@@ -1,0 +1,33 @@
+"""The conformance suite on a platform: pytest in the place of this process.
+
+As a plugin of pytest it prints the outcome of each test as a line of JSON, and nothing else.
+"""
+
+import os
+import sys
+
+import pytest
+
+from tests.cuda.outcomes import Outcome, Status
+
+WORKERS = 4
+
+
+def become_conformance(platform: str) -> None:
+    """Replace this process by pytest."""
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=--import-mode=importlib"]
+    command += ["-p", "no:cacheprovider", "-p", "no:terminal", "-p", __name__]
+    command += ["-n", str(WORKERS), "tests/conformance"]
+    environment = os.environ | {"CONFORMANCE_PLATFORM": platform, "JAX_PLATFORMS": "cpu"}
+    os.execvpe(sys.executable, command, environment)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print what became of a test."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    if report.failed:
+        text = str(report.longrepr)
+        print(Outcome(report.nodeid, Status.WRONG, text[-1500:]).line, flush=True)
+    elif report.when == "call" and report.passed:
+        print(Outcome(report.nodeid).line, flush=True)

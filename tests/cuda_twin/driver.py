@@ -1,0 +1,269 @@
+"""A device in memory of the host, as a worker's driver has it: kernels are those of the twin.
+
+An array ends where memory ends, and memory that was freed may not be touched, so that an access
+beside one ends the worker, as on a GPU.
+"""
+
+import collections
+import ctypes
+import mmap
+import threading
+from collections.abc import Callable, Sequence
+
+from tests.cuda_twin.host_module import HostModule, LoadedKernel
+from tests.cuda_twin.libraries import compute
+from xla_server.backends.cuda.worker.protocol import (
+    DeviceDescription,
+    DeviceLostError,
+    OutOfDeviceMemoryError,
+)
+from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.target.gpu import GPUS
+
+CAPABILITY = "sm_90"
+ALIGNMENT = 16
+"""What kernels are promised of addresses; a device's memory begins at multiples of 256."""
+
+FILL = 0xFF
+"""Bytes of a NaN of every float, and of -1."""
+
+_KEPT = 256
+"""Freed pieces of memory whose addresses no other piece gets."""
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_LIBC.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+_READ_AND_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
+_NO_ACCESS = 0
+
+
+class Piece:
+    """Memory of so many bytes, behind which there is none, filled with NaN of every float."""
+
+    def __init__(self, byte_size: int) -> None:
+        page = mmap.PAGESIZE
+        taken = -(-byte_size // ALIGNMENT) * ALIGNMENT
+        self._room = -(-taken // page) * page
+        begin = _LIBC.mmap(None, self._room + page, _READ_AND_WRITE, _PRIVATE, -1, 0)
+        if begin in (None, ctypes.c_void_p(-1).value):
+            raise MemoryError(f"mmap of {self._room} bytes")
+        self._begin: int = begin
+        self._protect(self._begin + self._room, page)
+        self.byte_size = byte_size
+        self.address: int = self._begin + self._room - taken
+        ctypes.memset(self._begin, FILL, self._room)
+
+    def _protect(self, address: int, byte_size: int) -> None:
+        if _LIBC.mprotect(address, byte_size, _NO_ACCESS):
+            raise OSError(ctypes.get_errno(), "mprotect")
+
+    def is_intact(self) -> bool:
+        """Return whether nothing was stored around it."""
+        before = ctypes.string_at(self._begin, self.address - self._begin)
+        end = self.address + self.byte_size
+        behind = ctypes.string_at(end, self._begin + self._room - end)
+        return not (before + behind).strip(bytes([FILL]))
+
+    def close(self) -> None:
+        """Make it inaccessible, and give its pages back."""
+        _LIBC.madvise(self._begin, self._room, mmap.MADV_DONTNEED)
+        if self._room:
+            self._protect(self._begin, self._room)
+
+    def release(self) -> None:
+        """Give its addresses back."""
+        _LIBC.munmap(self._begin, self._room + mmap.PAGESIZE)
+
+
+Work = Callable[[], None]
+
+
+class TwinDriver:
+    """A device of the host. Implements xla_server.backends.cuda.worker.driver.Driver.
+
+    All that a stream is given is done at once.
+    """
+
+    total_bytes = 4 << 30
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self._free_bytes = self.total_bytes
+        self._pieces: dict[int, Piece] = {}
+        self._freed: collections.deque[Piece] = collections.deque()
+        self._streams: dict[int, collections.deque[Work]] = {}
+        self._lock = threading.RLock()
+        self._ordinal = ordinal
+
+    @property
+    def description(self) -> DeviceDescription:
+        """What the device is."""
+        return DeviceDescription(
+            f"twin {self._ordinal} of a GPU",
+            CAPABILITY,
+            GPUS[CAPABILITY].multiprocessors,
+            self.total_bytes,
+            self.free_bytes(),
+        )
+
+    def make_current(self) -> None:
+        """Do nothing: every thread of the host may use its memory."""
+
+    def new_stream(self) -> int:
+        """Return a stream."""
+        with self._lock:
+            stream = len(self._streams) + 1
+            self._streams[stream] = collections.deque()
+            return stream
+
+    def synchronise(self, stream: int) -> None:
+        """Do what is left of a stream."""
+        works = self._streams[stream]
+        while works:
+            works.popleft()()
+
+    def _give(self, stream: int, work: Work) -> None:
+        """Give work to a stream, which does it at once."""
+        self._streams[stream].append(work)
+        self.synchronise(stream)
+
+    def allocate(self, byte_size: int, stream: int) -> int:
+        """Return new memory. Raises OutOfDeviceMemoryError where the device has no room."""
+        with self._lock:
+            if byte_size > self._free_bytes:
+                # What others gave back counts, as in a pool that waits for it.
+                for each in tuple(self._streams):
+                    self.synchronise(each)
+            if byte_size > self._free_bytes:
+                raise OutOfDeviceMemoryError(byte_size, self._free_bytes, self.total_bytes)
+            piece = Piece(byte_size)
+            self._free_bytes -= byte_size
+            self._pieces[piece.address] = piece
+            return piece.address
+
+    def free(self, address: int, stream: int) -> None:
+        """Give memory back; whoever touches it afterwards ends the process."""
+        self._give(stream, lambda: self._free(address))
+
+    def _free(self, address: int) -> None:
+        with self._lock:
+            piece = self._pieces.pop(address, None)
+            if piece is None:
+                raise DeviceLostError(f"memory must be freed once, got {address:#x}")
+            if not piece.is_intact():
+                raise DeviceLostError(f"something was stored beside memory at {address:#x}")
+            self._free_bytes += piece.byte_size
+            piece.close()
+            self._freed.append(piece)
+            if len(self._freed) > _KEPT:
+                self._freed.popleft().release()
+
+    def free_bytes(self) -> int:
+        """Return the bytes that could be allocated now."""
+        return self._free_bytes
+
+    def pin(self, memory: memoryview) -> None:
+        """Do nothing: the host's memory is the device's."""
+
+    def upload(self, address: int, source: memoryview, stream: int) -> None:
+        """Copy bytes to the device."""
+        self._give(stream, lambda: self._upload(address, source))
+
+    def _upload(self, address: int, source: memoryview) -> None:
+        data = source.cast("B")
+        self._require(address, data.nbytes)
+        ctypes.memmove(address, bytes(data), data.nbytes)
+
+    def download(self, target: memoryview, address: int, stream: int) -> None:
+        """Copy bytes to the host."""
+        self._give(stream, lambda: self._download(target, address))
+
+    def _download(self, target: memoryview, address: int) -> None:
+        data = target.cast("B")
+        self._require(address, data.nbytes)
+        data[:] = ctypes.string_at(address, data.nbytes)
+
+    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
+        """Copy bytes on the device."""
+        self._give(stream, lambda: self._copy(target, source, byte_size))
+
+    def _copy(self, target: int, source: int, byte_size: int) -> None:
+        for address in (target, source):
+            self._require(address, byte_size)
+        if target < source + byte_size and source < target + byte_size:
+            raise DeviceLostError("the parts of a copy must not overlap")
+        ctypes.memmove(target, source, byte_size)
+
+    def _require(self, address: int, byte_size: int = 0) -> None:
+        """Raise DeviceLostError for bytes that are in no memory of the device."""
+        with self._lock:
+            pieces = self._pieces
+            found = pieces.get(address) or next(
+                (each for each in pieces.values() if 0 <= address - each.address <= each.byte_size),
+                None,
+            )
+        if found is None or address + byte_size > found.address + found.byte_size:
+            raise DeviceLostError(f"illegal address: {byte_size} bytes at {address:#x}")
+
+    def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[LoadedKernel]:
+        """Return the kernels of a module of the twin."""
+        loaded = HostModule(module)
+        return [loaded.kernel(symbol) for symbol in symbols]
+
+    def launch(
+        self,
+        kernel: LoadedKernel,
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+        stream: int,
+    ) -> None:
+        """Launch a kernel."""
+        given = tuple(addresses)
+        self._give(stream, lambda: self._launch(kernel, blocks, threads, given))
+
+    def _launch(
+        self, kernel: LoadedKernel, blocks: int, threads: int, addresses: Sequence[int]
+    ) -> None:
+        for address in addresses:
+            self._require(address)
+        try:
+            kernel.launch(blocks, threads, addresses)
+        except (RuntimeError, ValueError) as error:
+            raise DeviceLostError(str(error)) from error
+
+    def prepare(self, plan: LibraryPlan) -> LibraryPlan:
+        """Return the plan: nothing is to be prepared. Raises ValueError for what none computes."""
+        if plan.problem is not None:
+            raise ValueError(f"{plan.text}: {plan.problem}")
+        return plan
+
+    def call(self, prepared: LibraryPlan, addresses: Sequence[int], stream: int) -> None:
+        """Compute a plan."""
+        given = tuple(addresses)
+        self._give(stream, lambda: self._call(prepared, given))
+
+    def _call(self, plan: LibraryPlan, addresses: Sequence[int]) -> None:
+        for address in addresses:
+            self._require(address)
+        try:
+            compute(plan, addresses)
+        except ValueError as error:
+            raise DeviceLostError(str(error)) from error
+
+
+class SmallTwin(TwinDriver):
+    """A device with little memory."""
+
+    total_bytes = 16 << 20
+
+
+class DelayedTwin(TwinDriver):
+    """A device that does nothing before it is waited for."""
+
+    def _give(self, stream: int, work: Work) -> None:
+        self._streams[stream].append(work)

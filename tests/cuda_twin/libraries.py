@@ -1,0 +1,143 @@
+"""What libraries compute on a GPU, by numpy and scipy on plans and addresses of the host.
+
+Operands are not rounded to TF32. What a library leaves undefined is NaN here: workspaces, and
+operands that it may write to.
+"""
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from scipy import fft
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from xla_contract.types.element_type import ElementType
+from xla_server.codegen.gpu.plans import (
+    ALIGNMENT,
+    WORKSPACE_ALIGNMENT,
+    CholeskyPlan,
+    FftPlan,
+    GemmPlan,
+    LibraryPlan,
+    Matrix,
+    TriangularSolvePlan,
+)
+
+FILL = 0xFF
+
+
+def compute(plan: LibraryPlan, addresses: Sequence[int]) -> None:
+    """Compute a plan on its buffers.
+
+    Raises:
+        ValueError: No library computes the plan, or a buffer is not aligned.
+    """
+    if plan.problem is not None:
+        raise ValueError(f"{plan.text}: {plan.problem}")
+    for address in addresses:
+        if address % ALIGNMENT:
+            raise ValueError(f"{plan.text}: buffers must be aligned, got {address:#x}")
+    match plan:
+        case GemmPlan():
+            _product(plan, *addresses)
+        case TriangularSolvePlan():
+            _solve(plan, *addresses)
+        case CholeskyPlan():
+            _factor(plan, *addresses)
+        case FftPlan():
+            _transform(plan, *addresses)
+        case _:
+            raise ValueError(f"no library computes {plan.text}")
+
+
+def _memory(address: int, dtype: Any, count: int) -> Any:
+    """Return so many elements from an address on."""
+    byte_size = count * np.dtype(dtype).itemsize
+    raw = (ctypes.c_byte * byte_size).from_address(address)
+    return np.frombuffer(raw, np.uint8).view(dtype)
+
+
+def _matrices(address: int, matrix: Matrix, batch: int, rows: int, columns: int) -> Any:
+    """Return the matrices of an operand as [batch, rows, columns]."""
+    if matrix.is_transposed:
+        rows, columns = columns, rows
+    count = (batch - 1) * matrix.apart + (rows - 1) * matrix.ahead + columns
+    numbers, width = _memory(address, matrix.element.dtype, count), matrix.element.byte_width
+    strides = matrix.apart * width, matrix.ahead * width, width
+    found = as_strided(numbers, (batch, rows, columns), strides)
+    return found.swapaxes(1, 2) if matrix.is_transposed else found
+
+
+def _product(plan: GemmPlan, left: int, right: int, result: int, memory: int) -> None:
+    assert plan.sums is not None
+    sums, batch = plan.sums.dtype, plan.batch
+    workspace = -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+    ctypes.memset(workspace, FILL, plan.workspace_bytes)
+    lhs = _matrices(left, plan.left, batch, plan.rows, plan.depth).astype(sums)
+    rhs = _matrices(right, plan.right, batch, plan.depth, plan.columns).astype(sums)
+    written = _matrices(result, plan.result, batch, plan.rows, plan.columns)
+    with np.errstate(all="ignore"):
+        written[:] = np.matmul(lhs, rhs).astype(plan.result.element.dtype)
+
+
+def _square(address: int, element: ElementType, rows: int, columns: int) -> Any:
+    return _memory(address, element.dtype, rows * columns).reshape(rows, columns)
+
+
+def _solve(plan: TriangularSolvePlan, matrix: int, right: int, table: int = 0) -> None:
+    places = np.array([matrix, right])
+    if plan.batch > 1:
+        places = _memory(table, np.int64, 2 * plan.batch)
+    for left, other in places.reshape(2, plan.batch).T.tolist():
+        a = _square(left, plan.element, plan.order, plan.order)
+        b = _square(other, plan.element, plan.rows, plan.columns)
+        (trsm,) = get_blas_funcs(("trsm",), (a, b))
+        side, lower, unit = int(not plan.is_left), int(plan.is_lower), int(plan.is_unit)
+        form = "NTC".index(plan.transpose)
+        b[:] = trsm(1, a, b, side=side, lower=lower, trans_a=form, diag=unit)
+
+
+def _factor(plan: CholeskyPlan, matrices: int, status: int, table: int = 0) -> None:
+    places = [matrices]
+    if plan.batch > 1:
+        places = _memory(table, np.int64, plan.batch).tolist()
+    found = _memory(status, np.int32, plan.batch)
+    for number, place in enumerate(places):
+        a = _square(place, plan.element, plan.order, plan.order)
+        (potrf,) = get_lapack_funcs(("potrf",), (a,))
+        factor, found[number] = potrf(a, lower=int(plan.is_lower), clean=0)
+        is_kept = np.tri(plan.order, dtype=np.bool_)
+        np.copyto(a, factor, where=is_kept if plan.is_lower else is_kept.T)
+
+
+def _transform(plan: FftPlan, source: int, target: int) -> None:
+    real = plan.element.real_component
+    types = (real, plan.element) if plan.is_real else (plan.element, plan.element)
+    sizes = plan.sizes, plan.complex_sizes
+    if plan.is_inverse:
+        types, sizes = types[::-1], sizes[::-1]
+    read, written = (
+        _memory(address, element.dtype, plan.batch * math.prod(part) * plan.inner).reshape(
+            plan.batch, *part, plan.inner
+        )
+        for address, element, part in zip((source, target), types, sizes, strict=True)
+    )
+    axes = tuple(range(1, 1 + len(plan.sizes)))
+    if not plan.is_real:
+        written[:] = (fft.ifftn if plan.is_inverse else fft.fftn)(read, axes=axes, **_form(plan))
+    elif not plan.is_inverse:
+        written[:] = fft.rfftn(read, axes=axes)
+    else:
+        ends = (0, plan.sizes[0] // 2) if plan.sizes[0] % 2 == 0 else (0,)
+        if read[:, ends].imag.any():
+            raise ValueError(f"{plan.text}: the ends of spectra must be real")
+        written[:] = fft.irfft(read, plan.sizes[0], axis=1, norm="forward")
+        ctypes.memset(source, FILL, read.nbytes)
+
+
+def _form(plan: FftPlan) -> dict[str, str]:
+    """Return what leaves out the factor of inverse transforms."""
+    return {"norm": "forward"} if plan.is_inverse else {}

@@ -1,0 +1,56 @@
+"""Rows of a program on a device of the twin, each value in memory of its own for the whole run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.cuda_twin.driver import TwinDriver
+from tests.cuda_twin.toolchain import HostToolchain
+from tests.cuda_twin.twin import DEVICE
+from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value, writes
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.plans import LibraryPlan
+
+
+def plans(code: Code) -> list[LibraryPlan]:
+    """Return what libraries compute of a program, in the order of the rows."""
+    kernels = (row.kernel for row in code.rows if isinstance(row, KernelThunk))
+    return [kernel for kernel in kernels if isinstance(kernel, LibraryPlan)]
+
+
+def results_of(code: Code, arguments: Sequence[Any]) -> list[Any]:
+    """Return the results of rows that are kernels of a GPU, plans of libraries and copies."""
+    driver = TwinDriver()
+    stream = driver.new_stream()
+    given = dict(zip(code.parameters, arguments, strict=True)) | code.constants
+    values = dict.fromkeys([*given, *(value for row in code.rows for value in writes(row))])
+    places = {value: driver.allocate(value.byte_size, stream) for value in values}
+    for value, array in given.items():
+        driver.upload(places[value], _bytes(np.array(array)), stream)
+    for row in code.rows:
+        match row:
+            case CopyThunk():
+                size = row.source.byte_size
+                driver.copy(places[row.target], places[row.source], size, stream)
+            case KernelThunk(kernel=LibraryPlan() as plan):
+                addresses = [places[value] for value in row.arguments]
+                driver.call(driver.prepare(plan), addresses, stream)
+            case KernelThunk(kernel=GridKernel() as grid):
+                addresses = [places[value] for value in row.arguments]
+                (kernel,) = driver.load(HostToolchain(DEVICE).compile({"k": grid}), ["k"])
+                driver.launch(kernel, grid.blocks, grid.threads, 0, addresses, stream)
+            case _:
+                raise AssertionError(f"a row of the device was expected, got {row}")
+    return [_downloaded(driver, places[value], value, stream) for value in code.results]
+
+
+def _bytes(array: Any) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _downloaded(driver: TwinDriver, address: int, value: Value, stream: int) -> Any:
+    found = np.empty(value.shape.dimensions, value.shape.element_type.dtype)
+    driver.download(found.reshape(-1).view(np.uint8).data, address, stream)
+    driver.synchronise(stream)
+    return found

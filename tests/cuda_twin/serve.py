@@ -1,0 +1,21 @@
+"""The command of a server whose platform is the twin: `python -m tests.cuda_twin.serve serve ...`.
+
+TWIN_DEVICE is the class of its devices.
+"""
+
+import os
+
+from tests.cuda_twin.platform import twin_platform
+from xla_server.app import cli, run
+from xla_server.app.config import Settings
+from xla_server.backends.platform import Backend
+
+
+def _twin(settings: Settings) -> Backend:
+    device = os.environ.get("TWIN_DEVICE", "TwinDriver")
+    return twin_platform(settings.devices, device, max_value_bytes=settings.max_device_bytes)
+
+
+if __name__ == "__main__":
+    run.create_backend = _twin
+    cli.main()

@@ -1,0 +1,173 @@
+"""Scatters by kernels for a GPU, beside the interpreter, in all forms."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.cuda_twin.codes import both, code_of, launches
+from tests.unit.codegen.compiled import built
+from tests.unit.codegen.lower.test_scatter import (
+    IN_ORDER,
+    PAIR_IN_ORDER,
+    ROWS,
+    combiner,
+    drawn,
+    places,
+    scattered,
+)
+from xla_client import ops
+from xla_client.programs.builder import Op
+from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
+from xla_contract.types.opcode import Opcode
+from xla_server.codegen.gpu.lower import scatter
+from xla_server.codegen.gpu.lower.scatter import Form, lower_scatter
+
+LOWERED = Opcode.SCATTER, lower_scatter
+
+FORMS = {
+    Form.DIRECT: [""],
+    Form.WALK: [""],
+    Form.LINKS: ["positions", "links", ""],
+    Form.SORTED: ["positions", *(f"runs.{2 << n}" for n in range(15)), ""],
+}
+
+
+def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
+    code = code_of(built(function, arguments), *LOWERED)
+    return [row.name.partition(".")[2].partition(".")[2] for row in launches(code)]
+
+
+def assert_same(form: Form, function: Callable[..., Op], *arguments: Any) -> None:
+    assert names(function, *arguments) == FORMS[form]
+    for ours, expected in both(*LOWERED, function, *arguments):
+        assert_equal_bits(ours, expected)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"),
+        *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint4),
+    ],
+)
+@pytest.mark.parametrize(("form", "count"), [(Form.WALK, 4), (Form.LINKS, 20)])
+def test_rows_are_combined_in_every_type(dtype: Any, form: Form, count: int) -> None:
+    random = np.random.default_rng(1)
+    x = random.integers(0, 2, (5, 3)).astype(dtype)
+    updates = random.integers(0, 2, (count, 3)).astype(dtype)
+    indices = np.resize(np.array([[1], [4], [1], [9], [-1], [0]], np.int32), (count, 1))
+    for function in (ops.add, lambda old, new: new):
+        assert_same(form, scattered(ROWS, combiner(function, dtype, dtype)), x, indices, updates)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8"])
+@pytest.mark.parametrize(("form", "times"), [(Form.WALK, 1), (Form.LINKS, 9)])
+def test_windows_that_do_not_fit_are_skipped(dtype: Any, form: Form, times: int) -> None:
+    numbers = ScatterDimensionNumbers((1, 2), (), (0, 1), 1)
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    top, least = np.iinfo(dtype).max, np.iinfo(dtype).min
+    indices = np.array([[0, 0], [2, 2], [top, 0], [least, 1]], dtype)
+    indices = np.resize(indices, (2 * times, 2))
+    updates = np.arange(2 * times * 2 * 3, dtype=np.float32).reshape(-1, 2, 3)
+    assert_same(form, scattered(numbers), x, indices, updates)
+
+
+CASES: dict[str, tuple[Form, Callable[..., Op], tuple[Any, ...]]] = {
+    "one window": (Form.DIRECT, scattered(ROWS), (drawn(9, 5), places(9, 1, 1), drawn(1, 5))),
+    "unique indices": (
+        Form.DIRECT,
+        lambda x, i, u: ops.scatter(x, i, u, IN_ORDER, ROWS, unique_indices=True),
+        (drawn(40, 7), np.random.default_rng(1).permutation(50)[:, None] - 5, drawn(50, 7)),
+    ),
+    "rows": (Form.LINKS, scattered(ROWS), (drawn(50, 17), places(50, 300, 1), drawn(300, 17))),
+    "one row": (Form.LINKS, scattered(ROWS), (drawn(1, 3), places(1, 200, 1), drawn(200, 3))),
+    "elements": (
+        Form.LINKS,
+        scattered(ScatterDimensionNumbers((), (0,), (0,), 1)),
+        (drawn(600), places(600, 2000, 1), drawn(2000)),
+    ),
+    "points by vectors in columns": (
+        Form.LINKS,
+        scattered(ScatterDimensionNumbers((), (0, 1), (1, 0), 0)),
+        (drawn(8, 9), places(8, 2, 4, 50), drawn(4, 50)),
+    ),
+    "windows between the vectors": (
+        Form.LINKS,
+        scattered(ScatterDimensionNumbers((0, 2), (1,), (1,), 1)),
+        (drawn(3, 20, 5), places(20, 40, 1), drawn(3, 40, 5)),
+    ),
+    "windows that overlap": (
+        Form.LINKS,
+        scattered(ScatterDimensionNumbers((1, 2), (), (0, 1), 1)),
+        (drawn(9, 8), places(7, 30, 2), drawn(30, 3, 2)),
+    ),
+    "windows that overlap before their vectors": (
+        Form.LINKS,
+        scattered(ScatterDimensionNumbers((0,), (), (0,), 1)),
+        (drawn(12), places(10, 30, 1), drawn(4, 30)),
+    ),
+    "an index without a window": (
+        Form.WALK,
+        scattered(ScatterDimensionNumbers((), (0,), (0,), 1)),
+        (drawn(6), places(6, 9, 1), drawn(9)),
+    ),
+    "batches": (
+        Form.LINKS,
+        scattered(
+            ScatterDimensionNumbers(
+                (2,), (1,), (1,), 2, input_batching_dims=(0,), scatter_indices_batching_dims=(0,)
+            )
+        ),
+        (drawn(3, 6, 4), places(6, 3, 20, 1), drawn(3, 20, 4)),
+    ),
+    "pairs": (
+        Form.LINKS,
+        lambda x, y, i, u, v: ops.scatter([x, y], i, [u, v], PAIR_IN_ORDER, ROWS),
+        (drawn(6, 2), drawn(6, 2), places(6, 30, 1), drawn(30, 2), drawn(30, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_updates_are_combined_in_order(name: str) -> None:
+    form, function, arguments = CASES[name]
+    assert_same(form, function, *arguments)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0)])
+def test_nothing_to_do(shape: tuple[int, int]) -> None:
+    x, updates = np.ones((2, shape[1]), np.float32), np.zeros(shape, np.float32)
+    indices = np.zeros((shape[0], 1), np.int32)
+    assert names(scattered(ROWS), x, indices, updates) == []
+
+
+def test_a_window_that_says_it_is_unique_stays_inside() -> None:
+    """Updates that meet have results in some order: no access is outside of arrays."""
+    x, indices, updates = drawn(4, 3), np.array([[3], [4], [-1], [2**31 - 1]]), drawn(4, 3)
+    function = CASES["unique indices"][1]
+    for ours, expected in both(*LOWERED, function, x, indices, updates):
+        assert_equal_bits(ours, expected)
+
+
+def test_forms_go_by_the_number_of_updates() -> None:
+    def form(count: int) -> list[str]:
+        arguments = drawn(5, 2), places(5, count, 1), drawn(count, 2)
+        return names(scattered(ROWS), *arguments)
+
+    assert form(scatter.MAX_WALK) == FORMS[Form.WALK]
+    assert form(scatter.MAX_WALK + 1) == FORMS[Form.LINKS]
+    assert form(scatter.MAX_LINKS) == FORMS[Form.LINKS]
+    assert form(scatter.MAX_LINKS + 1) == FORMS[Form.SORTED]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][0] is Form.LINKS])
+def test_sorted_updates_are_combined_in_order(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scatter, "MAX_LINKS", 0)
+    _, function, arguments = CASES[name]
+    assert "links" not in names(function, *arguments)
+    for ours, expected in both(*LOWERED, function, *arguments):
+        assert_equal_bits(ours, expected)

@@ -1,0 +1,142 @@
+"""Sorts and the first k by kernels for a GPU, beside the interpreter."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.conformance.oracle import assert_equal_bits
+from tests.cuda_twin.codes import code_of, launches, run
+from tests.unit.codegen.compiled import built, interpreted
+from tests.unit.codegen.lower.test_sort import DTYPES, comparator, values
+from xla_client import ops
+from xla_client.lib import sorting
+from xla_client.programs.builder import Op
+from xla_contract.types.opcode import Opcode
+from xla_server.buffers.code import Code
+from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
+from xla_server.ir.module import HloModule
+
+
+def code(module: HloModule) -> Code:
+    if any(i.opcode is Opcode.TOPK for i in module.entry.instructions):
+        return code_of(module, Opcode.TOPK, lower_topk)
+    return code_of(module, Opcode.SORT, lower_sort)
+
+
+def assert_same(function: Callable[..., Op], *arguments: Any) -> None:
+    module = built(function, arguments)
+    ours = run(code(module), arguments)
+    for found, expected in zip(ours, interpreted(module, arguments), strict=True):
+        assert_equal_bits(found, expected)
+
+
+def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
+    rows = launches(code(built(function, arguments)))
+    return [row.name.partition(".")[2].partition(".")[2] for row in rows]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("descending", [False, True])
+def test_keys_of_every_type(dtype: Any, descending: bool) -> None:
+    x = values(dtype, (3, 100))
+    assert_same(
+        lambda a: ops.sort(
+            a,
+            comparator(ops.gt_total_order if descending else ops.lt_total_order, dtype)
+            if np.dtype(dtype).kind == "f"
+            else comparator(ops.gt if descending else ops.lt, dtype),
+            is_stable=True,
+        ),
+        x,
+    )
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3, 31, 32, 33, 257, 1000])
+@pytest.mark.parametrize("dtype", ["i4", "u8"])
+def test_every_length(length: int, dtype: str) -> None:
+    x = values(dtype, (length, 2))
+    less = comparator(lambda a, b, c, d: ops.lt(a, b), dtype, dtype)
+    assert_same(lambda a: ops.sort([a, a], less, 0, is_stable=True), x)
+
+
+@pytest.mark.parametrize("dimension", [0, 1, 2])
+def test_every_dimension(dimension: int) -> None:
+    x, y = values("f4", (5, 40, 3)), values("i2", (5, 40, 3), 1)
+    less = comparator(lambda a, b, c, d: ops.lt_total_order(a, b), "f4", "i2")
+    assert_same(lambda a, b: ops.sort([a, b], less, dimension, is_stable=True), x, y)
+    either = comparator(
+        lambda a, b, c, d: ops.or_(ops.lt(c, d), ops.and_(ops.eq(c, d), ops.gt_total_order(a, b))),
+        "f4",
+        "i2",
+    )
+    assert_same(lambda a, b: ops.sort([a, b], either, dimension, is_stable=True), x, y)
+
+
+@pytest.mark.parametrize("length", [2, 3, 64, 101])
+def test_a_comparator_that_has_no_key_is_asked(length: int) -> None:
+    nearer = comparator(
+        lambda a, b: ops.or_(ops.lt(a * a, b * b), ops.and_(ops.eq(a * a, b * b), ops.lt(a, b))),
+        "f4",
+    )
+    x = (np.random.default_rng(7).integers(-9, 9, (4, length))).astype(np.float32)
+    assert_same(lambda a: ops.sort(a, nearer), x)
+
+
+def test_zeros_of_both_signs_are_equal_where_the_comparator_says_so() -> None:
+    x = np.array([0.0, -0.0, 1, -1, -0.0, 0.0] * 9, np.float32)
+    for compare in (ops.lt, ops.gt):
+        order = comparator(compare, "f4")
+        assert_same(lambda a, order=order: ops.sort(a, order, is_stable=True), x)
+
+
+@pytest.mark.parametrize("compare", [ops.ge, lambda a, b: ops.eq(a, a)])
+def test_a_comparator_that_contradicts_itself_gives_some_permutation(
+    compare: Callable[..., Op],
+) -> None:
+    x = values("i4", (50,))
+    (found,) = run(code(built(lambda a: ops.sort(a, comparator(compare, "i4")), [x])), [x])
+    np.testing.assert_array_equal(np.sort(found), np.sort(x))
+
+
+def test_a_comparator_that_orders_nothing_reads_nothing_else() -> None:
+    """NaN is neither before nor after anything: results have elements of the line."""
+    x, y = values("f4", (200,)), values("i4", (200,)) % 3
+    order = comparator(
+        lambda a, b, c, d: ops.or_(ops.lt(a, b), ops.and_(ops.eq(a, b), ops.lt(c, d))), "f4", "i4"
+    )
+    found = run(code(built(lambda a, b: ops.sort([a, b], order), [x, y])), [x, y])
+    assert {*found[0].view(np.int32)} <= {*x.view(np.int32)}
+    assert {*found[1]} <= {*y}
+    x = values("i4", (50,))
+    (ours,) = run(code(built(lambda a: ops.sort(a, comparator(ops.ne, "i4")), [x])), [x])
+    assert {*ours} <= {*x}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_first_k_of_every_type(dtype: Any) -> None:
+    x = values(dtype, (2, 3, 100))
+    assert_same(lambda a: ops.top_k(a, 7), x)
+    assert_same(lambda a: ops.top_k(a, 70, largest=False), x)
+
+
+@pytest.mark.parametrize(("length", "k"), [(100, 0), (100, 1), (100, 100), (1, 1), (513, 30)])
+def test_any_k(length: int, k: int) -> None:
+    assert_same(lambda a: ops.top_k(a, k, largest=k % 2 == 0), values("i8", (2, length)))
+
+
+def test_runs_double_and_elements_move_once() -> None:
+    def of(length: int) -> list[str]:
+        x = np.zeros((3, length), np.float32)
+        return names(lambda a: sorting.sort(a, 1), x)
+
+    assert of(1) == []
+    assert of(2) == ["runs.2", ""]
+    assert of(5) == ["runs.2", "runs.4", "runs.8", ""]
+    assert len(of(4096)) == 13
+    assert names(lambda a: ops.top_k(a, 3), np.zeros((2, 1), np.float32)[:, :1].repeat(4, 1)) == [
+        "runs.2",
+        "runs.4",
+        "",
+    ]

@@ -1,0 +1,74 @@
+"""Where a platform for GPUs does an operation: asked of the rows that programs become.
+
+No device is needed: the table of a GPU says what is the host's, and rows what they call. Where
+passes leave nothing of so small a program, its operation is lowered as it stands.
+"""
+
+import enum
+from collections.abc import Iterator, Sequence
+
+from tests.operations_page.probing import Stated
+from xla_contract.errors import XlaError
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
+from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.lower.lowering import lower
+from xla_server.codegen.lower.lowerings import NOT_LOWERED
+from xla_server.ir.importer import import_module
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+TARGET = Target.of(Machine.cuda("sm_90"))
+
+
+class Place(enum.StrEnum):
+    """What does an operation, in the words of the page."""
+
+    KERNEL = "kernel"
+    LIBRARY = "library"
+    HOST = "through the host"
+    NOTHING = "no code"
+    REFUSED = "not compiled"
+
+
+_ORDER = (Place.HOST, Place.LIBRARY, Place.KERNEL)
+"""The first of these that a program has rows of names it."""
+
+
+def places_of(opcode: Opcode, programs: Sequence[Stated]) -> dict[Place, list[ElementType]]:
+    """Return the kinds of an operation's programs by where they are done."""
+    found: dict[Place, list[ElementType]] = {}
+    for program in programs:
+        found.setdefault(_place_of(opcode, program), []).append(program.kind)
+    return found
+
+
+def _place_of(opcode: Opcode, program: Stated) -> Place:
+    if opcode in NOT_LOWERED:
+        return Place.NOTHING
+    if isinstance(CUDA_LOWERINGS.get(opcode), ThroughHost):
+        return Place.HOST
+    module = import_module(program.computation.proto)
+    try:
+        done = set(_places(compile_module(module, target=TARGET, lowerings=CUDA_LOWERINGS).code))
+        if not done and program.kind.is_array and opcode in CUDA_LOWERINGS:
+            done = set(_places(lower(module, CUDA_LOWERINGS, TARGET)))
+    except XlaError:
+        return Place.REFUSED
+    return next((place for place in _ORDER if place in done), Place.NOTHING)
+
+
+def _places(code: Code) -> Iterator[Place]:
+    for row in code.rows:
+        match row:
+            case KernelThunk(kernel=GridKernel()) | CopyThunk():
+                yield Place.KERNEL
+            case KernelThunk(kernel=LibraryPlan()):
+                yield Place.LIBRARY
+            case KernelThunk() | HostThunk():
+                yield Place.HOST

@@ -1,0 +1,70 @@
+"""Code with rows of all places, made by hand."""
+
+from typing import Any
+
+import numpy as np
+
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Row, Value
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.kernel_ir.expressions import Value as Name
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Part
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.runtime.host import HostRun
+
+
+def value(name: str, shape: str = "f32[4]") -> Value:
+    return Value(Shape.parse(shape), name)
+
+
+def grid(items: int = 4) -> GridKernel:
+    return GridKernel(Kernel((), (), (Part(Name("t", Type.I64), items, ()),)))
+
+
+def launch(target: Value, *sources: Value, items: int = 4) -> KernelThunk:
+    """A kernel on the device."""
+    given = (*sources, target)
+    return KernelThunk(f"launch_{target.name}", grid(items), items, 1, given, sources, (target,))
+
+
+def library(target: Value, source: Value) -> KernelThunk:
+    """A library on the device."""
+    return KernelThunk("library", LibraryPlan(), 1, 1, (source, target), (source,), (target,))
+
+
+def python(target: Value, *sources: Value, add: float = 1.0) -> HostThunk:
+    """The sum of arrays and a number, by Python."""
+
+    def call(_: Any, arrays: Any) -> list[Any]:
+        return [np.sum(arrays, axis=0, dtype=np.float32) + np.float32(add)]
+
+    return HostThunk(f"python_{target.name}", call, sources, (target,))
+
+
+def updated(target: Value, add: float = 1.0) -> HostThunk:
+    """A value written over by Python."""
+    return python(target, target, add=add)
+
+
+def copy(target: Value, source: Value) -> CopyThunk:
+    return CopyThunk(target, source)
+
+
+def code(rows: list[Row], parameters: list[Value], results: list[Value], **more: Any) -> Code:
+    return Code(rows, parameters, more.pop("constants", {}), results, **more)
+
+
+def host_run() -> HostRun:
+    """What rows of Python have of a run without feeds and channels."""
+    return HostRun(
+        feeds=NoFeeds(),
+        channels=NoChannels(),
+        cancellation=Cancellation(),
+        random_states=RandomStates(),
+    )

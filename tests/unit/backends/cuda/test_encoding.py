@@ -1,0 +1,111 @@
+"""Code and its assignment as rows over slots, which a worker walks."""
+
+import numpy as np
+import pytest
+
+from tests.unit.backends.cuda.programs import code, copy, grid, launch, library, python, value
+from xla_server.backends.cuda.encoding import Encoded, encode
+from xla_server.backends.cuda.host_steps import placed_rows
+from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
+from xla_server.backends.cuda.worker import protocol
+from xla_server.backends.cuda.worker.protocol import DeviceKernel
+from xla_server.buffers.assignment import assign
+from xla_server.buffers.code import CANCELLATION, Branch, Code, Jump, Label, Switch
+from xla_server.codegen.gpu.plans import LibraryPlan
+
+a, b, c, d, e = map(value, "abcde")
+ONE, OTHER = DeviceModule(b"one"), DeviceModule(b"other")
+MODULES = {grid(4).key: ONE, grid(5).key: OTHER}
+
+
+def encoded(written: Code, donated: frozenset[int] = frozenset()) -> Encoded:
+    return encode(written, placed_rows(written), assign(written, donated), MODULES)
+
+
+def test_slots_are_parameters_results_constants_and_the_arena() -> None:
+    constants = {d: np.float32([1, 2, 3, 4]), e: np.float32([5, 6, 7, 8])}
+    rows = [launch(c, a, d), launch(b, c), python(a, a)]
+    program = encoded(code(rows, [a], [b], constants=constants)).program
+    # Only constants that a row of the device reads have a slot.
+    assert program.constants == (np.float32([1, 2, 3, 4]).tobytes(),)
+    assert (program.parameter_count, program.results) == (1, (16,))
+    assert (program.arena_offsets, program.arena_bytes) == ((0,), 64)
+    assert program.rows[:2] == (protocol.Launch(0, (0, 2, 3)), protocol.Launch(0, (3, 1)))
+
+
+def test_equal_kernels_are_one_and_each_is_found_in_its_module() -> None:
+    rows = [launch(b, a), launch(c, b, items=5), launch(d, c)]
+    program = encoded(code(rows, [a], [d])).program
+    assert program.modules == (b"one", b"other")
+    one, other = (symbol_of(grid(items).key) for items in (4, 5))
+    assert program.kernels == (DeviceKernel(0, one, 1, 256), DeviceKernel(1, other, 1, 256))
+    assert [row.kernel for row in program.rows if isinstance(row, protocol.Launch)] == [0, 1, 0]
+
+
+def test_libraries_have_their_plan_and_copies_their_bytes() -> None:
+    rows = [library(b, a), copy(c, a)]
+    program = encoded(code(rows, [a], [b, c])).program
+    assert program.rows == (
+        protocol.LibraryCall(LibraryPlan(), (0, 1)),
+        protocol.Copy(2, 0, 16),
+    )
+
+
+def test_copies_to_the_same_memory_are_left_out() -> None:
+    rows = [launch(b, a), copy(c, b), launch(d, c)]
+    program = encoded(code(rows, [a], [d])).program
+    assert [type(row) for row in program.rows] == [protocol.Launch, protocol.Launch]
+
+
+def test_jumps_go_to_rows() -> None:
+    begin, end = Label("begin"), Label("end")
+    p, n = value("p", "pred[]"), value("n", "s32[]")
+    rows = [
+        *(begin, launch(b, a), Branch(p, end), Jump(begin), Switch(n, (begin, end)), end),
+        launch(c, b),
+    ]
+    program = encoded(code(rows, [a, p, n], [c])).program
+    assert program.rows == (
+        protocol.Launch(0, (0, 4)),
+        protocol.Branch(1, 4),
+        protocol.Jump(0),
+        protocol.Switch(2, (0, 4)),
+        protocol.Launch(0, (4, 3)),
+    )
+
+
+def test_a_label_at_the_end_is_the_number_of_rows() -> None:
+    end, p = Label("end"), value("p", "pred[]")
+    rows = [launch(b, a), Branch(p, end), launch(b, a), end]
+    program = encoded(code(rows, [a, p], [b])).program
+    assert program.rows[1] == protocol.Branch(1, 3)
+    assert len(program.rows) == 3
+
+
+def test_steps_have_numbers_and_the_slots_of_their_values() -> None:
+    rows = [python(b, a), launch(c, b), python(d, c)]
+    found = encoded(code(rows, [a], [d]))
+    assert [row for row in found.program.rows if isinstance(row, protocol.HostStep)] == [
+        protocol.HostStep(0),
+        protocol.HostStep(1),
+    ]
+    (first, first_slots), (second, second_slots) = found.steps
+    assert (first.code.rows, second.code.rows) == ([rows[0]], [rows[2]])
+    assert (first_slots, second_slots) == ({a: 0, b: 2}, {c: 3, d: 1})
+
+
+def test_results_may_be_parameters_and_constants() -> None:
+    found = encoded(code([launch(b, a)], [a], [a, b, c], constants={c: np.float32([1, 2, 3, 4])}))
+    assert (found.results, found.constants) == ((1,), (0,))
+    assert found.program.constants == (np.float32([1, 2, 3, 4]).tobytes(),)
+
+
+def test_donated_parameters_are_written_over() -> None:
+    found = encoded(code([copy(b, a), launch(b, b)], [a], [b]), frozenset({0}))
+    assert (found.program.rows, found.results) == ((protocol.Launch(0, (0, 0)),), ())
+
+
+def test_kernels_of_a_device_leave_cancellation_to_the_worker() -> None:
+    row = launch(b, a, CANCELLATION)
+    with pytest.raises(ValueError, match="leave cancellation to the worker, got %launch_b"):
+        encoded(code([row], [a], [b]))

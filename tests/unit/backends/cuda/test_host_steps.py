@@ -1,0 +1,144 @@
+"""Rows that the host does become steps, which read and write what others have."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.processors import HOST
+from tests.unit.backends.cuda.programs import (
+    code,
+    copy,
+    host_run,
+    launch,
+    library,
+    python,
+    updated,
+    value,
+)
+from xla_contract.errors import CancelledError, InvalidArgumentError
+from xla_server.backends.cuda.host_steps import HostStep, HostSteps, placed_rows
+from xla_server.buffers.code import HostThunk, Jump, Label, Value
+from xla_server.codegen.kernel import Kernels
+from xla_server.execution.cancellation import Cancellation
+from xla_server.runtime.threads import ThreadPool
+
+
+class Slots:
+    """Arrays by slots, and what was transferred."""
+
+    def __init__(self, **arrays: Any) -> None:
+        self.arrays = {name: np.float32(array) for name, array in arrays.items()}
+        self.read_slots: list[int] = []
+        self.written_slots: list[int] = []
+        self.numbers = {name: number for number, name in enumerate(arrays)}
+
+    def read(self, slot: int, array: Any) -> None:
+        self.read_slots.append(slot)
+        array[:] = self._at(slot)
+
+    def write(self, slot: int, array: Any) -> None:
+        self.written_slots.append(slot)
+        self._at(slot)[:] = array
+
+    def _at(self, slot: int) -> Any:
+        return list(self.arrays.values())[slot].view(np.uint8)
+
+    def of(self, *values: Value) -> dict[Value, int]:
+        return {each: self.numbers[each.name] for each in values}
+
+
+@pytest.fixture(scope="module")
+def steps() -> HostSteps:
+    kernels = Kernels(None, HOST)
+    return HostSteps(kernels, ThreadPool(kernels, 1))
+
+
+def only_step(rows: list[Any]) -> HostStep:
+    [step] = [row for row in rows if isinstance(row, HostStep)]
+    return step
+
+
+a, b, c, d, e = map(value, "abcde")
+
+
+def test_rows_of_the_device_stay_and_others_are_steps() -> None:
+    rows = [launch(b, a), python(c, b), python(d, c), library(e, d)]
+    first, step, last = placed_rows(code(rows, [a], [e]))
+    assert (first, last) == (rows[0], rows[3])
+    assert isinstance(step, HostStep)
+    assert (step.code.rows, step.reads, step.writes) == (rows[1:3], [b], [d])
+
+
+def test_a_step_has_no_label_or_jump_in_it() -> None:
+    label = Label("end")
+    rows = [python(b, a), Jump(label), label, python(c, b)]
+    found = placed_rows(code(rows, [a], [c]))
+    assert [isinstance(row, HostStep) for row in found] == [True, False, False, True]
+
+
+def test_copies_between_rows_of_the_host_belong_to_the_step() -> None:
+    rows = [copy(b, a), updated(b), copy(c, b), updated(c), copy(d, c)]
+    first, step, last = placed_rows(code(rows, [a], [b, d]))
+    assert (first, last) == (rows[0], rows[4])
+    assert isinstance(step, HostStep)
+    assert (step.code.rows, step.reads, step.writes) == (rows[1:4], [b], [b, c])
+
+
+def test_what_nobody_needs_is_not_uploaded_and_constants_are_not_downloaded() -> None:
+    rows = [python(c, a, b), python(d, c), launch(e, d)]
+    step = only_step(placed_rows(code(rows, [a], [e], constants={b: np.float32([1, 2, 3, 4])})))
+    assert (step.reads, step.writes, list(step.code.constants)) == ([a], [d], [b])
+
+
+def test_a_step_computes_on_what_is_downloaded(steps: HostSteps) -> None:
+    rows = [copy(b, a), updated(b), copy(c, b), updated(c, add=10.0), launch(e, b, c)]
+    step = only_step(placed_rows(code(rows, [a], [e])))
+    slots = Slots(b=[1, 2, 3, 4], c=[0] * 4)
+    steps.load(step).run(slots, slots.of(b, c), Cancellation(), host_run)
+    np.testing.assert_array_equal(slots.arrays["b"], [2, 3, 4, 5])
+    np.testing.assert_array_equal(slots.arrays["c"], [12, 13, 14, 15])
+    assert (slots.read_slots, slots.written_slots) == ([0], [0, 1])
+
+
+def test_constants_are_there_without_a_transfer(steps: HostSteps) -> None:
+    rows = [python(c, a, b), launch(e, c)]
+    step = only_step(placed_rows(code(rows, [a], [e], constants={b: np.float32([1, 2, 3, 4])})))
+    slots = Slots(a=[10] * 4, c=[0] * 4)
+    steps.load(step).run(slots, slots.of(a, c), Cancellation(), host_run)
+    np.testing.assert_array_equal(slots.arrays["c"], [12, 13, 14, 15])
+
+
+def test_errors_of_rows_leave_the_step_and_nothing_is_uploaded(steps: HostSteps) -> None:
+    def failing(*_: Any) -> Any:
+        raise InvalidArgumentError("the rule, got this").at("custom-call", "it")
+
+    rows = [HostThunk("failing", failing, (a,), (b,)), launch(c, b)]
+    step = steps.load(only_step(placed_rows(code(rows, [a], [c]))))
+    slots = Slots(a=[1] * 4, b=[7] * 4)
+    with pytest.raises(InvalidArgumentError, match="custom-call %it: the rule, got this"):
+        step.run(slots, slots.of(a, b), Cancellation(), host_run)
+    np.testing.assert_array_equal(slots.arrays["b"], [7] * 4)
+
+
+def test_a_cancelled_step_raises_what_the_cancellation_was_given(steps: HostSteps) -> None:
+    cancellation, begun = Cancellation(), threading.Event()
+
+    def cancelling(*_: Any) -> Any:
+        begun.set()
+        cancellation.cancel()
+        return [np.zeros(4, np.float32)]
+
+    rows = [HostThunk("it", cancelling, (a,), (b,)), python(c, b), launch(d, c)]
+    step = steps.load(only_step(placed_rows(code(rows, [a], [d]))))
+    slots = Slots(a=[1] * 4, c=[7] * 4)
+    with pytest.raises(CancelledError):
+        step.run(slots, slots.of(a, c), cancellation, host_run)
+    assert begun.is_set()
+    np.testing.assert_array_equal(slots.arrays["c"], [7] * 4)
+
+
+def test_a_step_reads_as_what_it_does() -> None:
+    step = only_step(placed_rows(code([python(b, a), python(c, b)], [a], [c])))
+    assert str(step) == "through the host: 2 calls of Python"

@@ -1,0 +1,91 @@
+"""Kernels compiled once, in one module for those that are missing."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.unit.backends.cuda.programs import grid
+from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, symbol_of
+from xla_server.buffers.code import KernelError
+from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.ptx import PtxError
+from xla_server.target.machine import Machine
+
+
+class Compiler:
+    """Modules that list their symbols; it has no code for kernels of `refused`, or for several."""
+
+    def __init__(self, *refused: GridKernel, together: bool = True) -> None:
+        self.refused, self.together = {symbol_of(each.key) for each in refused}, together
+        self.modules: list[list[str]] = []
+
+    def compile(self, kernels: Mapping[str, GridKernel]) -> bytes:
+        self.modules.append(list(kernels))
+        if self.refused & kernels.keys() or (len(kernels) > 1 and not self.together):
+            raise PtxError(f"no code for {len(kernels)}")
+        return " ".join(kernels).encode()
+
+    def close(self) -> None:
+        self.modules = []
+
+
+def symbols(*kernels: GridKernel) -> list[str]:
+    return [symbol_of(kernel.key) for kernel in kernels]
+
+
+def test_missing_kernels_are_one_module_and_others_stay_where_they_are() -> None:
+    compiler = Compiler()
+    modules = DeviceModules(compiler)
+    first = modules.get_all([grid(1), grid(2), grid(1)])
+    second = modules.get_all([grid(2), grid(3)])
+    assert compiler.modules == [symbols(grid(1), grid(2)), symbols(grid(3))]
+    assert first[grid(2).key] is second[grid(2).key]
+    assert second[grid(3).key].code == symbols(grid(3))[0].encode()
+
+
+def test_kernels_that_no_program_has_are_compiled_again() -> None:
+    compiler = Compiler()
+    modules = DeviceModules(compiler)
+    modules.get_all([grid(1)])
+    modules.get_all([grid(1)])
+    assert len(compiler.modules) == 2
+
+
+def test_a_program_without_kernels_asks_for_nothing() -> None:
+    compiler = Compiler()
+    assert DeviceModules(compiler).get_all([]) == {}
+    assert compiler.modules == []
+
+
+def test_the_kernel_that_has_no_code_is_named() -> None:
+    with pytest.raises(KernelError) as raised:
+        DeviceModules(Compiler(grid(2))).get_all([grid(1), grid(2), grid(3)])
+    assert raised.value.kernel.key == grid(2).key
+    assert str(raised.value.__cause__) == "no code for 1"
+
+
+def test_a_fault_of_all_together_is_told_of_the_first() -> None:
+    with pytest.raises(KernelError) as raised:
+        DeviceModules(Compiler(together=False)).get_all([grid(1), grid(2)])
+    assert raised.value.kernel.key == grid(1).key
+    assert str(raised.value.__cause__) == "no code for 2"
+
+
+def test_ptx_is_kept_on_disk_for_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine.cuda("sm_90")
+    kernels = {"it": grid(4)}
+    toolchain = PtxToolchain(machine, KernelCache(tmp_path))
+    found = toolchain.compile(kernels)
+    toolchain.close()
+    assert b".target sm_90" in found
+    assert b".visible .entry it(" in found
+
+    def started(*_: object) -> None:
+        raise AssertionError("nothing is compiled")
+
+    monkeypatch.setattr("xla_server.codegen.gpu.ptx.PtxCompiler._started", started)
+    assert PtxToolchain(machine, KernelCache(tmp_path)).compile(kernels) == found

@@ -1,0 +1,204 @@
+"""A device on memory of the host that does what a stream was given when it is waited for.
+
+It checks lifetimes: an address that is not allocated is an error, and none is given out twice. A
+symbol names what a kernel does; `begun` and `gate` are named pipes that a test waits with.
+"""
+
+import itertools
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xla_server.backends.cuda.worker.protocol import (
+    DeviceDescription,
+    DeviceLostError,
+    NoDeviceError,
+    OutOfDeviceMemoryError,
+)
+from xla_server.codegen.gpu.plans import LibraryPlan
+
+TOTAL_BYTES = 256 << 20
+PIPES = "XLA_FAKE_DRIVER_PIPES"
+MAX_MODULES = 3
+_DEVICES = 2
+
+
+def REFUSED() -> None:  # noqa: N802
+    """Work of a capture that cannot be ended."""
+
+
+class _Module:
+    """Loaded as long as its kernels are referenced."""
+
+
+class FakeDriver:
+    def __init__(self, ordinal: int) -> None:
+        if ordinal >= _DEVICES:
+            raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
+        self._captured: dict[int, list[Callable[[], None]]] = {}
+        self._lock = threading.RLock()
+        self._memory: dict[int, bytearray] = {}
+        self._freed: set[int] = set()
+        self._reserved = 0
+        self._next = itertools.count(1)
+        self._streams: dict[int, list[Callable[[], None]]] = {}
+        self.modules: weakref.WeakSet[_Module] = weakref.WeakSet()
+        self._current = threading.local()
+        self._pinned: list[memoryview] = []
+        self.description = DeviceDescription("fake", "sm_90", 132, TOTAL_BYTES, TOTAL_BYTES)
+
+    def make_current(self) -> None:
+        self._current.is_set = True
+
+    def new_stream(self) -> int:
+        assert self._current.is_set
+        with self._lock:
+            stream = len(self._streams) + 1
+            self._streams[stream] = []
+            return stream
+
+    def synchronise(self, stream: int) -> None:
+        assert self._current.is_set
+        assert stream not in self._captured
+        work = self._streams[stream]
+        while work:
+            work.pop(0)()
+
+    def allocate(self, byte_size: int, stream: int) -> int:
+        assert byte_size > 0
+        with self._lock:
+            if byte_size > TOTAL_BYTES - self._reserved:
+                raise OutOfDeviceMemoryError(byte_size, TOTAL_BYTES - self._reserved, TOTAL_BYTES)
+            address = next(self._next) << 40
+            self._memory[address] = bytearray(b"\xff" * byte_size)
+            self._reserved += byte_size
+            return address
+
+    def free(self, address: int, stream: int) -> None:
+        with self._lock:
+            if address not in self._memory or address in self._freed:
+                raise DeviceLostError(f"memory must be allocated to be freed, got {address:x}")
+            self._freed.add(address)
+            self._reserved -= len(self._memory[address])
+        self._later(stream, lambda: self._forget(address))
+
+    def _forget(self, address: int) -> None:
+        with self._lock:
+            del self._memory[address]
+
+    def free_bytes(self) -> int:
+        return TOTAL_BYTES - self._reserved
+
+    def pin(self, memory: memoryview) -> None:
+        self._pinned.append(memory)
+
+    def upload(self, address: int, source: memoryview, stream: int) -> None:
+        self._later(stream, lambda: self._write(address, bytes(source)))
+
+    def download(self, target: memoryview, address: int, stream: int) -> None:
+        def downloaded() -> None:
+            target[:] = self._read(address, len(target))
+
+        self._later(stream, downloaded)
+
+    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
+        self._later(stream, lambda: self._write(target, self._read(source, byte_size)))
+
+    def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
+        if module != b"module":
+            raise ValueError(f"a module must be one of this driver, got {module!r}")
+        loaded = _Module()
+        self.modules.add(loaded)
+        if len(self.modules) > MAX_MODULES:
+            raise ValueError(f"{MAX_MODULES} modules must be enough, got {len(self.modules)}")
+        return [(loaded, getattr(self, f"_kernel_{symbol}")) for symbol in symbols]
+
+    def launch(
+        self,
+        kernel: tuple[object, Callable[[int, Sequence[int]], None]],
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+        stream: int,
+    ) -> None:
+        assert blocks > 0
+        if kernel[1] == self._kernel_uncapturable and stream in self._captured:
+            self._captured[stream].append(REFUSED)
+        self._later(stream, lambda: kernel[1](blocks * threads, addresses))
+
+    def prepare(self, plan: LibraryPlan) -> Any:
+        return plan
+
+    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
+        self._later(stream, lambda: self._kernel_increment(4, addresses))
+
+    def begin_capture(self, stream: int) -> None:
+        assert stream not in self._captured
+        self._captured[stream] = []
+
+    def end_capture(self, stream: int) -> list[Callable[[], None]]:
+        captured = self._captured.pop(stream)
+        if REFUSED in captured:
+            raise ValueError("the capture was refused")
+        return captured
+
+    def launch_graph(self, graph: list[Callable[[], None]], stream: int) -> None:
+        assert stream not in self._captured
+        self._streams[stream].extend(graph)
+
+    def _later(self, stream: int, work: Callable[[], None]) -> None:
+        assert self._current.is_set
+        self._captured.get(stream, self._streams[stream]).append(work)
+
+    def _found(self, address: int, byte_size: int) -> tuple[bytearray, int]:
+        base = address >> 40 << 40
+        with self._lock:
+            block = self._memory.get(base)
+        if block is None or address - base + byte_size > len(block):
+            raise DeviceLostError(f"an access must be to allocated memory, got {address:x}")
+        return block, address - base
+
+    def _read(self, address: int, byte_size: int) -> bytes:
+        block, start = self._found(address, byte_size)
+        return bytes(block[start : start + byte_size])
+
+    def _write(self, address: int, data: bytes) -> None:
+        block, start = self._found(address, len(data))
+        block[start : start + len(data)] = data
+
+    def _kernel_increment(self, count: int, addresses: Sequence[int]) -> None:
+        source, target = addresses
+        self._write(target, bytes((each + 1) % 256 for each in self._read(source, count)))
+
+    def _kernel_is_below_five(self, count: int, addresses: Sequence[int]) -> None:
+        source, target = addresses
+        self._write(target, bytes([self._read(source, 1)[0] < 5]))
+
+    def _kernel_uncapturable(self, count: int, addresses: Sequence[int]) -> None:
+        self._kernel_increment(count, addresses)
+
+    def _kernel_fault(self, count: int, addresses: Sequence[int]) -> None:
+        raise DeviceLostError("CUDA_ERROR_ILLEGAL_ADDRESS")
+
+    def _kernel_begin(self, count: int, addresses: Sequence[int]) -> None:
+        _pipe("begun").write_bytes(b"!")
+
+    def _kernel_wait(self, count: int, addresses: Sequence[int]) -> None:
+        _pipe("begun").write_bytes(b"!")
+        _pipe("gate").read_bytes()
+
+    def _kernel_hang(self, count: int, addresses: Sequence[int]) -> None:
+        _pipe("begun").write_bytes(b"!")
+        threading.Event().wait()
+
+    def _kernel_die(self, count: int, addresses: Sequence[int]) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _pipe(name: str) -> Path:
+    return Path(os.environ[PIPES]) / name
