@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-distributed docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint baseline types layers bench bench-cpu bench-sweep fmt clean
+.PHONY: help setup demo demo-distributed docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint baseline types layers bench bench-cpu bench-cuda bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -103,8 +103,12 @@ conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's pla
 		tests/unit/codegen/loops tests/unit/codegen/compiler tests/unit/codegen/test_no_evaluators.py \
 		tests/unit/codegen/functions tests/unit/passes tests/example_platform tests/ulps
 
-test-cuda-simulated: $(STAMP) ## every kernel for GPUs on the host, and its PTX, for all types (`make test` takes a slice)
+test-cuda-simulated: $(STAMP) ## the platform cuda on the host: kernels, programs, conformance, for all types (`make test` takes a slice)
 	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/cuda_twin tests/unit/codegen/gpu
+	CONFORMANCE_PLATFORM=cuda-twin $(BIN)/python -m pytest -n 2 --timeout 1200 tests/conformance
+
+test-cuda: $(STAMP) ## the platform cuda on a GPU, in about four minutes; ONLY=golden,libraries chooses, OUT=FILE has all failures
+	$(BIN)/python -m tests.cuda.device_check --only "$(ONLY)" --out $(or $(OUT),build/test-cuda.json)
 
 test-cuda-machine-code: $(STAMP) ## registers, spills and accesses of kernels for GPUs, by ptxas, which it installs (0.2 GB); no GPU is needed
 	$(BIN)/python -m pip install --quiet --editable '.[dev,cuda-test]'
@@ -154,6 +158,9 @@ bench: $(STAMP) ## ratios against peers measured in the same run; ISA=avx2 does 
 
 bench-cpu: $(STAMP) ## run and compile time against XLA's CPU backend; ONLY=softmax,matmul chooses, ISA=avx2 as above
 	$(BIN)/python -m tests.benchmarks.compiled $(if $(ISA),--isa $(ISA))
+
+bench-cuda: $(STAMP) ## a GPU's copies and launches, and programs against JAX on the same GPU; ONLY= and SECONDS= choose, OUT=FILE has all figures
+	ONLY="$(ONLY)" SECONDS="$(SECONDS)" OUT="$(OUT)" $(BIN)/python -m tests.benchmarks.cuda
 
 bench-sweep: $(STAMP) ## run time of random programs against XLA's CPU backend; SEED=, COUNT=, ONLY=, ISA= choose
 	$(BIN)/python -m tests.benchmarks.sweep $(if $(ISA),--isa $(ISA)) $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY))

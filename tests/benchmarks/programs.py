@@ -50,7 +50,7 @@ class Ours:
 
     def results(self) -> list[Any]:
         """The arrays of one execution."""
-        return _arrays(self.run().output.literal)
+        return _arrays(self.run().output.to_literal())
 
 
 class Remote:

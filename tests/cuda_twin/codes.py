@@ -1,69 +1,43 @@
-"""Programs of one instruction as rows of kernels for a GPU, and their results on the host."""
+"""Programs of one instruction, lowered for a GPU, and their results on the host."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.cuda_twin.programs import TARGET
-from tests.cuda_twin.twin import Twin, unwritten
+from tests.conformance.oracle import assert_equal_bits
+from tests.cuda_twin.lowered import lowered, results_of, through_host
 from tests.unit.codegen.compiled import built, interpreted
 from xla_client.programs.builder import Op
-from xla_contract.types.opcode import Opcode
-from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value
-from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.kernel_ir.verify import verify
-from xla_server.codegen.lower.lowering import Lower, lower
-from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.buffers.code import KernelThunk
 from xla_server.ir.module import HloModule
 
 
-def code_of(module: HloModule, opcode: Opcode, by: Lower) -> Code:
-    """Return the rows of a program, one of whose opcodes has a lowering of its own."""
-    return lower(module, {**LOWERINGS, opcode: by}, TARGET)
+def launches(module: HloModule) -> list[KernelThunk]:
+    """Return the kernels of a program, none of which the host executes."""
+    code = lowered(module)
+    assert through_host(code) == []
+    return [row for row in code.rows if isinstance(row, KernelThunk)]
 
 
-def launches(code: Code) -> list[KernelThunk]:
-    """Return the rows that are kernels for a GPU, which all that call kernels are."""
-    found = [row for row in code.rows if isinstance(row, KernelThunk)]
-    for row in found:
-        assert isinstance(row.kernel, GridKernel), row
-    return found
+def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
+    """Return the names of the kernels of a program behind that of its instruction."""
+    rows = launches(built(function, arguments))
+    return [row.name.partition(".")[2].partition(".")[2] for row in rows]
 
 
-def run(code: Code, arguments: Sequence[Any]) -> list[Any]:
-    """Return the results of rows that are verified kernels or copies, in all orders of threads."""
-    kernels: dict[KernelThunk, GridKernel] = {}
-    for row in launches(code):
-        assert isinstance(row.kernel, GridKernel)
-        verify(row.kernel.kernel, {n: value.byte_size for n, value in enumerate(row.arguments)})
-        kernels[row] = row.kernel
-    symbols = {row: f"k{number}" for number, row in enumerate(kernels)}
-    twin = Twin({symbols[row]: grid for row, grid in kernels.items()}) if kernels else None
-    memory: dict[Value, Any] = dict(zip(code.parameters, map(np.asarray, arguments), strict=True))
-    memory.update((value, np.asarray(array)) for value, array in code.constants.items())
-    for row in code.rows:
-        if isinstance(row, CopyThunk):
-            memory[row.target] = memory[row.source].reshape(row.target.shape.dimensions)
-            continue
-        assert isinstance(row, KernelThunk), row
-        assert twin is not None
-        known = memory.keys() - (set(row.writes) - set(row.updates))
-        given = [memory[value] if value in known else _unwritten(value) for value in row.arguments]
-        after = twin.launched(symbols[row], given)
-        memory.update(zip(row.arguments, after, strict=True))
-    return [memory[value] if value in memory else _unwritten(value) for value in code.results]
+def run(module: HloModule, *arguments: Any) -> list[Any]:
+    """Return the results of a program by kernels for a GPU."""
+    return results_of(module, lowered(module), list(map(np.asarray, arguments)))
 
 
-def _unwritten(value: Value) -> Any:
-    return unwritten(value.shape.element_type.dtype, value.shape.dimensions)
-
-
-def both(
-    opcode: Opcode, by: Lower, function: Callable[..., Op], *arguments: Any
-) -> list[tuple[Any, Any]]:
+def both(function: Callable[..., Op], *arguments: Any) -> list[tuple[Any, Any]]:
     """Return (on the twin, interpreted) for each result of a program that `function` states."""
     module = built(function, arguments)
-    given = [np.asarray(argument) for argument in arguments]
-    ours = run(code_of(module, opcode, by), given)
-    return list(zip(ours, interpreted(module, given), strict=True))
+    return list(zip(run(module, *arguments), interpreted(module, arguments), strict=True))
+
+
+def assert_same(function: Callable[..., Op], *arguments: Any) -> None:
+    """Results on the twin have the interpreter's bits."""
+    for ours, expected in both(function, *arguments):
+        assert_equal_bits(ours, expected)

@@ -1,7 +1,7 @@
-"""What libraries compute on a GPU, by numpy and scipy on plans and addresses of the host.
+"""Plans of libraries by numpy and scipy, on addresses of the host.
 
-Operands are not rounded to TF32. What a library leaves undefined is NaN here: workspaces, and
-operands that it may write to.
+Operands are not rounded to TF32. Workspaces, and operands that a library may write to, are NaN
+afterwards.
 """
 
 import ctypes

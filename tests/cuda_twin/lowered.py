@@ -89,9 +89,9 @@ class _Run:
         given = zip(code.parameters, arguments, strict=True)
         for value, array in (*given, *code.constants.items()):
             self._bytes[value] = np.ascontiguousarray(array).reshape(-1).view(np.uint8).copy()
-        for row in code.rows:
-            for value in writes(row):
-                self._bytes.setdefault(value, np.empty(value.byte_size, np.uint8))
+        # A pattern that is a NaN of every float, until a row writes it.
+        for value in (*code.results, *(each for row in code.rows for each in writes(row))):
+            self._bytes.setdefault(value, np.full(value.byte_size, 0xFF, np.uint8))
         kernels = dict.fromkeys(grids(code))
         self._symbols: Mapping[GridKernel, str] = {k: f"k{n}" for n, k in enumerate(kernels)}
         self._twin = Twin({symbol: kernel for kernel, symbol in self._symbols.items()})

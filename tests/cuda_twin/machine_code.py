@@ -105,6 +105,9 @@ Row = Callable[..., Any]
         (lambda x: jnp.sum(x, axis=1), [(64, 1024)], 8, 0),
         # The row stays in registers between its three loops.
         (lambda x: jax.nn.softmax(x, axis=1), [(64, 128)], 1, 1),
+        (lambda x: jnp.sum(x, axis=1), [(64, 4096)], 4, 0),
+        (lambda x: jax.nn.softmax(x, axis=1), [(64, 4096)], 4, 4),
+        (lambda x: jax.nn.softmax(x, axis=1), [(64, 16384)], 8, 8),
     ],
 )
 def test_threads_move_sixteen_bytes(
@@ -116,6 +119,19 @@ def test_threads_move_sixteen_bytes(
     assert code.count(symbol, r"LDG\.E\.128") == loads
     assert code.count(symbol, r"STG\.E\.128") == stores
     assert code.count(symbol, r"(LDL|STL|D(FMA|ADD|MUL))") == 0
+    assert max(code.registers) <= REGISTERS
+    assert code.spills == {"0"}
+
+
+@every_gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "complex64"])
+def test_tiles_pass_shared_memory(dtype: str, name: str, tmp_path: Path) -> None:
+    code = Code(kernels_of(module_of(lambda x: x.T, numbers(dtype, 256, 512))), name, tmp_path)
+    (symbol,) = code.instructions
+    found = [code.count(symbol, opcode) for opcode in (r"LDG", r"STS", r"BAR", r"LDS", r"STG")]
+    assert found == [4, 4, 1, 4, 4]
+    assert code.count(symbol, r"(LDL|STL)") == 0
+    assert max(code.registers) <= REGISTERS
 
 
 @every_gpu
@@ -124,5 +140,6 @@ def test_columns_are_read_by_neighbours(name: str, tmp_path: Path) -> None:
     code = Code(kernels_of(module_of(lambda x: jnp.sum(x, axis=0), x)), name, tmp_path)
     (symbol,) = code.instructions
     assert code.count(symbol, r"LDG") >= 1
+    assert code.count(symbol, r"BAR") == 1
     assert code.count(symbol, r"(LDL|STL|SHFL|D(FMA|ADD|MUL))") == 0
     assert max(code.registers) <= REGISTERS

@@ -18,7 +18,8 @@ CHILD = "xla_server.backends.cuda.worker.child"
 def worker_command(device: str = "TwinDriver") -> list[str]:
     """Return the command of a worker on the twin of a device, by the name of its class."""
     driver = f"tests.cuda_twin.driver:{device}"
-    return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-P", "-m", CHILD, "--driver", driver]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return ["env", f"PYTHONPATH={path}", sys.executable, "-P", "-m", CHILD, "--driver", driver]
 
 
 def twin_platform(device_count: int = 1, device: str = "TwinDriver", **options: Any) -> Cuda:

@@ -17,7 +17,7 @@ from xla_server.codegen.gpu.schedules import scheduled_by
 from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.loop_builder import Nest
-from xla_server.codegen.lower.loop_kernel import LoopTask, maker_of
+from xla_server.codegen.lower.loop_kernel import LoopTask, in_place_pairs, maker_of
 from xla_server.codegen.trace.rules import RULES
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.target.target import Target
@@ -38,7 +38,7 @@ def kernel_of(module: HloModule, row: HloInstruction) -> GridKernel:
     """
     graph = _Graph.of(module, row)
     _, grid = scheduled_by(graph.nest, graph.largest)
-    verify(grid.kernel, dict(enumerate(graph.sizes)))
+    verify(grid.kernel, {n: value.byte_size for n, value in enumerate(graph.buffers)})
     return grid
 
 
@@ -54,13 +54,22 @@ def schedule_of(module: HloModule) -> str:
     return scheduled_by(graph.nest, graph.largest)[0].name
 
 
+def places_of(module: HloModule, row: HloInstruction) -> list[tuple[int, int]]:
+    """Return the results that may be written over an operand, by the numbers of their buffers."""
+    graph = _Graph.of(module, row)
+    buffers = graph.buffers
+    return [
+        (buffers.index(new), buffers.index(old)) for new, old in in_place_pairs(graph.nest, buffers)
+    ]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Graph:
-    """The nest of an instruction, the elements of its largest buffer, and the bytes of all."""
+    """The nest of an instruction, the elements of its largest buffer, and all buffers."""
 
     nest: Nest
     largest: int
-    sizes: Sequence[int]
+    buffers: Sequence[Value]
 
     @classmethod
     def of(cls, module: HloModule, row: HloInstruction) -> "_Graph":
@@ -74,7 +83,7 @@ class _Graph:
         dimensions = results[0].shape.dimensions
         nest = Nest(*collapsed(dimensions, lambda index: make(index, RULES)), TARGET)
         largest = max(value.shape.element_count for value in buffers)
-        return cls(nest, largest, [value.byte_size for value in buffers])
+        return cls(nest, largest, buffers)
 
 
 def kernels_of(module: HloModule) -> Mapping[str, GridKernel]:

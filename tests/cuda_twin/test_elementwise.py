@@ -1,10 +1,16 @@
 """Elementwise operations as kernels for a GPU, on the host, beside the interpreter."""
 
+import numpy as np
+
 from tests.cuda_twin.kinds import every_type, floats
-from tests.cuda_twin.programs import both
+from tests.cuda_twin.programs import both, kernel_of
+from tests.unit.codegen.compiled import built
 from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import UNSIGNED
+from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
+from xla_server.codegen.kernel_ir.statements import Store
+from xla_server.codegen.kernel_ir.walk import walk
 
 
 @every_type
@@ -32,3 +38,10 @@ def test_reduce_precision_and_stochastic_convert(kind: E) -> None:
     rows.reduced_precision(kind).of_normal_numbers.check(both)
     if kind.bit_width in UNSIGNED:
         rows.stochastically_converted(kind).of_normal_numbers.check(both)
+
+
+def test_a_number_is_stored_once() -> None:
+    """It may be written over the one that it is computed from."""
+    module = built(lambda x: ops.add(x, x), [np.int64(1)])
+    statements = walk(kernel_of(module, module.entry.root).kernel.body)
+    assert sum(isinstance(each, Store) for each, _ in statements) == 1

@@ -7,22 +7,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import assert_equal_bits
-from tests.cuda_twin.codes import both, code_of, launches
-from tests.unit.codegen.compiled import built
+from tests.cuda_twin.codes import assert_same, both, names
 from tests.unit.codegen.lower.test_scan import running
 from tests.unit.codegen.lower.test_scatter import combiner
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.types.opcode import Opcode
-from xla_server.codegen.gpu.lower.scan import lower_running_window
-
-LOWERED = Opcode.REDUCE_WINDOW, lower_running_window
-
-
-def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
-    code = code_of(built(function, arguments), *LOWERED)
-    return [row.name.partition(".")[2].partition(".")[2] for row in launches(code)]
 
 
 @pytest.mark.parametrize(
@@ -32,15 +21,9 @@ def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
 def test_sums_of_every_type(dtype: Any) -> None:
     x = np.random.default_rng(1).integers(0, 3, (2, 70, 3)).astype(dtype)
     for axis in (0, 1, 2):
-        for ours, expected in both(
-            *LOWERED, running(ops.add, dtype, x.shape, axis), x, np.ones((), dtype)
-        ):
-            assert_equal_bits(ours, expected)
+        assert_same(running(ops.add, dtype, x.shape, axis), x, np.ones((), dtype))
     x = np.random.default_rng(1).integers(0, 3, (2, 1100)).astype(dtype)
-    for ours, expected in both(
-        *LOWERED, running(ops.add, dtype, x.shape, 1), x, np.ones((), dtype)
-    ):
-        assert_equal_bits(ours, expected)
+    assert_same(running(ops.add, dtype, x.shape, 1), x, np.ones((), dtype))
 
 
 @pytest.mark.parametrize(
@@ -54,10 +37,7 @@ def test_sums_of_every_type(dtype: Any) -> None:
 @pytest.mark.parametrize("behind", [False, True])
 def test_every_length(shape: tuple[int, ...], axis: int, behind: bool) -> None:
     x = np.random.default_rng(2).integers(-9, 9, shape).astype(np.int32)
-    for ours, expected in both(
-        *LOWERED, running(ops.add, "i4", shape, axis, behind), x, np.int32(5)
-    ):
-        assert_equal_bits(ours, expected)
+    assert_same(running(ops.add, "i4", shape, axis, behind), x, np.int32(5))
 
 
 @pytest.mark.parametrize("function", [ops.max, ops.min, ops.mul])
@@ -69,18 +49,13 @@ def test_other_reducers(function: Callable[..., Op], shape: tuple[int, ...], axi
     x[0] = np.where(x[0] < 0, np.float32(-0.0), np.float32(0.0))
     start = {ops.max: -np.inf, ops.min: np.inf, ops.mul: 1}[function]
     for behind in (False, True):
-        for ours, expected in both(
-            *LOWERED, running(function, "f4", shape, axis, behind), x, np.float32(start)
-        ):
-            assert_equal_bits(ours, expected)
+        assert_same(running(function, "f4", shape, axis, behind), x, np.float32(start))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
 def test_sums_of_many_floats(dtype: str) -> None:
     x = np.random.default_rng(4).standard_normal(5000).astype(dtype)
-    ((ours, expected),) = both(
-        *LOWERED, running(ops.add, dtype, x.shape, 0), x, np.zeros((), dtype)
-    )
+    ((ours, expected),) = both(running(ops.add, dtype, x.shape, 0), x, np.zeros((), dtype))
     exact = np.cumsum(x.astype(np.clongdouble if dtype == "c16" else np.longdouble))
     epsilon = np.finfo(dtype).eps
     assert np.max(np.abs(ours - exact)) <= epsilon * np.max(np.abs(exact))
@@ -96,8 +71,7 @@ def test_a_reducer_that_is_not_known_keeps_its_order() -> None:
     for axis in (1, 2):
         function = running(reducer, "i4", x.shape, axis)
         assert names(function, x, np.int32(7)) == [""]
-        for ours, expected in both(*LOWERED, function, x, np.int32(7)):
-            assert_equal_bits(ours, expected)
+        assert_same(function, x, np.int32(7))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -117,8 +91,7 @@ def test_several_arrays_run_together(axis: int) -> None:
         )
 
     numbers = np.arange(12 * 13, dtype=np.int32).reshape(12, 13)
-    for ours, expected in both(*LOWERED, function, x, numbers, np.float32(-np.inf), np.int32(-1)):
-        assert_equal_bits(ours, expected)
+    assert_same(function, x, numbers, np.float32(-np.inf), np.int32(-1))
 
 
 def test_long_lines_have_parts_whose_totals_are_scanned() -> None:

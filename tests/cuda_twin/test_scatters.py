@@ -7,9 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import assert_equal_bits
-from tests.cuda_twin.codes import both, code_of, launches
-from tests.unit.codegen.compiled import built
+from tests.cuda_twin.codes import assert_same, names
 from tests.unit.codegen.lower.test_scatter import (
     IN_ORDER,
     PAIR_IN_ORDER,
@@ -22,29 +20,20 @@ from tests.unit.codegen.lower.test_scatter import (
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
-from xla_contract.types.opcode import Opcode
 from xla_server.codegen.gpu.lower import scatter
-from xla_server.codegen.gpu.lower.scatter import Form, lower_scatter
-
-LOWERED = Opcode.SCATTER, lower_scatter
+from xla_server.codegen.gpu.lower.scatter import Form
 
 FORMS = {
     Form.DIRECT: [""],
     Form.WALK: [""],
     Form.LINKS: ["positions", "links", ""],
-    Form.SORTED: ["positions", *(f"runs.{2 << n}" for n in range(15)), ""],
+    Form.SORTED: ["positions", *(f"runs.{2048 << n}" for n in range(5)), ""],
 }
 
 
-def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
-    code = code_of(built(function, arguments), *LOWERED)
-    return [row.name.partition(".")[2].partition(".")[2] for row in launches(code)]
-
-
-def assert_same(form: Form, function: Callable[..., Op], *arguments: Any) -> None:
+def assert_form(form: Form, function: Callable[..., Op], *arguments: Any) -> None:
     assert names(function, *arguments) == FORMS[form]
-    for ours, expected in both(*LOWERED, function, *arguments):
-        assert_equal_bits(ours, expected)
+    assert_same(function, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +50,7 @@ def test_rows_are_combined_in_every_type(dtype: Any, form: Form, count: int) -> 
     updates = random.integers(0, 2, (count, 3)).astype(dtype)
     indices = np.resize(np.array([[1], [4], [1], [9], [-1], [0]], np.int32), (count, 1))
     for function in (ops.add, lambda old, new: new):
-        assert_same(form, scattered(ROWS, combiner(function, dtype, dtype)), x, indices, updates)
+        assert_form(form, scattered(ROWS, combiner(function, dtype, dtype)), x, indices, updates)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u4", "i8", "u8"])
@@ -73,7 +62,7 @@ def test_windows_that_do_not_fit_are_skipped(dtype: Any, form: Form, times: int)
     indices = np.array([[0, 0], [2, 2], [top, 0], [least, 1]], dtype)
     indices = np.resize(indices, (2 * times, 2))
     updates = np.arange(2 * times * 2 * 3, dtype=np.float32).reshape(-1, 2, 3)
-    assert_same(form, scattered(numbers), x, indices, updates)
+    assert_form(form, scattered(numbers), x, indices, updates)
 
 
 CASES: dict[str, tuple[Form, Callable[..., Op], tuple[Any, ...]]] = {
@@ -135,7 +124,7 @@ CASES: dict[str, tuple[Form, Callable[..., Op], tuple[Any, ...]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_updates_are_combined_in_order(name: str) -> None:
     form, function, arguments = CASES[name]
-    assert_same(form, function, *arguments)
+    assert_form(form, function, *arguments)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (4, 0)])
@@ -149,8 +138,7 @@ def test_a_window_that_says_it_is_unique_stays_inside() -> None:
     """Updates that meet have results in some order: no access is outside of arrays."""
     x, indices, updates = drawn(4, 3), np.array([[3], [4], [-1], [2**31 - 1]]), drawn(4, 3)
     function = CASES["unique indices"][1]
-    for ours, expected in both(*LOWERED, function, x, indices, updates):
-        assert_equal_bits(ours, expected)
+    assert_same(function, x, indices, updates)
 
 
 def test_forms_go_by_the_number_of_updates() -> None:
@@ -169,5 +157,4 @@ def test_sorted_updates_are_combined_in_order(name: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(scatter, "MAX_LINKS", 0)
     _, function, arguments = CASES[name]
     assert "links" not in names(function, *arguments)
-    for ours, expected in both(*LOWERED, function, *arguments):
-        assert_equal_bits(ours, expected)
+    assert_same(function, *arguments)

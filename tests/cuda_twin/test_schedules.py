@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.cuda_twin.programs import kernels_of, schedule_of
-from tests.cuda_twin.test_rows import module_of
+from tests.conformance.oracle import assert_equal_bits
+from tests.cuda_twin.programs import kernels_of, places_of, rows_of, schedule_of
+from tests.cuda_twin.test_rows import module_of, numbers
 from tests.cuda_twin.traffic import bytes_moved
+from tests.cuda_twin.twin import Twin, unwritten
 from xla_server.codegen.gpu.schedules import SCHEDULES
 
 CASES: list[tuple[str, Callable[..., Any], list[tuple[int, ...]], tuple[int, ...]]] = [
@@ -47,8 +49,34 @@ def test_what_is_read_at_two_places_is_moved_twice() -> None:
     assert bytes_moved(grid.kernel) == 3 * 4000
 
 
+OVER: list[tuple[str, Callable[..., Any], list[tuple[int, ...]]]] = [
+    ("elements", lambda x, y: x * y + 1, [(1001,)] * 2),
+    ("transposes", lambda x, y: x * y.T, [(40, 50), (50, 40)]),
+    ("rows", lambda x, y: jnp.sum(abs(y - x[:, None]), axis=1) + x, [(70,), (70, 12)]),
+    ("blocks", lambda x, y: jnp.sum(abs(y - x[:, None]), axis=1) + x, [(3,), (3, 1100)]),
+    ("columns", lambda x, y: jnp.sum(abs(y - x), axis=0) + x, [(45,), (300, 45)]),
+    ("threads", lambda x, y: jnp.sum(abs(y - x), axis=0) + x, [(45,), (20, 45)]),
+]
+
+
+@pytest.mark.parametrize(("name", "function", "operands"), OVER)
+def test_a_result_may_be_written_over_what_is_read_first(
+    name: str, function: Callable[..., Any], operands: Any
+) -> None:
+    arguments = [numbers("float32", *sizes) for sizes in operands]
+    module = module_of(function, *arguments)
+    assert schedule_of(module) == name
+    assert next(each for each in SCHEDULES if each.name == name).reads_first
+    (row,) = rows_of(module)
+    assert (len(operands), 0) in places_of(module, row)
+    twin, result = Twin(kernels_of(module)), unwritten(np.float32, row.shape.dimensions)
+    *_, apart = twin.launched("k0", [*arguments, result])
+    *_, over = twin.launched("k0", [*arguments, result], {len(operands): 0})
+    assert_equal_bits(over, apart)
+
+
 def test_every_schedule_says_what_it_is_for() -> None:
     names = [schedule.name for schedule in SCHEDULES]
     assert len(set(names)) == len(names)
-    assert {name for name, *_ in CASES} | {"threads"} == set(names)
+    assert {name for name, *_ in OVER} == {name for name, *_ in CASES} | {"threads"} == set(names)
     assert all(schedule.fits and schedule.reason for schedule in SCHEDULES)

@@ -6,35 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import assert_equal_bits
-from tests.cuda_twin.codes import code_of, launches, run
-from tests.unit.codegen.compiled import built, interpreted
+from tests.cuda_twin.codes import assert_same, names, run
+from tests.unit.codegen.compiled import built
 from tests.unit.codegen.lower.test_sort import DTYPES, comparator, values
 from xla_client import ops
-from xla_client.lib import sorting
 from xla_client.programs.builder import Op
-from xla_contract.types.opcode import Opcode
-from xla_server.buffers.code import Code
-from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
-from xla_server.ir.module import HloModule
-
-
-def code(module: HloModule) -> Code:
-    if any(i.opcode is Opcode.TOPK for i in module.entry.instructions):
-        return code_of(module, Opcode.TOPK, lower_topk)
-    return code_of(module, Opcode.SORT, lower_sort)
-
-
-def assert_same(function: Callable[..., Op], *arguments: Any) -> None:
-    module = built(function, arguments)
-    ours = run(code(module), arguments)
-    for found, expected in zip(ours, interpreted(module, arguments), strict=True):
-        assert_equal_bits(found, expected)
-
-
-def names(function: Callable[..., Op], *arguments: Any) -> list[str]:
-    rows = launches(code(built(function, arguments)))
-    return [row.name.partition(".")[2].partition(".")[2] for row in rows]
+from xla_server.codegen.gpu.lower import tile_sort
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -96,7 +73,7 @@ def test_a_comparator_that_contradicts_itself_gives_some_permutation(
     compare: Callable[..., Op],
 ) -> None:
     x = values("i4", (50,))
-    (found,) = run(code(built(lambda a: ops.sort(a, comparator(compare, "i4")), [x])), [x])
+    (found,) = run(built(lambda a: ops.sort(a, comparator(compare, "i4")), [x]), x)
     np.testing.assert_array_equal(np.sort(found), np.sort(x))
 
 
@@ -106,11 +83,11 @@ def test_a_comparator_that_orders_nothing_reads_nothing_else() -> None:
     order = comparator(
         lambda a, b, c, d: ops.or_(ops.lt(a, b), ops.and_(ops.eq(a, b), ops.lt(c, d))), "f4", "i4"
     )
-    found = run(code(built(lambda a, b: ops.sort([a, b], order), [x, y])), [x, y])
+    found = run(built(lambda a, b: ops.sort([a, b], order), [x, y]), x, y)
     assert {*found[0].view(np.int32)} <= {*x.view(np.int32)}
     assert {*found[1]} <= {*y}
     x = values("i4", (50,))
-    (ours,) = run(code(built(lambda a: ops.sort(a, comparator(ops.ne, "i4")), [x])), [x])
+    (ours,) = run(built(lambda a: ops.sort(a, comparator(ops.ne, "i4")), [x]), x)
     assert {*ours} <= {*x}
 
 
@@ -126,17 +103,38 @@ def test_any_k(length: int, k: int) -> None:
     assert_same(lambda a: ops.top_k(a, k, largest=k % 2 == 0), values("i8", (2, length)))
 
 
+@pytest.mark.parametrize("length", [256, 257, 512, 1000])
+def test_tiles_are_merged(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tile_sort, "MAX_TILE", 256)
+    x = values("i2", (length, 2)) % 50
+    less = comparator(lambda a, b, c, d: ops.lt(a, b), "i2", "i2")
+    assert_same(lambda a: ops.sort([a, a], less, 0, is_stable=True), x)
+    square = comparator(lambda a, b: ops.lt(a * a + b, b * b + a), "i2")
+    assert_same(lambda a: ops.sort(a, square, 0), np.abs(x) % 7)
+
+
+@pytest.mark.parametrize(
+    ("lines", "length"), [(1, 5), (70, 3), (33, 8), (31, 9), (5, 64), (3, 65), (2, 129)]
+)
+def test_a_block_sorts_several_short_lines(lines: int, length: int) -> None:
+    x = values("f4", (lines, length))
+    less = comparator(lambda a, b, c, d: ops.lt_total_order(a, b), "f4", "f4")
+    assert_same(lambda a: ops.sort([a, a], less, 1, is_stable=True), x)
+    either = comparator(lambda a, b: ops.lt(a * 0.5 + b, b * 0.5 + a), "f4")
+    y = np.random.default_rng(5).integers(-9, 9, (lines, length)).astype(np.float32)
+    assert_same(lambda a: ops.sort(a, either, 1), y)
+
+
 def test_runs_double_and_elements_move_once() -> None:
-    def of(length: int) -> list[str]:
-        x = np.zeros((3, length), np.float32)
-        return names(lambda a: sorting.sort(a, 1), x)
+    def of(length: int, dtype: str = "f4") -> list[str]:
+        x = np.zeros((3, length), dtype)
+        less = comparator(ops.lt, dtype)
+        return names(lambda a: ops.sort(a, less, 1), x)
 
     assert of(1) == []
-    assert of(2) == ["runs.2", ""]
-    assert of(5) == ["runs.2", "runs.4", "runs.8", ""]
-    assert len(of(4096)) == 13
-    assert names(lambda a: ops.top_k(a, 3), np.zeros((2, 1), np.float32)[:, :1].repeat(4, 1)) == [
-        "runs.2",
-        "runs.4",
-        "",
-    ]
+    assert of(2) == of(8) == ["runs.8", ""]
+    assert of(100) == ["runs.128", ""]
+    assert of(257) == ["runs.512", ""]
+    assert of(2048, "f8") == ["runs.2048", ""]
+    assert of(5000) == ["runs.2048", "runs.4096", "runs.8192", ""]
+    assert names(lambda a: ops.top_k(a, 3), np.zeros((2, 4), np.float32)) == ["runs.8", ""]

@@ -7,6 +7,7 @@ The order of blocks and threads is free on a GPU, so results must be the same in
 import ctypes
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -110,23 +111,30 @@ class Twin:
         made = [unwritten(dtype, sizes) for dtype, sizes in results]
         return self.launched(symbol, [*arguments, *made])[len(arguments) :]
 
-    def launched(self, symbol: str, arrays: Sequence[Any]) -> list[Any]:
+    def launched(
+        self, symbol: str, arrays: Sequence[Any], over: Mapping[int, int] = MappingProxyType({})
+    ) -> list[Any]:
         """Return what buffers have after a launch, which is the same in every order.
 
-        `arrays` are what they have before, by their numbers. Raises AssertionError as `run` does.
+        `arrays` are what they have before, by their numbers. Those that `over` has are in the
+        memory of another one. Raises AssertionError as `run` does.
         """
         given = [np.asarray(array) for array in arrays]
-        found = [self._launch(symbol, given, order) for order in ORDERS]
+        found = [self._launch(symbol, given, order, over) for order in ORDERS]
         for order, others in zip(ORDERS[1:], found[1:], strict=True):
             for number, (one, other) in enumerate(zip(found[0], others, strict=True)):
                 assert one.tobytes() == other.tobytes(), f"{symbol}: buffer {number}, {order}"
         return found[0]
 
-    def _launch(self, symbol: str, given: Sequence[Any], order: str) -> list[Any]:
+    def _launch(
+        self, symbol: str, given: Sequence[Any], order: str, over: Mapping[int, int]
+    ) -> list[Any]:
         grid = self._kernels[symbol]
         memory = [Guarded(array.nbytes) for array in given]
         for guarded, array in zip(memory, given, strict=True):
             guarded.put(array)
+        for result, operand in over.items():
+            memory[result] = memory[operand]
         table = np.array([memory[each.number].address for each in grid.kernel.buffers], np.int64)
         orders = [in_order(order, count) for count in (grid.blocks, grid.threads)]
         places = [array.ctypes.data for array in (table, *orders)]
@@ -138,7 +146,7 @@ class Twin:
             assert not missed & bit, f"{symbol}: a thread missed {what}"
         for buffer in grid.kernel.buffers:
             assert memory[buffer.number].is_intact, f"{symbol}: stored around {buffer.name}"
-            if buffer.role is Role.READ:
+            if buffer.role is Role.READ and buffer.number not in over.values():
                 kept = given[buffer.number].tobytes() == memory[buffer.number].bytes.tobytes()
                 assert kept, f"{symbol}: stored to {buffer.name}"
         found = zip(given, memory, strict=True)

@@ -55,7 +55,7 @@ def test_the_extras_that_pages_name_are_there_and_dev_has_all_but_one() -> None:
     extras = PROJECT["optional-dependencies"]
     assert named <= set(extras)
     # Compilers of machine code for GPUs, which one target installs: they are large.
-    others = [name for name in extras if name not in ("dev", "cuda-test")]
+    others = [name for name in extras if name not in ("dev", "cuda", "cuda-test")]
     assert f"xla-service[{','.join(others)}]" in extras["dev"]
 
 

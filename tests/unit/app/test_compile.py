@@ -153,7 +153,7 @@ def test_a_program_is_compiled_for_a_gpu_that_is_not_there(tmp_path: Path) -> No
     code, output = run(program, "--capability", "sm_90", "--dump-to", dump)
     assert code == 0, output
     assert "\non the device: " in output
-    assert ".target sm_90" in (dump / "module_00.ptx").read_text()
+    assert ".target sm_90" in (dump / "kernels_00.ptx").read_text()
     assert (dump / "places.txt").read_text().startswith("on the device: ")
 
 

@@ -94,7 +94,9 @@ def refused(*_):
 
 Machine.host = refused
 for module in pkgutil.walk_packages(xla_server.__path__, "xla_server."):
-    if not module.name.endswith("__main__"):
+    # What needs a driver is imported by the processes that own a device, and reads no processor.
+    is_of_device = ".worker.cuda_driver" in module.name or ".worker.libraries.cu" in module.name
+    if not module.name.endswith("__main__") and not is_of_device:
         importlib.import_module(module.name)
 print("all")
 """

@@ -1,9 +1,11 @@
 """The `cuda` platform: programs compiled to kernels for NVIDIA GPUs, and run by their workers."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
+from xla_contract.errors import UnavailableError
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.backend import CompiledBackend, PlatformOptions
@@ -81,11 +83,13 @@ class Cuda(CompiledBackend):
     def load(self, compilation: Compilation) -> CudaProgram:
         """Return the program of a compilation, loaded on the first device.
 
-        Raises as CompiledBackend.load, and what the worker does.
+        Raises as CompiledBackend.load, and what the worker does. A run tells who needs the first
+        device that it is lost; others do without.
         """
         parts = Parts(compilation.code, self._modules, self._steps)
         program = CudaProgram(parts, compilation.assignment, self._workers, compilation.work)
-        program.load(0)
+        with contextlib.suppress(UnavailableError):
+            program.load(0)
         return program
 
     def to_device(self, literal: Literal, device: Device) -> CudaBuffer:
@@ -93,7 +97,7 @@ class Cuda(CompiledBackend):
         return self._placement.placed(literal, device)
 
     def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
-        """Return the places of rows, and the modules of kernels."""
+        """Return where rows are done, and the modules of kernels."""
         assert isinstance(program, CudaProgram)
         encoded = program.encoded
         listing = "\n".join(place_listing(program.code, encoded.rows))

@@ -1,4 +1,4 @@
-"""Buffers in the memory of devices, and what places values there.
+"""Buffers in the memory of devices, and copies of values to them.
 
 The memory of an array is dense and row-major, whatever layout its shape says: that is the one it
 leaves the server in. Values that only the host reads, tokens and arrays of dynamic shape, are kept
@@ -18,6 +18,7 @@ from xla_server.backends.cuda.worker.process import DeviceMemory, DeviceWorker
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.host_buffer import GIVEN_UP, ONE_OWNER, literal_of, value_of
 from xla_server.backends.platform import Device
+from xla_server.execution.memory_check import LARGE, require_room
 from xla_server.ops.evaluation import Array, Value
 
 
@@ -117,7 +118,7 @@ class CudaBuffer:
             return self._literal
         if self.memory is None:
             return Literal.tuple_of([element.to_literal() for element in self.elements])
-        array = aligned_empty(self.shape.dimensions, self.shape.element_type.dtype)
+        array = host_array(self.shape)
         self.memory.worker.download(self.memory, as_bytes(array))
         array.flags.writeable = False
         return Literal(self.shape, array)
@@ -130,7 +131,7 @@ class CudaBuffer:
 
 
 class Placement:
-    """Places values in the memory of devices, each of which has a worker."""
+    """Copies values to devices, each of which has a worker."""
 
     def __init__(self, workers: Sequence[DeviceWorker]) -> None:
         self.workers = workers
@@ -168,6 +169,13 @@ class Placement:
         if buffer.device == device:
             return buffer
         return self.placed(buffer.to_literal(), device)
+
+
+def host_array(shape: Shape) -> Array:
+    """Return memory of the host for an array; raises ResourceExhaustedError without room."""
+    if shape.byte_size >= LARGE:
+        require_room(shape)
+    return aligned_empty(shape.dimensions, shape.element_type.dtype)
 
 
 def as_bytes(array: Array) -> Array:

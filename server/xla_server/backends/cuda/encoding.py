@@ -109,7 +109,10 @@ class _Tables:
     def _encoded(self, row: PlacedRow) -> DeviceRow:
         match row:
             case KernelThunk(kernel=GridKernel() as grid):
-                return protocol.Launch(self._kernel(grid), self._arguments(row))
+                # A kernel takes the buffers that it has accesses of, by their numbers.
+                arguments = self._arguments(row)
+                slots = tuple(arguments[buffer.number] for buffer in grid.kernel.buffers)
+                return protocol.Launch(self._kernel(grid), slots)
             case KernelThunk(kernel=LibraryPlan() as plan):
                 return protocol.LibraryCall(plan, self._arguments(row))
             case CopyThunk():

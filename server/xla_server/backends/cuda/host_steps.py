@@ -26,6 +26,7 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans import LibraryPlan
 from xla_server.codegen.kernel import Kernels
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.memory_check import LARGE, require_bytes
 from xla_server.ir.module import HloInstruction
 from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.runtime.host import HostRun
@@ -145,7 +146,7 @@ def _counted(count: int, one: str, many: str) -> list[str]:
 
 
 class HostSteps:
-    """What runs the steps of all programs: kernels, threads and memory of this process."""
+    """Kernels, threads and memory of this process, which the steps of all programs share."""
 
     def __init__(self, kernels: Kernels, threads: ThreadPool) -> None:
         self._kernels, self._threads, self._blocks = kernels, threads, BlockPool()
@@ -153,7 +154,7 @@ class HostSteps:
     def load(self, step: HostStep) -> "LoadedHostStep":
         """Compile a step; raises KernelError for a kernel that does not compile."""
         code = step.code
-        # Nobody else has what was downloaded: the step may write over it.
+        # The step is the only user of values that were downloaded, and may write over them.
         assignment = assign(code, frozenset(range(len(code.parameters))))
         program = Program(code, assignment, self._kernels, self._threads, self._blocks)
         return LoadedHostStep(step, program, self._blocks)
@@ -166,6 +167,7 @@ class LoadedHostStep:
         self.step = step
         self._program = program
         self._blocks = blocks
+        self._room = program.memory.peak
         self._shapes = [value.shape for value in step.writes]
 
     @property
@@ -182,8 +184,11 @@ class LoadedHostStep:
     ) -> None:
         """Download what the step reads, run it, and upload what others need of it.
 
-        `slots` are those of its values. Raises what its rows raise.
+        `slots` are those of its values. Raises what its rows raise, and ResourceExhaustedError
+        where the host has no room.
         """
+        if self._room >= LARGE:
+            require_bytes(self._room, f"a step {self.step}")
         arrays = []
         for value in self.step.reads:
             array = self._blocks.take(block_size(value.byte_size)).array(value.shape)

@@ -29,7 +29,7 @@ def through_host(rows: Sequence[PlacedRow]) -> list[str]:
 
 
 def place_listing(code: Code, rows: Sequence[PlacedRow]) -> Iterator[str]:
-    """Yield what the device does and what the host, in counts, then every row with its place."""
+    """Yield the rows of the device and the steps of the host, in counts and one by one."""
     steps = through_host(rows)
     yield on_device(rows)
     yield f"steps through the host: {len(steps)}"
@@ -42,7 +42,7 @@ def place_listing(code: Code, rows: Sequence[PlacedRow]) -> Iterator[str]:
 
 def module_files(modules: Sequence[bytes]) -> dict[str, str | bytes]:
     """Return the modules of a program as files of its dump: PTX."""
-    return {f"module_{number:02}.ptx": code for number, code in enumerate(modules)}
+    return {f"kernels_{number:02}.ptx": code for number, code in enumerate(modules)}
 
 
 def _described(code: Code, row: PlacedRow) -> tuple[str, str, str]:

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 class MissingError(Exception):
-    """What is missing, in a sentence."""
+    """A part is missing; the message is a sentence that says which."""
 
 
 def _library() -> Any:

@@ -6,10 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from xla_contract.types.shape import Shape
-from xla_server.backends.cuda.buffers import as_bytes
+from xla_server.backends.cuda.buffers import as_bytes, host_array
 from xla_server.backends.cuda.encoding import encode
 from xla_server.backends.cuda.host_steps import (
     HostAccess,
@@ -39,7 +37,7 @@ Array = Any
 
 
 class Parts:
-    """What a program has whatever parameters are donated: modules of kernels, and steps."""
+    """The part of a program that no donation changes: modules of kernels, and steps."""
 
     def __init__(self, code: Code, modules: DeviceModules, steps: HostSteps) -> None:
         """Compile kernels for devices and host; raises KernelError for one that does not."""
@@ -152,7 +150,7 @@ class CudaProgram:
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):
             owner = given if place.kind == "parameter" else blocks
-            array = np.empty(shape.dimensions, shape.element_type.dtype)
+            array = host_array(shape)
             worker.download(owner[place.number], as_bytes(array))
             results.append(array)
         return results, nanoseconds

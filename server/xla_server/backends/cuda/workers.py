@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from xla_server.backends.cuda import probe
 from xla_server.backends.cuda.worker import child
@@ -45,15 +46,17 @@ def read_count(line: str) -> int:
 
 
 def start_workers(count: int, command: Sequence[str] = WORKER) -> list[DeviceWorker]:
-    """Start the workers of the first devices; raises NoDeviceError, and then none is left."""
-    workers: list[DeviceWorker] = []
-    try:
-        workers.extend(DeviceWorker.start(ordinal, command) for ordinal in range(count))
-    except BaseException:
-        for worker in workers:
-            worker.close()
-        raise
-    return workers
+    """Start the workers of the first devices; raises NoDeviceError, with none left then."""
+    with ThreadPoolExecutor(count) as threads:
+        started = [threads.submit(DeviceWorker.start, ordinal, command) for ordinal in range(count)]
+    faults = [each.exception() for each in started]
+    fault = next(filter(None, faults), None)
+    if fault is None:
+        return [each.result() for each in started]
+    for each, error in zip(started, faults, strict=True):
+        if error is None:
+            each.result().close()
+    raise fault
 
 
 def machine_of(workers: Sequence[DeviceWorker]) -> Machine:

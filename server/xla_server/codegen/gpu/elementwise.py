@@ -62,8 +62,9 @@ class ThreadBuilder(LoopBuilder):
         if outer:
             number = self._open_rows(outer, runs, number, body)
         whole_runs, rest = divmod(last.size, run)
-        if not rest:
-            self._elements(last, number, run, run, body)
+        if not rest or not whole_runs:
+            # What does not depend on the element stands outside of branches: it is done once.
+            self._elements(last, number, run, rest or run, body)
         else:
             for test, count, times in (("lt", run, whole_runs), ("eq", rest, 1)):
                 with Branch(body, condition(test, number, whole_runs), times / runs) as branch:

@@ -17,6 +17,7 @@ from xla_server.codegen.compiler.direct_values import WORD, Typed, whole
 from xla_server.codegen.emit.llvm import Emitter
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.instructions import GLOBAL, SHARED, instructions
+from xla_server.codegen.instructions.memory import changes_no_operand
 from xla_server.codegen.kernel_ir.expressions import Expression, Index, Quotient, Remainder, known
 from xla_server.codegen.kernel_ir.statements import Break, Exchange, For, Part
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
@@ -164,7 +165,8 @@ class _GridEmitter(Emitter):
         module, name = self._builder.module, "llvm.nvvm.barrier.cta.sync.aligned.all"
         form = ir.FunctionType(ir.VoidType(), [_SHORT])
         function = module.globals.get(name) or ir.Function(module, form, name)
-        self._builder.call(function, [ir.Constant(_SHORT, 0)])
+        # Registers keep across a barrier what was loaded before it.
+        changes_no_operand(module, self._builder.call(function, [ir.Constant(_SHORT, 0)]))
 
     def _shuffled(self, code: Any, distance: int) -> Any:
         b, form = self._builder, code.type

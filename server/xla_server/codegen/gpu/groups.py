@@ -126,7 +126,7 @@ class GroupBuilder(LoopBuilder):
         return self._kernel()
 
     def _bind(self, axis: Value, body: Body) -> int:
-        """Bind the place of a thread and the outer variables; return the number of threads."""
+        """Bind the position of a thread and the outer variables; return the number of threads."""
         outer = self._reduced_loops.outer
         item = Index(0, ((axis, 1),))
         self._thread = body.let(self._names("i"), Remainder(item, self._threads))

@@ -55,7 +55,7 @@ _SOLVED = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementT
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LibraryPlan:
-    """What a library computes: element types, sizes and forms, never addresses."""
+    """A computation by a library: element types, sizes and forms, never addresses."""
 
     @property
     def text(self) -> str:
@@ -71,6 +71,11 @@ class LibraryPlan:
     def problem(self) -> str | None:
         """Why no library computes it; None where one does."""
         return None
+
+    @property
+    def has_graphs(self) -> bool:
+        """True if a graph can have its launches: the library allocates nothing and never waits."""
+        return False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,6 +120,11 @@ class GemmPlan(LibraryPlan):
         sizes = f"{self.batch} x [{self.rows}, {self.depth}] x [{self.depth}, {self.columns}]"
         precision = ", in TF32" if self.rounds_operands else ""
         return f"product {sizes}: {self.left} x {self.right} -> {self.result}{precision}"
+
+    @property
+    def has_graphs(self) -> bool:
+        """True: the workspace is a buffer."""
+        return True
 
     @property
     def workspace_bytes(self) -> int:

@@ -88,7 +88,7 @@ class _TileBuilder(LoopBuilder):
         self._across, self._last = across, nest.loops[-1]
         self._staged = {load: self._shared_array(_room_of(load)) for load in staged}
         self._tiles: dict[Variable, Value] = {}
-        self._place: Expression | None = None
+        self._position: Expression | None = None
 
     def built(self) -> Kernel:
         """Return the kernel."""
@@ -99,14 +99,14 @@ class _TileBuilder(LoopBuilder):
         opened, row = self._open_tile(self._across, self._last, body)
         for load, array in self._staged.items():
             self._value(load)
-            place = Index(0, ((row, _TILE + 1), (self._lane, 1)))
-            opened[-1].store(array, load.kernel_type.storage, place, self._stored[load])
+            position = Index(0, ((row, _TILE + 1), (self._lane, 1)))
+            opened[-1].store(array, load.kernel_type.storage, position, self._stored[load])
         _close(opened)
         body.add(Barrier())
         # Values are those of other elements now.
         self._values, self._stored = known
         opened, row = self._open_tile(self._last, self._across, body)
-        self._place = Index(0, ((self._lane, _TILE + 1), (row, 1)))
+        self._position = Index(0, ((self._lane, _TILE + 1), (row, 1)))
         self._store(self._nest.stores, opened[-1])
         _close(opened)
         items = blocks * BLOCK_THREADS
@@ -114,7 +114,7 @@ class _TileBuilder(LoopBuilder):
         return self._kernel()
 
     def _bind(self, axis: Value, body: Body) -> int:
-        """Bind the place of a thread, its tile and the outer variables; return the blocks."""
+        """Bind the position of a thread, its tile and the outer variables; return the blocks."""
         item = Index(0, ((axis, 1),))
         thread = Index(0, ((body.let(self._names("i"), Remainder(item, BLOCK_THREADS)), 1),))
         self._lane = body.let(self._names("i"), Remainder(thread, WARP))
@@ -144,8 +144,8 @@ class _TileBuilder(LoopBuilder):
         turn = Loop(outside, self._names("i"), _TILE // _ROWS, unrolled=True)
         opened: list[Block] = [turn]
         row = turn.let(self._names("i"), Index(0, ((turn.axis, _ROWS), (self._row, 1))))
-        for loop, place in ((along, self._lane), (down, row)):
-            terms = (self._tiles[loop], _TILE), (place, 1)
+        for loop, position in ((along, self._lane), (down, row)):
+            terms = (self._tiles[loop], _TILE), (position, 1)
             index = self._indices[loop] = turn.let(self._names("i"), Index(0, terms))
             if loop.size % _TILE:
                 share = loop.size / (-(-loop.size // _TILE) * _TILE)
@@ -154,11 +154,11 @@ class _TileBuilder(LoopBuilder):
         return opened, row
 
     def _operation(self, node: Load | Apply) -> Deep[Expression]:
-        if self._place is None or not isinstance(node, Load) or node not in self._staged:
+        if self._position is None or not isinstance(node, Load) or node not in self._staged:
             value: Expression = yield super()._operation(node)
             return value
         kind, body = node.kernel_type, self._bodies[self._last]
-        load = LoadExpression(self._staged[node], Type(kind.storage), self._place)
+        load = LoadExpression(self._staged[node], Type(kind.storage), self._position)
         self._stored[node] = stored = body.let(self._names("v"), load)
         if kind.widen is None:
             return stored

@@ -131,6 +131,11 @@ def read_only(module: Any, load: Any) -> None:
     _mark(module, [load], "operands", ["results"])
 
 
+def changes_no_operand(module: Any, call: Any) -> None:
+    """Say of a call that what is read from operands is the same before and after it."""
+    call.set_metadata("noalias", _scope(module, "operands"))
+
+
 def _align(accesses: Sequence[Any], name: str, space: int) -> None:
     """Say how accesses are aligned, but for the first space, where LLVM's default is meant."""
     if space:

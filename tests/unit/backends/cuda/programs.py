@@ -1,5 +1,6 @@
 """Code with rows of all places, made by hand."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Row, Value
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.expressions import Value as Name
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Part
@@ -23,14 +25,17 @@ def value(name: str, shape: str = "f32[4]") -> Value:
     return Value(Shape.parse(shape), name)
 
 
-def grid(items: int = 4) -> GridKernel:
-    return GridKernel(Kernel((), (), (Part(Name("t", Type.I64), items, ()),)))
+def grid(items: int = 4, numbers: Sequence[int] = (0, 1)) -> GridKernel:
+    """A kernel that has buffers of these numbers."""
+    buffers = tuple(Buffer(number, Role.READ) for number in numbers)
+    return GridKernel(Kernel(buffers, (), (Part(Name("t", Type.I64), items, ()),)))
 
 
 def launch(target: Value, *sources: Value, items: int = 4) -> KernelThunk:
     """A kernel on the device."""
     given = (*sources, target)
-    return KernelThunk(f"launch_{target.name}", grid(items), items, 1, given, sources, (target,))
+    kernel = grid(items, range(len(given)))
+    return KernelThunk(f"launch_{target.name}", kernel, items, 1, given, sources, (target,))
 
 
 def library(target: Value, source: Value) -> KernelThunk:
@@ -61,7 +66,7 @@ def code(rows: list[Row], parameters: list[Value], results: list[Value], **more:
 
 
 def host_run() -> HostRun:
-    """What rows of Python have of a run without feeds and channels."""
+    """A run without feeds and channels, as rows of Python have it."""
     return HostRun(
         feeds=NoFeeds(),
         channels=NoChannels(),

@@ -199,6 +199,21 @@ def test_a_lost_worker_is_replaced_and_programs_run_again() -> None:
     platform.close()
 
 
+def test_programs_compile_while_the_first_device_is_lost(
+    platform: Cuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> None:
+        raise UnavailableError("device 0 must be there, got none")
+
+    monkeypatch.setattr(platform._workers[0], "load", lost)
+    text = STEP.replace("f32[4]", "f32[5]")
+    five = np.arange(5, dtype=np.float32)
+    output = executed(platform, text, [placed(platform, five, 1)], 1)
+    np.testing.assert_array_equal(output.to_literal().value, five + 1)
+    with pytest.raises(UnavailableError, match="device 0 must be there"):
+        executed(platform, text, [placed(platform, five)])
+
+
 def test_a_dump_says_what_goes_through_the_host(tmp_path: Path) -> None:
     platform = fake_platform(1, dumps=DumpDirectory(tmp_path))
     module = parse_module(SORTED)

@@ -13,9 +13,11 @@ from tests.unit.backends.cuda.worker.fake_driver import TOTAL_BYTES
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, UnavailableError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
+from xla_server.backends.cuda import buffers
 from xla_server.backends.cuda.buffers import CudaBuffer, Placement
 from xla_server.backends.cuda.workers import start_workers
 from xla_server.backends.platform import Device
+from xla_server.execution import memory_check
 
 DEVICES = tuple(Device(number, "cuda") for number in range(2))
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -120,6 +122,18 @@ def test_a_value_without_room_is_refused_with_figures_and_others_stay(
     ):
         placement.placed(large, DEVICES[0])
     np.testing.assert_array_equal(kept.to_literal().value, X)
+
+
+def test_a_value_that_the_host_has_no_room_for_stays_on_the_device(
+    placement: Placement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = placement.placed(Literal.from_numpy(X), DEVICES[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(memory_check, "free_memory", lambda: memory_check.RESERVE)
+        patch.setattr(buffers, "LARGE", X.nbytes)
+        with pytest.raises(ResourceExhaustedError, match=f"{X.nbytes} for f32"):
+            buffer.to_literal()
+    np.testing.assert_array_equal(buffer.to_literal().value, X)
 
 
 def test_values_of_a_lost_worker_are_unavailable_and_new_ones_work() -> None:

@@ -1,5 +1,7 @@
 """Code and its assignment as rows over slots, which a worker walks."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,8 @@ from xla_server.codegen.gpu.plans import LibraryPlan
 
 a, b, c, d, e = map(value, "abcde")
 ONE, OTHER = DeviceModule(b"one"), DeviceModule(b"other")
-MODULES = {grid(4).key: ONE, grid(5).key: OTHER}
+UNUSED = grid(4, [0, 2])
+MODULES = {grid(4).key: ONE, grid(4, range(3)).key: ONE, UNUSED.key: ONE, grid(5).key: OTHER}
 
 
 def encoded(written: Code, donated: frozenset[int] = frozenset()) -> Encoded:
@@ -30,7 +33,7 @@ def test_slots_are_parameters_results_constants_and_the_arena() -> None:
     assert program.constants == (np.float32([1, 2, 3, 4]).tobytes(),)
     assert (program.parameter_count, program.results) == (1, (16,))
     assert (program.arena_offsets, program.arena_bytes) == ((0,), 64)
-    assert program.rows[:2] == (protocol.Launch(0, (0, 2, 3)), protocol.Launch(0, (3, 1)))
+    assert program.rows[:2] == (protocol.Launch(0, (0, 2, 3)), protocol.Launch(1, (3, 1)))
 
 
 def test_equal_kernels_are_one_and_each_is_found_in_its_module() -> None:
@@ -40,6 +43,11 @@ def test_equal_kernels_are_one_and_each_is_found_in_its_module() -> None:
     one, other = (symbol_of(grid(items).key) for items in (4, 5))
     assert program.kernels == (DeviceKernel(0, one, 1, 256), DeviceKernel(1, other, 1, 256))
     assert [row.kernel for row in program.rows if isinstance(row, protocol.Launch)] == [0, 1, 0]
+
+
+def test_a_kernel_is_given_the_buffers_that_it_has() -> None:
+    row = dataclasses.replace(launch(c, a, b), kernel=UNUSED)
+    assert encoded(code([row], [a, b], [c])).program.rows == (protocol.Launch(0, (0, 2)),)
 
 
 def test_libraries_have_their_plan_and_copies_their_bytes() -> None:

@@ -17,10 +17,12 @@ from tests.unit.backends.cuda.programs import (
     updated,
     value,
 )
-from xla_contract.errors import CancelledError, InvalidArgumentError
+from xla_contract.errors import CancelledError, InvalidArgumentError, ResourceExhaustedError
+from xla_server.backends.cuda import host_steps
 from xla_server.backends.cuda.host_steps import HostStep, HostSteps, placed_rows
 from xla_server.buffers.code import HostThunk, Jump, Label, Value
 from xla_server.codegen.kernel import Kernels
+from xla_server.execution import memory_check
 from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.threads import ThreadPool
 
@@ -137,6 +139,18 @@ def test_a_cancelled_step_raises_what_the_cancellation_was_given(steps: HostStep
         step.run(slots, slots.of(a, c), cancellation, host_run)
     assert begun.is_set()
     np.testing.assert_array_equal(slots.arrays["c"], [7] * 4)
+
+
+def test_a_step_that_the_host_has_no_room_for_downloads_nothing(
+    steps: HostSteps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = steps.load(only_step(placed_rows(code([python(b, a), launch(c, b)], [a], [c]))))
+    monkeypatch.setattr(memory_check, "free_memory", lambda: memory_check.RESERVE)
+    monkeypatch.setattr(host_steps, "LARGE", 32)
+    slots = Slots(a=[1] * 4, b=[7] * 4)
+    with pytest.raises(ResourceExhaustedError, match="32 for a step through the host: 1 call"):
+        step.run(slots, slots.of(a, b), Cancellation(), host_run)
+    assert slots.read_slots == []
 
 
 def test_a_step_reads_as_what_it_does() -> None:

@@ -14,7 +14,7 @@ from xla_server.target.gpu import GPUS
 def test_kernels_become_ptx(capability: str) -> None:
     _, files, told = compile_for(capability, parse_module(STEP), None)
     assert told == ["on the device: 1 kernel"]
-    assert f".target {capability}".encode() in bytes(files["module_00.ptx"])  # type: ignore[arg-type]
+    assert f".target {capability}".encode() in bytes(files["kernels_00.ptx"])  # type: ignore[arg-type]
 
 
 def test_what_goes_through_the_host_is_told() -> None:

@@ -1,4 +1,4 @@
-"""What keeps programs from running is told in a sentence; a driver of the test answers."""
+"""A missing driver, device or library is told in a sentence; a driver of the test answers."""
 
 from typing import Any
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -72,6 +73,14 @@ def test_shared_arrays_and_barriers_have_ptx(name: str, compilers: dict[str, Ptx
     assert ".shared .align 16 .b8 k_room[256];" in found
     order = re.findall(r"st\.shared|bar\.sync|ld\.shared", found)
     assert order == ["st.shared", "bar.sync", "ld.shared"]
+
+
+def test_a_row_stays_in_registers_behind_a_barrier(compilers: dict[str, PtxCompiler]) -> None:
+    module = imported(lower(lambda x: jax.nn.softmax(x, axis=1), np.zeros((2, 4096), np.float32)))
+    found = compilers["sm_90"].ptx(str(grid_module(kernels_of(module), SM_90))).decode()
+    assert found.count("bar.sync") == 2
+    assert found.count("ld.global.v4") == found.count("st.global.v4") == 4
+    assert found.count("ld.global") == 4
 
 
 @pytest.mark.parametrize("name", GPUS if FULL else ["sm_90"])

@@ -8,6 +8,7 @@ import importlib
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
@@ -33,10 +34,14 @@ def main() -> None:
     shared = SharedMemory(arguments.shared)
     try:
         driver = _driver(arguments.driver)(arguments.ordinal)
-        driver.pin(shared.view)
     except NoDeviceError as error:
         send(control, error)
         return
+    try:
+        driver.pin(shared.view)
+    except Exception as error:
+        # Copies are slower then, and right.
+        print(f"shared memory is not pinned: {error}", file=sys.stderr, flush=True)
     device = OwnedDevice(driver, shared)
     send(control, driver.description)
     while True:

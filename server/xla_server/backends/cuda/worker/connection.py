@@ -9,12 +9,8 @@ import threading
 
 from xla_server.backends.cuda.worker import messages
 from xla_server.backends.cuda.worker.driver import Driver
-from xla_server.backends.cuda.worker.executor import (
-    RECENT_LAUNCHES,
-    Lane,
-    LoadedProgram,
-    ProgramRun,
-)
+from xla_server.backends.cuda.worker.executor import RECENT_LAUNCHES, Lane, ProgramRun
+from xla_server.backends.cuda.worker.loaded import LoadedProgram
 from xla_server.backends.cuda.worker.messages import RequestError, receive, send
 from xla_server.backends.cuda.worker.protocol import (
     DeviceLostError,

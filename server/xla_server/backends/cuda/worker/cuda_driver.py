@@ -9,13 +9,12 @@ Control.
 
 import contextlib
 import ctypes
-import importlib
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.capability import capability
 from xla_server.backends.cuda.worker.errors import CudaError, checked
+from xla_server.backends.cuda.worker.libraries import Libraries
 from xla_server.backends.cuda.worker.protocol import (
     DeviceDescription,
     NoDeviceError,
@@ -53,13 +52,12 @@ class CudaDriver:
             self.make_current()
             found = cuda.cuDeviceGetDefaultMemPool(device)
             (self._pool,) = checked("cuDeviceGetDefaultMemPool", found)
-            # By default a pool returns memory to the system at each synchronisation.
+            # A pool returns memory to the system at each synchronisation by default.
             threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
             kept = cuda.cuMemPoolSetAttribute(self._pool, threshold, cuda.cuuint64_t((1 << 64) - 1))
             checked("cuMemPoolSetAttribute", kept)
             self.description = self._described(device)
-        self._libraries: Any = None
-        self._lock = threading.Lock()
+        self._libraries = Libraries(self)
 
     def _described(self, device: Any) -> DeviceDescription:
         attribute = cuda.CUdevice_attribute
@@ -175,10 +173,6 @@ class CudaDriver:
 
     def prepare(self, plan: LibraryPlan) -> Any:
         """Return what computes a plan, by its library."""
-        with self._lock:
-            if self._libraries is None:
-                libraries = importlib.import_module("xla_server.backends.cuda.worker.libraries")
-                self._libraries = libraries.Libraries(self)
         return self._libraries.prepare(plan)
 
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:

@@ -2,23 +2,25 @@
 
 Launches are asynchronous. A run waits for its stream where it reads a predicate, before a step of
 the server, and at its end. It reads its cancellation word before each row. Work that a stream was
-given cannot be taken back, so a program that is new, or whose last run took long, also waits after
-each row: it stops within one, and an error is told with its row.
+given cannot be taken back, so what rows take is measured when they are new, by a wait after each,
+and a run waits once it has given the stream too much. Errors of new rows are told with their row.
 """
 
 import collections
 import itertools
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from xla_server.backends.cuda.worker.driver import CapturingDriver, Driver
-from xla_server.backends.cuda.worker.graphs import Graphs, GraphsOfPrograms, has_graphs
+from xla_server.backends.cuda.worker.graphs import FixedGraphs, Graphs
+from xla_server.backends.cuda.worker.loaded import LoadedProgram
 from xla_server.backends.cuda.worker.protocol import (
     Branch,
     Copy,
-    DeviceProgram,
+    DeviceRow,
     Finished,
     HostStep,
     Jump,
@@ -31,37 +33,16 @@ from xla_server.backends.cuda.worker.protocol import (
 )
 from xla_server.backends.cuda.worker.shared_memory import SharedMemory
 
-LONG_RUN_NANOSECONDS = 20_000_000
-"""A program whose last run took longer waits after each row: that costs it under a thousandth."""
+MAX_PENDING_NANOSECONDS = 20_000_000
+"""Work that a stream is given before it is waited for: a cancelled run ends within that.
+
+The wait costs less than a thousandth of it.
+"""
 
 RECENT_LAUNCHES = 64
 """Launches that are told where the device is lost."""
 
-_SHOWN = 200
-"""Characters of a graph's symbols that are told."""
-
 _runs = itertools.count(1)
-
-
-class LoadedProgram:
-    """A program whose kernels are loaded, with the addresses of its constants."""
-
-    def __init__(self, driver: Driver, program: DeviceProgram, constants: Sequence[int]) -> None:
-        self.program, self.constants = program, tuple(constants)
-        symbols: dict[int, list[str]] = {}
-        for kernel in program.kernels:
-            symbols.setdefault(kernel.module, []).append(kernel.symbol)
-        modules = {
-            number: iter(driver.load(program.modules[number], names))
-            for number, names in symbols.items()
-        }
-        self.kernels = [next(modules[kernel.module]) for kernel in program.kernels]
-        plans = dict.fromkeys(row.plan for row in program.rows if isinstance(row, LibraryCall))
-        self.plans: dict[Any, Any] = {plan: driver.prepare(plan) for plan in plans}
-        self.has_graphs = has_graphs(program)
-        self.text = ", ".join(dict.fromkeys(kernel.symbol for kernel in program.kernels))[:_SHOWN]
-        self.nanoseconds = 0
-        """The time of the last run that went to its end; 0 before the first."""
 
 
 class Lane:
@@ -78,16 +59,17 @@ class Lane:
         self.driver, self.stream, self.recent = driver, stream, recent
         self._shared, self._connection = shared, connection
         self._capturing = driver if isinstance(driver, CapturingDriver) else None
-        self._graphs: GraphsOfPrograms = GraphsOfPrograms()
+        self._graphs: weakref.WeakKeyDictionary[LoadedProgram, Graphs]
+        self._graphs = weakref.WeakKeyDictionary()
 
-    def graphs(self, loaded: LoadedProgram) -> Graphs | None:
+    def graphs(self, loaded: LoadedProgram, addresses: tuple[int, ...]) -> FixedGraphs | None:
         """Return the graphs of a program in the stream; None if it or the device has none."""
-        if not loaded.has_graphs or self._capturing is None:
+        if self._capturing is None or not loaded.segments:
             return None
         found = self._graphs.get(loaded)
         if found is None:
             found = self._graphs[loaded] = Graphs(self._capturing, self.stream)
-        return found
+        return found.at(addresses)
 
     def check(self) -> None:
         """Raise RunCancelledError if the run must stop."""
@@ -113,7 +95,7 @@ class ProgramRun:
         self._driver, self._stream = lane.driver, lane.stream
         self._number, self._row = next(_runs), 0
         self._begin = time.perf_counter_ns()
-        self._waits = not 0 < loaded.nanoseconds < LONG_RUN_NANOSECONDS
+        self._pending = 0
         self._owned: list[int] = []
         program = loaded.program
         if len(parameters) != program.parameter_count:
@@ -132,12 +114,13 @@ class ProgramRun:
             *loaded.constants,
             *(arena + offset for offset in program.arena_offsets),
         )
+        self._graphs = lane.graphs(loaded, self._addresses)
 
     def go_on(self) -> Outcome:
         """Walk to the next step of the server or to the end. Raises RunCancelledError."""
         try:
-            step = None if self._is_replayed() else self._walked()
-            self._driver.synchronise(self._stream)
+            step = self._walked()
+            self._wait()
             if step is not None:
                 return Suspended(self._number, step.number, self._addresses)
             self._free([each for each in self._owned if each not in self._results])
@@ -145,47 +128,83 @@ class ProgramRun:
             self.abandon()
             raise
         self._owned = []
-        taken = time.perf_counter_ns() - self._begin
-        self._loaded.nanoseconds = taken
-        return Finished(self._results, taken)
+        return Finished(self._results, time.perf_counter_ns() - self._begin)
 
     def abandon(self) -> None:
         """End the run: wait for what its stream was given, which may use memory of others."""
         self._driver.synchronise(self._stream)
         self._free(self._owned)
 
-    def _is_replayed(self) -> bool:
-        """Launch all rows as one graph, if there is one for the run's addresses."""
-        if self._row or self._waits:
-            return False
-        self._lane.check()
-        graphs = self._lane.graphs(self._loaded)
-        if graphs is None or not graphs.launch(self._addresses, self._walk_all):
-            return False
-        self._lane.recent.append(f"graph of {self._loaded.text}")
-        return True
-
-    def _walk_all(self) -> None:
-        for row in self._loaded.program.rows:
-            _DO[type(row)](self, row)
-
     def _walked(self) -> HostStep | None:
         """Walk the rows to the next step of the server; None at the end."""
         rows = self._loaded.program.rows
         while self._row < len(rows):
             self._lane.check()
-            row = rows[self._row]
-            self._row += 1
-            if isinstance(row, HostStep):
-                return row
-            _DO[type(row)](self, row)
-            if self._waits:
-                self._driver.synchronise(self._stream)
+            first = self._row
+            end = self._loaded.segments.get(first)
+            if end is not None and self._is_launched(first, end):
+                self._row = end
+                continue
+            row = rows[first]
+            self._row = first + 1
+            match row:
+                case HostStep():
+                    return row
+                case Jump() | Branch() | Switch():
+                    _GO[type(row)](self, row)
+                case _:
+                    self._give(first, row)
         return None
+
+    def _is_launched(self, first: int, end: int) -> bool:
+        """Launch a segment as a graph, if there is one for the run's addresses."""
+        cost = self._loaded.nanoseconds(first, end)
+        if cost is None or cost > MAX_PENDING_NANOSECONDS or self._graphs is None:
+            return False
+        rows = self._loaded.program.rows[first:end]
+
+        def walk() -> None:
+            for row in rows:
+                _DO[type(row)](self, row)
+
+        if not self._graphs.launch(first, walk):
+            return False
+        self._lane.recent.append(f"graph of {self._loaded.launches[first]}")
+        self._add(cost)
+        return True
+
+    def _give(self, number: int, row: DeviceRow) -> None:
+        """Give the stream a row, and wait for it while the row is new."""
+        name = self._loaded.name(row)
+        if name:
+            self._lane.recent.append(name)
+        cost = self._loaded.nanoseconds(number, number + 1)
+        if cost is not None:
+            _DO[type(row)](self, row)
+            self._add(cost)
+            return
+        self._wait()
+        begin = time.perf_counter_ns()
+        _DO[type(row)](self, row)
+        self._wait()
+        self._loaded.measure(number, time.perf_counter_ns() - begin)
+
+    def _add(self, nanoseconds: int) -> None:
+        self._pending += nanoseconds
+        if self._pending > MAX_PENDING_NANOSECONDS:
+            self._wait()
+
+    def _wait(self) -> None:
+        self._driver.synchronise(self._stream)
+        self._pending = 0
+
+    def _read(self, slot: int, byte_size: int) -> memoryview:
+        found = self._lane.read(self._addresses[slot], byte_size)
+        self._pending = 0
+        return found
 
     def _launch(self, row: Launch) -> None:
         kernel = self._loaded.program.kernels[row.kernel]
-        self._lane.recent.append(kernel.symbol)
         self._driver.launch(
             self._loaded.kernels[row.kernel],
             kernel.blocks,
@@ -196,7 +215,6 @@ class ProgramRun:
         )
 
     def _call(self, row: LibraryCall) -> None:
-        self._lane.recent.append(type(row.plan).__name__)
         addresses = [self._addresses[slot] for slot in row.slots]
         self._driver.call(self._loaded.plans[row.plan], addresses, self._stream)
 
@@ -209,12 +227,11 @@ class ProgramRun:
         self._row = row.row
 
     def _branch(self, row: Branch) -> None:
-        if not self._lane.read(self._addresses[row.predicate], 1)[0]:
+        if not self._read(row.predicate, 1)[0]:
             self._row = row.otherwise
 
     def _switch(self, row: Switch) -> None:
-        room = self._lane.read(self._addresses[row.index], 4)
-        index = int.from_bytes(room, "little", signed=True)
+        index = int.from_bytes(self._read(row.index, 4), "little", signed=True)
         self._row = row.rows[index if 0 <= index < len(row.rows) else -1]
 
     def _allocate(self, byte_size: int) -> int:
@@ -228,13 +245,11 @@ class ProgramRun:
         self._owned = []
 
 
-_DO: Mapping[type, Callable[[ProgramRun, Any], None]] = MappingProxyType(
-    {
-        Launch: ProgramRun._launch,
-        LibraryCall: ProgramRun._call,
-        Copy: ProgramRun._copy,
-        Jump: ProgramRun._jump,
-        Branch: ProgramRun._branch,
-        Switch: ProgramRun._switch,
-    }
+_Do: TypeAlias = Mapping[type, Callable[[ProgramRun, Any], None]]
+
+_DO: _Do = MappingProxyType(
+    {Launch: ProgramRun._launch, LibraryCall: ProgramRun._call, Copy: ProgramRun._copy}
+)
+_GO: _Do = MappingProxyType(
+    {Jump: ProgramRun._jump, Branch: ProgramRun._branch, Switch: ProgramRun._switch}
 )

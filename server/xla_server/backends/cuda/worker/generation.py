@@ -275,7 +275,7 @@ class WorkerProcess:
                 incident,
             )
             _LOG.error(
-                "incident %s: the worker of %s ended with %d, %s: %s",
+                "incident %s: the worker of %s ended with %s, %s: %s",
                 *(incident, name, code, reason, self._errors()),
             )
         return self._loss.error()
@@ -316,17 +316,18 @@ class WorkerProcess:
                 return
         connection.close()
 
-    def _end(self, patience: float = _EXIT_PATIENCE) -> int:
-        """Let the process end and return its exit code."""
+    def _end(self, patience: float = _EXIT_PATIENCE) -> int | None:
+        """Let the process end and return its exit code; None for one that the system keeps."""
         self._control.close()
         for connection in self._idle:
             connection.close()
         self._idle.clear()
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(patience)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return self._process.wait()
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(_EXIT_PATIENCE)
+        return None
 
     def _errors(self) -> str:
         """Return the end of what the process wrote."""

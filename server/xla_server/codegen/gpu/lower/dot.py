@@ -1,8 +1,8 @@
 """Lowering of dot for a GPU: a library's product, without moving its operands.
 
-Dimensions of one use, batch, rows, columns or sums, are seen as one where they follow each other in
-memory. Transposes and distances are told to the library. What it does not have is a loop nest, and
-so are products with one vector, which read as much: a row or column of threads adds them up.
+Dimensions of one use, batch, rows, columns or sums, are one where they follow each other in memory.
+The plan has transposes and strides. Other products are loop nests, and so are those with one
+vector: threads read each element once, too.
 """
 
 import dataclasses
@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.codegen.gpu.lower.library_thunks import add_plan
@@ -17,15 +18,6 @@ from xla_server.codegen.gpu.lower.loops import lower_loop
 from xla_server.codegen.gpu.plans import GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
-
-MAX_LOOP_DEPTH = 4
-"""Products of a sum up to which a loop nest is as fast: it is the result that takes the time."""
-
-_UNSET, _TF32 = 0, 9
-"""Algorithms of a dot, by xla_data.proto: ALG_UNSET and ALG_DOT_TF32_TF32_F32."""
-
-_HIGHEST = 2
-"""Precision of an operand that no bit is taken from, by xla_data.proto."""
 
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -45,9 +37,10 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
 def product_of(i: HloInstruction) -> GemmPlan | None:
     """Return the plan of a dot that a library computes; None for a loop nest."""
     plan = plan_of(i)
-    if plan is None or plan.problem is not None or plan.depth <= MAX_LOOP_DEPTH:
+    if plan is None or plan.problem is not None:
         return None
-    return None if 1 in (plan.rows, plan.columns) else plan
+    # Added to zero, as sums of one product would be, -0 became 0.
+    return None if 1 in (plan.rows, plan.columns, plan.depth) else plan
 
 
 def plan_of(i: HloInstruction) -> GemmPlan | None:
@@ -87,9 +80,10 @@ def _plan(i: HloInstruction, left: "_Side", right: "_Side") -> GemmPlan | None:
 
 def _rounds_operands(attributes: DotAttributes) -> bool:
     """Return whether operands may be rounded to TF32, as XLA's GPU backend does."""
-    if attributes.algorithm != _UNSET:
-        return attributes.algorithm == _TF32
-    return max(attributes.precision, default=0) < _HIGHEST
+    config = xla_data_pb2.PrecisionConfig
+    if attributes.algorithm != config.ALG_UNSET:
+        return attributes.algorithm == config.ALG_DOT_TF32_TF32_F32
+    return max(attributes.precision, default=config.DEFAULT) < config.HIGHEST
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

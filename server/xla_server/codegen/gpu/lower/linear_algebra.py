@@ -1,7 +1,7 @@
 """Lowering of cholesky and triangular-solve for a GPU: one call of a library for a batch.
 
-It works within copies of its operands. Batches are given as arrays of addresses, which a kernel
-writes. What the library does not have goes through the host.
+A library overwrites copies of the operands. It has batches as arrays of addresses, which a kernel
+writes. Plans that no library computes go through the host.
 """
 
 import math

@@ -6,17 +6,29 @@ from collections.abc import Sequence
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Role, integer_op
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Buffer,
+    Expression,
+    Role,
+    SharedArray,
+    integer_op,
+)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.scalar_builder import load_element
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.target.gpu import MAX_BLOCK_THREADS
+from xla_server.target.gpu import BLOCK_THREADS, MAX_BLOCK_THREADS
 
 
 def thread_thunk(
-    name: str, kernel: Kernel, arguments: Sequence[Value], *, updates: tuple[Value, ...] = ()
+    name: str,
+    kernel: Kernel,
+    arguments: Sequence[Value],
+    *,
+    updates: tuple[Value, ...] = (),
+    threads: int = BLOCK_THREADS,
 ) -> KernelThunk:
     """Return the thunk that launches a kernel on these arguments, with a thread for each item.
 
@@ -25,7 +37,7 @@ def thread_thunk(
     thunk = kernel_thunk(name, kernel, arguments, updates=updates)
     counts = [value.shape.element_count for value in arguments]
     bits = index_bits(max(kernel.items + MAX_BLOCK_THREADS, *counts))
-    return dataclasses.replace(thunk, kernel=GridKernel(kernel, index_bits=bits))
+    return dataclasses.replace(thunk, kernel=GridKernel(kernel, threads, bits))
 
 
 class ThreadKernel:
@@ -67,7 +79,13 @@ class ThreadKernel:
         kind = Type(KERNEL_TYPE[value.shape.element_type].storage)
         body.store(self.writes(value), kind, index, Apply(f"to_{kind}", (number,), kind))
 
-    def thunk(self) -> KernelThunk:
-        """Return the thunk of the kernel."""
-        kernel = Kernel(tuple(self._buffers.values()), (), tuple(self.top.statements))
-        return thread_thunk(self._name, kernel, tuple(self._buffers), updates=tuple(self._updates))
+    def thunk(
+        self, shared: Sequence[SharedArray] = (), threads: int = BLOCK_THREADS
+    ) -> KernelThunk:
+        """Return the thunk of the kernel, with arrays that blocks of so many threads share."""
+        buffers, body = tuple(self._buffers.values()), tuple(self.top.statements)
+        kernel = Kernel(buffers, (), body, shared=tuple(shared))
+        updates = tuple(self._updates)
+        return thread_thunk(
+            self._name, kernel, tuple(self._buffers), updates=updates, threads=threads
+        )

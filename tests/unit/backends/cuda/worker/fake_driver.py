@@ -39,6 +39,7 @@ class FakeDriver:
     def __init__(self, ordinal: int) -> None:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
+        self.waits = 0
         self._captured: dict[int, list[Callable[[], None]]] = {}
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
@@ -64,6 +65,7 @@ class FakeDriver:
     def synchronise(self, stream: int) -> None:
         assert self._current.is_set
         assert stream not in self._captured
+        self.waits += 1
         work = self._streams[stream]
         while work:
             work.pop(0)()
@@ -178,6 +180,10 @@ class FakeDriver:
     def _kernel_is_below_five(self, count: int, addresses: Sequence[int]) -> None:
         source, target = addresses
         self._write(target, bytes([self._read(source, 1)[0] < 5]))
+
+    def _kernel_is_below_two_hundred(self, count: int, addresses: Sequence[int]) -> None:
+        source, target = addresses
+        self._write(target, bytes([self._read(source, 1)[0] < 200]))
 
     def _kernel_uncapturable(self, count: int, addresses: Sequence[int]) -> None:
         self._kernel_increment(count, addresses)

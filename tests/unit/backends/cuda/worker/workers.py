@@ -30,7 +30,7 @@ COMMAND = (
 )
 KERNELS = (
     *("increment", "is_below_five", "fault", "begin", "wait", "hang", "die"),
-    "uncapturable",
+    *("uncapturable", "is_below_two_hundred"),
 )
 
 

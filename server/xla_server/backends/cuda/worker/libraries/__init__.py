@@ -1,8 +1,7 @@
-"""Libraries that compute plans on a device: one module for each, loaded when a program needs it.
+"""Libraries that compute plans on a device: one module for each, loaded at the first plan for it.
 
-Nothing here is imported on machines without a GPU, and no module imports a binding before its
-library is asked for: they are large, and look for the driver. `Libraries` gives a plan to the
-library that computes it.
+`Libraries` gives a plan to the library that computes it. Bindings are imported by the modules of
+their libraries alone: they are large, and look for the driver.
 """
 
 from xla_server.backends.cuda.worker.libraries.libraries import Libraries

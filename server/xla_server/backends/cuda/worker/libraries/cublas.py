@@ -1,7 +1,7 @@
 """Systems with triangles by cuBLAS.
 
-The library counts columns first: in place of op(a) x = b it solves the transposed system, in which
-a stands on the other side, and the transposed a has its numbers in the other triangle.
+The library is column-major: a row-major matrix is its transposed there. So it solves the transposed
+system, with a on the other side and in the other triangle.
 
 Semantics: the cuBLAS library's documentation, cublas<t>trsm and cublas<t>trsmBatched.
 """

@@ -1,9 +1,9 @@
 """Products of matrices by cuBLASLt.
 
-The library counts columns first: a row-major matrix is its transpose there. So it is asked for the
-transposed result, the product of both operands exchanged. The algorithm is what the library's
-heuristic names first, chosen once and without measuring; partial sums are added in an order of
-their own, so that results have the same bits every time.
+The library is column-major: a row-major matrix is its transposed there. So it computes the
+transposed result, the product of both operands exchanged. The algorithm is the first choice of the
+library's heuristic, without measuring. Partial sums are added in a fixed order, so that results
+have the same bits every time.
 
 Semantics: the cuBLAS library's documentation, cublasLtMatmul.
 """
@@ -54,7 +54,7 @@ class CublasLt:
         self._handle = cublasLt.create()
 
     def prepare(self, plan: GemmPlan) -> "_Product":
-        """Return a product with its algorithm. Raises LibraryError where there is none."""
+        """Return a product with its algorithm. Raises LibraryError if there is none."""
         return _Product(self._handle, plan)
 
 

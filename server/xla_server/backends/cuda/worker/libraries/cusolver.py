@@ -1,8 +1,8 @@
 """Cholesky's factors by cuSOLVER.
 
-The library counts columns first. The transposed of a Hermitian matrix is its conjugate, whose
-factors are the conjugate ones, so that the transposed factor is the wanted one: the other triangle
-is asked for.
+The library is column-major: a row-major matrix is its transposed there. The transposed of a
+Hermitian matrix is its conjugate, and has the conjugate factors. Their transposed ones are those
+of the matrix, so the library is given the other triangle.
 
 Semantics: the cuSOLVER library's documentation, cusolverDn<t>potrf and cusolverDn<t>potrfBatched.
 """

@@ -1,6 +1,6 @@
-"""What each library implements, and what it is given.
+"""The interface of libraries, and the memory and handles that they have.
 
-Whoever calls a library has made the device current for its thread.
+A thread has made the device current before it calls a library.
 """
 
 import contextlib

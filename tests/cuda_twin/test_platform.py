@@ -1,0 +1,55 @@
+"""Whole programs on the platform `cuda`, whose devices are the twin, beside the interpreter.
+
+`make test` takes a slice, and `make test-cuda-simulated` all that is checked on a GPU.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.conformance import oracle, test_on_cpu
+from tests.conformance.sweep.depth import FULL
+from tests.cuda.checks import GROUPS, Sides
+from tests.cuda.outcomes import Status, outcomes
+from tests.cuda.programs import of_corpus
+from tests.cuda_twin.platform import shared_platform, twin_platform
+from tests.operations_page.probes import PROBES
+from tests.operations_page.probing import Runner, accepted
+from tests.operations_page.test_page import SAMPLE
+from tests.unit.codegen.compiled import on_platform
+
+CHOSEN = tuple(GROUPS) if FULL else ("golden", "hlo")
+
+
+@pytest.mark.parametrize("group", CHOSEN)
+def test_programs_give_the_interpreters_results(group: str) -> None:
+    found = list(outcomes(GROUPS[group](Sides(shared_platform()))))
+    assert found
+    assert [each for each in found if each.status is not Status.OK] == []
+
+
+@pytest.mark.parametrize("check", test_on_cpu.CHECKS, ids=lambda check: check.__name__)
+def test_gives_xlas_numbers(check: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oracle, "PLATFORM", "cuda-twin")
+    check()
+
+
+@pytest.mark.parametrize("opcode", PROBES if FULL else SAMPLE, ids=str)
+def test_every_operation_runs_on_every_type(opcode: object) -> None:
+    runner = Runner(shared_platform())
+    probe = PROBES[opcode]
+    assert runner.refused(accepted(opcode, probe.program, probe.before).programs) == []
+
+
+def test_nothing_is_read_before_it_is_there() -> None:
+    """A device that does its work late gives the results of one that does it at once."""
+    late = twin_platform(device="DelayedTwin")
+    try:
+        for name, make in of_corpus("golden"):
+            module, arguments = make()
+            found = on_platform(late, module, arguments)
+            expected = on_platform(shared_platform(), module, arguments)
+            for one, other in zip(found, expected, strict=True):
+                assert one.tobytes() == other.tobytes(), name
+    finally:
+        late.close()
