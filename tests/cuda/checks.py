@@ -14,7 +14,7 @@ import numpy as np
 from tests.cuda import programs
 from tests.cuda.outcomes import Check, assert_bits, assert_near
 from tests.platforms import compiled_platform
-from tests.property.random_graphs import assert_alike
+from tests.property.random_graphs import Program, assert_alike
 from tests.unit.codegen.compiled import built, interpreted, on_platform
 from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import EVERY, UNSIGNED
@@ -96,7 +96,7 @@ def drawn(sides: Sides, first: int) -> Iterator[Check]:
         yield name, functools.partial(_drawn, sides, program)
 
 
-def _drawn(sides: Sides, program: programs.Drawn) -> None:
+def _drawn(sides: Sides, program: Program) -> None:
     module = import_module(program.proto)
     ours = sides.results(module, program.arguments)
     theirs = interpreted(module, program.arguments)
