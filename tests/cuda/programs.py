@@ -14,7 +14,7 @@ from tests.property.random_control import STEPS
 from tests.property.random_graphs import Program as Drawn
 from tests.property.random_graphs import grown
 from tests.unit.codegen.compiled import imported
-from xla_server.backends.signature import has_state
+from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
 
 Program = tuple[str, Callable[[], tuple[HloModule, list[Any]]]]
@@ -32,11 +32,16 @@ def arguments_of(module: HloModule) -> list[Any]:
 
 
 def of_corpus(name: str) -> Iterator[Program]:
-    """Yield the programs of a corpus whose parameters are arrays, but for those with a state."""
+    """Yield the programs of a corpus whose parameters are arrays, but for those that draw without a key."""
     for each, module in CORPORA[name]():
         shapes = module.entry_program_shape.parameters
-        if all(shape.is_array for shape in shapes) and not has_state(module):
+        if all(shape.is_array for shape in shapes) and not _draws(module):
             yield each, functools.partial(_with_arguments, module)
+
+
+def _draws(module: HloModule) -> bool:
+    draws = (Opcode.RNG, Opcode.RNG_GET_AND_UPDATE_STATE)
+    return any(each.opcode in draws for each in module.instructions())
 
 
 def _with_arguments(module: HloModule) -> tuple[HloModule, list[Any]]:
