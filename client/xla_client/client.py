@@ -326,9 +326,13 @@ class Client:
             for element, shape in zip(response.tied_data, buffer.shape.tuple_shapes, strict=True)
         )
 
-    @functools.cached_property
+    @brief
     def devices(self) -> tuple[Device, ...]:
-        """The devices of the server."""
+        """Return the devices of the server, the same objects at each call."""
+        return self._devices
+
+    @functools.cached_property
+    def _devices(self) -> tuple[Device, ...]:
         return tuple(self.device(ordinal) for ordinal in range(self._count_devices()))
 
     @public

@@ -11,7 +11,7 @@ from tests.unit.codegen.compiled import built
 from tests.unit.codegen.lower.test_sort import DTYPES, comparator, values
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_server.codegen.gpu.lower import merge_sort
+from xla_server.codegen.gpu.lower import tile_sort
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -105,7 +105,7 @@ def test_any_k(length: int, k: int) -> None:
 
 @pytest.mark.parametrize("length", [256, 257, 512, 1000])
 def test_tiles_are_merged(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_sort, "TILE", 256)
+    monkeypatch.setattr(tile_sort, "MAX_TILE", 256)
     x = values("i2", (length, 2)) % 50
     less = comparator(lambda a, b, c, d: ops.lt(a, b), "i2", "i2")
     assert_same(lambda a: ops.sort([a, a], less, 0, is_stable=True), x)

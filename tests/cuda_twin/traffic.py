@@ -7,6 +7,7 @@ cache. Loads of broadcast elements count for each thread.
 import math
 from collections.abc import Hashable
 
+from xla_server.codegen.kernel_ir.counts import share_of
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Buffer,
@@ -20,7 +21,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     operands_of,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import For, If, Let, Part, Store
+from xla_server.codegen.kernel_ir.statements import For, Let, Part, Store
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
 
@@ -38,9 +39,7 @@ class _Count:
         self._loops: dict[Value, Hashable] = {}
         times: dict[int, float] = {}
         for statement, path in walk(kernel.body):
-            around = times[id(path[-1])] if path else 1.0
-            if path and isinstance(path[-1], If) and statement in path[-1].orelse:
-                around *= 1 / path[-1].share - 1
+            around = times[id(path[-1])] * share_of(statement, path) if path else 1.0
             times[id(statement)] = around
             for each in read_by(statement):
                 if isinstance(each, Load):
@@ -51,8 +50,6 @@ class _Count:
                 case For(axis=axis, low=low, high=high, step=step, iterations=iterations):
                     times[id(statement)] = around * iterations
                     self._loops[axis] = (self._form(low), self._form(high), step)
-                case If(share=share):
-                    times[id(statement)] = around * share
                 case Part(items=items):
                     times[id(statement)] = around * items
                 case Store():

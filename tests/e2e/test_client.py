@@ -222,7 +222,7 @@ def test_a_process_that_ends_without_closing_leaves_nothing_behind(client):
 
 
 def test_devices(client):
-    assert [device.ordinal for device in client.devices] == [0, 1, 2]
+    assert [device.ordinal for device in client.devices()] == [0, 1, 2]
     x, y = np.float32([1, 2, 3]), np.float32([4, 5, 6])
     np.testing.assert_array_equal(
         client.execute(_axpy(), 2.0, x, y, device=2).to_numpy(), 2 * x + y

@@ -45,7 +45,7 @@ def test_values_are_fed_in_and_out_while_a_program_runs(client: xc.Client) -> No
     shape = Shape.parse("f32[3]")
     ops.outfeed(builder.infeed(shape) * 2.0, shape)
     executable = client.compile(builder.build(builder.constant(np.float32(0))))
-    device = client.devices[0]
+    device = client.devices()[0]
     device.to_infeed(np.array([1, 2, 3], np.float32))
     executable.run()
     np.testing.assert_array_equal(device.from_outfeed(shape), [2, 4, 6])

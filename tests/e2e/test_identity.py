@@ -140,7 +140,7 @@ def test_tokens_of_both_kinds_let_in(team: ServerProcess) -> None:
 def test_who_may_only_look_changes_nothing(team: ServerProcess) -> None:
     with xc.connect(team.address, token=TOKENS["eve"]) as client:
         assert client.describe().values == ()
-        assert len(client.devices) == 1
+        assert len(client.devices()) == 1
 
         def feed() -> None:
             with client.device().infeed(xc.Shape.parse("f32[]")) as infeed:

@@ -104,7 +104,7 @@ def test_partitions_of_a_mesh_meet_along_an_axis(client: xc.Client) -> None:
 
 def test_each_replica_has_an_infeed_of_its_own(client: xc.Client, address: str) -> None:
     _, run = replicas(client, fed_sum())
-    for device, part in zip(client.devices, X.reshape(4, 2), strict=True):
+    for device, part in zip(client.devices(), X.reshape(4, 2), strict=True):
         device.to_infeed(part)
     for result in run.execute_sharded():
         np.testing.assert_array_equal(result.to_numpy(), X.reshape(4, 2).sum(0))
@@ -167,7 +167,7 @@ def test_a_replica_that_fails_ends_the_others(client: xc.Client) -> None:
         run.execute_sharded()
     assert executions(client) == 0
     client.reset_device()
-    for device in client.devices:
+    for device in client.devices():
         device.to_infeed(X[:2])
     for result in run.execute_sharded():
         np.testing.assert_array_equal(result.to_numpy(), 4 * X[:2])

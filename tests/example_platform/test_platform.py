@@ -136,7 +136,7 @@ def test_a_client_runs_programs_on_it(tmp_path: Path) -> None:
         create_server(Settings(listen=f"unix:{tmp_path}/socket"), Example()) as server,
         xla_client.connect(server.address) as client,
     ):
-        assert client.devices
+        assert client.devices()
         np.testing.assert_allclose(client.compile(program).run(np.zeros(4, np.float32)), 2)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.called_functions import CALLED, LIKELY, VARIANTS
+from xla_server.codegen.functions.compiler_library import COMPILER_LIBRARY
 from xla_server.codegen.functions.half_floats import half_floats
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
@@ -81,7 +82,7 @@ def vocabulary(machine: Machine) -> Vocabulary:
     for table in _OF_MACHINES:
         names |= table(machine)
     functions = (f for f in names.values() if isinstance(f, SharedFunction))
-    shared = {**VARIANTS, **{function.symbol: function for function in functions}}
+    shared = {**VARIANTS, **COMPILER_LIBRARY, **{each.symbol: each for each in functions}}
     called = {function.symbol for function in CALLED.values()}
     elementary = VARIANTS.keys() | called
     prepared = [symbol for symbol in shared if symbol in LIKELY or symbol not in elementary]

@@ -99,6 +99,20 @@ class Affine:
             return ZERO
         return Affine(self.constant * factor, tuple((a, c * factor) for a, c in self.terms))
 
+    def at(self, value: int) -> int:
+        """Return the index where the only variable in it has a value."""
+        total = self.constant
+        for atom, factor in self.terms:
+            match atom:
+                case Quotient(operand=operand, divisor=divisor):
+                    part = operand.at(value) // divisor
+                case Modulus(operand=operand, divisor=divisor):
+                    part = operand.at(value) % divisor
+                case _:
+                    part = value
+            total += factor * part
+        return total
+
     def floordiv(self, divisor: int) -> "Affine":
         """floor(self / divisor) of an index that is never negative."""
         if divisor == 1:

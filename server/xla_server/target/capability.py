@@ -77,6 +77,14 @@ class Capability:
         """Return whether kernels of convolutions have an order of dimensions that they want."""
         return bool(self.TILED_CONVOLUTIONS)
 
+    def multiplies_patches(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
+        """Return whether a convolution is computed as a product of patches with the kernel.
+
+        `sizes` are those of the product, rows, columns and depth; patches are made of so many
+        slices of the input, whose elements have `width` bytes.
+        """
+        return False
+
     def reduction_parts(self, outer: int, length: int, inner: int, tuned: Reductions) -> int:
         """Return how many parts a reduction of [outer, length, inner] is cut into, 1 for none."""
         if outer >= tuned.min_rows:

@@ -4,6 +4,8 @@ Results differ by rounding, and some programs (differences of nearly equal numbe
 conversions to integers) turn a rounding into any difference. Its size follows from XLA's own
 results for arguments that are changed in their last bits, and from how far XLA's results are from
 those of wider types: the difference of equal numbers is rounding alone, whatever the arguments.
+Results are also right that XLA has operation by operation. Its compiler rounds x * y + z once where
+the program rounds twice, so that a sign may be that of a rounding on one side alone.
 """
 
 import dataclasses
@@ -88,11 +90,12 @@ def verdict(
     arguments: Sequence[np.ndarray],
     run: Run,
     run_wide: Run | None = None,
+    run_apart: Run | None = None,
 ) -> tuple[str, str]:
     """Return `ok`, `chaotic` or `WRONG`, and what is different.
 
-    `run` has XLA run the program on other arguments, `run_wide` on arguments of wider types; they
-    are called only where results differ.
+    `run` has XLA run the program on other arguments, `run_wide` on arguments of wider types,
+    `run_apart` each operation by itself; they are called only where results differ.
     """
     if len(ours) != len(theirs):
         return "WRONG", f"{len(ours)} results for {len(theirs)}"
@@ -100,11 +103,7 @@ def verdict(
         if found.shape != expected.shape or found.dtype != expected.dtype:
             return "WRONG", f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
     gaps = [gap(*pair) for pair in zip(ours, theirs, strict=True)]
-    exceeding = [
-        number
-        for number, each in enumerate(gaps)
-        if each.exceeds(_TOLERANCE.get(theirs[number].dtype.name, _COMMON_TOLERANCE))
-    ]
+    exceeding = [number for number, each in enumerate(gaps) if _exceeds(each, theirs[number])]
     if not exceeding:
         return "ok", ""
     note = "; ".join(f"result {number}: {gaps[number]}" for number in exceeding)
@@ -125,7 +124,16 @@ def verdict(
             for number in left
             if not _like_the_other(ours[number], theirs[number], exact[number])
         ]
+    if left and run_apart is not None:
+        apart = run_apart(arguments)
+        left = [
+            number for number in left if _exceeds(gap(ours[number], apart[number]), theirs[number])
+        ]
     return "WRONG" if left else "chaotic", note
+
+
+def _exceeds(difference: Gap, result: np.ndarray) -> bool:
+    return difference.exceeds(_TOLERANCE.get(result.dtype.name, _COMMON_TOLERANCE))
 
 
 def _is_noise(difference: Gap, result: np.ndarray, largest: float) -> bool:

@@ -157,6 +157,7 @@ def _measured(drawn: Program, number: int, seed: int, cpu: Cpu, seconds: float) 
         arguments,
         theirs.results,
         None if drawn.is_wide else functools.partial(run_wide, drawn.function),
+        functools.partial(run_apart, drawn.function),
     )
     mine, peer = take_turns(ours.run, theirs.run, seconds)
     return dataclasses.replace(
@@ -173,6 +174,15 @@ def run_wide(function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> l
     """Return the results of XLA's program for arguments of 64 bits."""
     with jax.enable_x64(True):
         return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(function)(*arguments))]
+
+
+def run_apart(function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Return XLA's results with each operation compiled by itself."""
+    with jax.disable_jit():
+        return [
+            np.asarray(leaf)
+            for leaf in jax.tree.leaves(function(*map(jax.numpy.asarray, arguments)))
+        ]
 
 
 def timed(run: Callable[[], object]) -> float:

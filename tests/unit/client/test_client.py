@@ -95,8 +95,8 @@ def test_devices_are_counted(count: int) -> None:
 
 
 def test_devices_are_those_of_the_server(either: xc.Client) -> None:
-    assert [each.ordinal for each in either.devices] == list(range(DEVICES))
-    assert either.devices is either.devices
+    assert [each.ordinal for each in either.devices()] == list(range(DEVICES))
+    assert either.devices() is either.devices()
     assert repr(either.device(2)) == "Device(2)"
 
 

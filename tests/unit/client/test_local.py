@@ -88,7 +88,7 @@ def test_a_server_is_started_and_stopped_as_often_as_one_likes() -> None:
     with own as client:
         assert own.start() is client
         assert own.target == client.target
-        assert len(client.devices) == 2
+        assert len(client.devices()) == 2
         process = own._process
         assert process is not None
     assert process.returncode == 0

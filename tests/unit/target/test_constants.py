@@ -71,7 +71,7 @@ FORMULAS = {
         *("_DIGITS", "_FIRST", "_RANGES_F32", "_STEP", "_STRAIGHT")
     },
     "codegen/functions/values.py": {"_SHIFTER"},
-    "codegen/instructions/intrinsics.py": {"_NARROW_BITS"},
+    "codegen/instructions/intrinsics.py": {"_DOUBLE_BITS", "_SINGLE_BITS"},
 }
 """Layouts of types, and where one formula follows another: results depend on these."""
 
@@ -92,7 +92,12 @@ LIMITS = {
     "codegen/gpu/lower/scatter.py": {"MAX_LINKS", "MAX_WALK"},
     "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
-    "codegen/kernel_ir/unrolling.py": {"LOOP_COPIES", "MAX_COPIES", "MAX_LOOP_STATEMENTS"},
+    "codegen/kernel_ir/unrolling.py": {
+        "LOOP_COPIES",
+        "MAX_COPIES",
+        "MAX_LOOP_STATEMENTS",
+        "MIN_LOOKUPS",
+    },
     "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
     "codegen/lower/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
@@ -116,7 +121,6 @@ LIMITS = {
 FACTS = {
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
-    "codegen/gpu/lower/dot.py": {"_HIGHEST", "_TF32", "_UNSET", "MAX_LOOP_DEPTH"},
     "codegen/gpu/plans.py": {
         *("ALIGNMENT", "MAX_BATCH", "MAX_COMPLEX_ROWS", "MAX_WORKSPACE_BYTES"),
         *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),

@@ -9,7 +9,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.buffers.assignment import Assignment, assign
 from xla_server.buffers.code import Code
 from xla_server.buffers.work import ProgramWork, work_of, work_once
-from xla_server.codegen.gpu.lower.loops import grid_costs
+from xla_server.codegen.gpu.lower.concatenate import grid_costs
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.recomputation import LoopNestCosts

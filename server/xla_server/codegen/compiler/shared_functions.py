@@ -26,7 +26,10 @@ Write = Callable[[Any, Machine], None]
 """Writes the body of an LLVM function without blocks, for a machine."""
 
 _PREFIX = "xla_shared_"
-_NAMED = re.compile(rf"{_PREFIX}\w+".encode())
+LIBRARY_SYMBOLS = ("__truncdfhf2",)
+"""Symbols of the compiler's own library, which no process needs to have: F64 to F16."""
+
+_NAMED = re.compile("|".join((rf"{_PREFIX}\w+", *LIBRARY_SYMBOLS)).encode())
 _WORD = ir.IntType(64)
 _LOCK = threading.Lock()
 

@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
-from xla_server.codegen.kernel_ir.vectors import is_of_stores
+from xla_server.codegen.kernel_ir.vectors import is_of_lookups, is_of_stores
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 
@@ -30,7 +30,7 @@ def vector_request(loop: For, machine: Machine) -> str | None:
         return None
     if not is_of_stores(loop):
         return None
-    if machine.has_masks:
+    if machine.has_masks and not is_of_lookups(loop):
         return MASKED
     return VECTORISED if iterations < short.vector_elements else None
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from xla_server.codegen.functions.conversions import reduced
+from xla_server.codegen.functions.narrow_floats import rounded_to_odd
 from xla_server.codegen.functions.words import F32, I16, I32, Word, function
 from xla_server.target.machine import Machine
 
@@ -73,6 +74,13 @@ def _narrowed_by_integers(value: Word) -> Word:
     nan = ((size >> _DROPPED_BITS) & 0x3FF) | (_INFINITY | _QUIET)
     code = size.unsigned(">", _F32_INFINITY).choose(nan, code)
     return (code | ((bits >> 16) & _SIGN)).resized(I16)
+
+
+def half_of_f64(value: Word, machine: Machine) -> Word:
+    """Return a number of F64 as the nearest of F16, of LLVM's type."""
+    by_instruction = machine.converts_halves
+    narrow = _narrowed_by_instruction if by_instruction else _narrowed_by_integers
+    return narrow(rounded_to_odd(value)).bitcast(ir.HalfType())
 
 
 _Convert: TypeAlias = Callable[[Word], Word]

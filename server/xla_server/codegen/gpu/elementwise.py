@@ -45,6 +45,11 @@ class ThreadBuilder(LoopBuilder):
 
     def built(self) -> Kernel:
         """Return the kernel."""
+        self._build_part()
+        return self._kernel()
+
+    def _build_part(self, first: int = 0) -> int:
+        """Build the parallel loop behind so many work items of others; return its own."""
         *outer, last = self._nest.loops or (Variable(1, "i"),)
         run = self._run(last.size, is_alone=not outer)
         runs = -(-last.size // run)
@@ -52,20 +57,20 @@ class ThreadBuilder(LoopBuilder):
         body, axis = Body(self._top), self._axis("t")
         # Threads without a work item are not to evaluate what is the same for all of them.
         self._invariants = body
-        number: Expression = axis
+        item = body.let(self._names("t"), Index(-first, ((axis, 1),))) if first else axis
+        number: Expression = item
         if outer:
-            number = self._open_rows(outer, runs, axis, body)
+            number = self._open_rows(outer, runs, item, body)
         whole_runs, rest = divmod(last.size, run)
         if not rest or not whole_runs:
             # What does not depend on the element stands outside of branches: it is done once.
             self._elements(last, number, run, rest or run, body)
         else:
-            share = whole_runs / runs
-            with Branch(body, condition("lt", number, whole_runs), share) as branch:
-                self._elements(last, number, run, run, branch)
-                self._elements(last, number, run, rest, branch.orelse)
-        self._close_part(body, axis, items)
-        return self._kernel()
+            for test, count, times in (("lt", run, whole_runs), ("eq", rest, 1)):
+                with Branch(body, condition(test, number, whole_runs), times / runs) as branch:
+                    self._elements(last, number, run, count, branch)
+        self._close_part(body, axis, items, first)
+        return items
 
     def _run(self, length: int, *, is_alone: bool) -> int:
         """Return how many elements a thread computes: a power of two.

@@ -141,15 +141,14 @@ class _GridEmitter(Emitter):
         b = self._builder
         block, thread = (self._special(name) for name in ("ctaid.x", "tid.x"))
         number = b.add(b.mul(block, self._number(self._threads)), thread)
-        if part.first:
-            number = b.sub(number, self._number(part.first))
         if part.axis is not None:
             self._values[part.axis] = self._wide(number, 0)
         if part.group == self._threads and self._kernel.parts == (part,):
             # Threads of a block come to a barrier together: all of them have an item.
             self._write_all(part.body)
             return
-        is_one = b.icmp_unsigned("<", number, self._number(part.items))
+        ahead = b.sub(number, self._number(part.first)) if part.first else number
+        is_one = b.icmp_unsigned("<", ahead, self._number(part.items))
         self._choose(is_one, lambda: self._write_all(part.body))
 
     def _exchange(self, exchange: Exchange) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.half_floats import half_floats
-from xla_server.codegen.gpu.remainder import REMAINDER
+from xla_server.codegen.gpu.remainder import DIVISION
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.memory import TYPE_CHANGES, accesses, shared_accesses
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
@@ -47,5 +47,5 @@ def instructions(machine: Machine) -> Mapping[str, Any]:
         **FUNCTIONS,
         **half_floats(machine),
         **RANDOM_WORDS,
-        **REMAINDER,
+        **DIVISION,
     }

@@ -19,7 +19,7 @@ from xla_server.codegen.functions.values import (
     with_sign,
 )
 from xla_server.codegen.instructions.instruction import Instruction
-from xla_server.codegen.instructions.intrinsics import call, rem
+from xla_server.codegen.instructions.intrinsics import WORD_DIVISION, call
 from xla_server.codegen.instructions.memory import COMPUTED
 
 _LONG = ir.IntType(64)
@@ -104,7 +104,7 @@ _OF_FLOATS = {
 
 
 def _defined(typing_context: Any, *operands: Any) -> Any:
-    found: Instruction = _OF_FLOATS.get(operands[0], rem)
+    found: Instruction = _OF_FLOATS.get(operands[0], WORD_DIVISION["rem"])
     signature = found.signature(typing_context, tuple(operands))
 
     def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
@@ -113,5 +113,5 @@ def _defined(typing_context: Any, *operands: Any) -> Any:
     return signature, generate
 
 
-REMAINDER = {"rem": Instruction(_defined)}
-"""The remainder of every type, by its name in kernels: that of integers is the processors'."""
+DIVISION = {**WORD_DIVISION, "rem": Instruction(_defined)}
+"""Quotients and remainders of every type, by their names in kernels."""

@@ -63,52 +63,68 @@ def _by_kind(floating: str, integral: str) -> Build:
     return build
 
 
-_NARROW_BITS = 16
-"""Widest integers that are divided as f32: a quotient of theirs that is no whole number is further
-from one than f32 rounds, and vectors have no integer division."""
+_SINGLE_BITS, _DOUBLE_BITS = 16, 32
+"""Widest integers that are divided as f32 and as f64: a quotient of theirs that is no whole number
+is further from one than the float rounds, and vectors have no integer division."""
+
+
+def _is_float_division(divisor: Any, widest: int) -> bool:
+    """Return whether integers of up to `widest` bits are divided as floats.
+
+    Division by a constant is left to LLVM, which multiplies.
+    """
+    return divisor.type.width <= widest and not isinstance(divisor, ir.Constant)
 
 
 def _quotient(b: Builder, x: Any, y: Any, t: Any) -> Any:
-    """Return x / y towards zero, where y is not zero and the quotient a number of the type."""
-    signed = is_signed(t)
-    if x.type.width > _NARROW_BITS:
-        return b.sdiv(x, y) if signed else b.udiv(x, y)
-    single, wide = ir.FloatType(), ir.IntType(32)
-    numbers = [b.sitofp(v, single) if signed else b.uitofp(v, single) for v in (x, y)]
-    return b.trunc(b.fptosi(b.fdiv(*numbers), wide), x.type)
+    """Return x / y towards zero by floats, where y is not zero and the quotient of the type."""
+    signed, is_single = is_signed(t), x.type.width <= _SINGLE_BITS
+    number = ir.FloatType() if is_single else ir.DoubleType()
+    numbers = [b.sitofp(v, number) if signed else b.uitofp(v, number) for v in (x, y)]
+    convert = b.fptosi if signed or is_single else b.fptoui
+    found = convert(b.fdiv(*numbers), ir.IntType(_DOUBLE_BITS))
+    return b.trunc(found, x.type) if is_single else found
 
 
-def _divide(b: Builder, v: Values, t: Any) -> Any:
-    if is_float(t):
-        return b.fdiv(*v)
-    x, y = v
-    zero, one = ir.Constant(x.type, 0), ir.Constant(x.type, 1)
-    by_zero = b.icmp_unsigned("==", y, zero)
-    ones = ir.Constant(x.type, -1)
-    if not is_signed(t):
-        return b.select(by_zero, ones, _quotient(b, x, b.select(by_zero, one, y), t))
-    overflow = _overflows(b, x, y)
-    safe = b.select(b.or_(by_zero, overflow), one, y)
-    return b.select(by_zero, ones, _quotient(b, x, safe, t))
+def _divide(widest: int) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        if is_float(t):
+            return b.fdiv(*v)
+        x, y = v
+        by_zero, safe = _safe_divisor(b, x, y, t)
+        if _is_float_division(y, widest):
+            quotient = _quotient(b, x, safe, t)
+        else:
+            quotient = b.sdiv(x, safe) if is_signed(t) else b.udiv(x, safe)
+        return b.select(by_zero, ir.Constant(x.type, -1), quotient)
+
+    return build
 
 
-def _remainder(b: Builder, v: Values, t: Any) -> Any:
-    x, y = v
-    if is_float(t):
-        # The library's function knows nothing of the processor's mode for subnormal numbers.
-        by_zero = b.fcmp_ordered("==", y, ir.Constant(y.type, 0.0))
-        # The NaN that the library's function gives, sign and all: a total order tells them apart.
-        product = b.fmul(x, y)
-        return b.select(by_zero, b.fdiv(product, product), b.frem(x, y))
-    zero, one = ir.Constant(x.type, 0), ir.Constant(x.type, 1)
-    by_zero = b.icmp_unsigned("==", y, zero)
+def _remainder(widest: int) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        x, y = v
+        if is_float(t):
+            # The library's function knows nothing of the processor's mode for subnormal numbers.
+            by_zero = b.fcmp_ordered("==", y, ir.Constant(y.type, 0.0))
+            # The library's NaN, sign and all: a total order tells them apart.
+            product = b.fmul(x, y)
+            return b.select(by_zero, b.fdiv(product, product), b.frem(x, y))
+        by_zero, safe = _safe_divisor(b, x, y, t)
+        if _is_float_division(y, widest):
+            rest = b.sub(x, b.mul(_quotient(b, x, safe, t), safe))
+        else:
+            rest = b.srem(x, safe) if is_signed(t) else b.urem(x, safe)
+        return b.select(by_zero, x, rest)
+
+    return build
+
+
+def _safe_divisor(b: Builder, x: Any, y: Any, t: Any) -> tuple[Any, Any]:
+    """Return whether y is zero, and y, or 1 where there is no quotient by it."""
+    by_zero = b.icmp_unsigned("==", y, ir.Constant(y.type, 0))
     is_unsafe = b.or_(by_zero, _overflows(b, x, y)) if is_signed(t) else by_zero
-    safe = b.select(is_unsafe, one, y)
-    if x.type.width <= _NARROW_BITS:
-        rest = b.sub(x, b.mul(_quotient(b, x, safe, t), safe))
-    else:
-        rest = b.srem(x, safe) if is_signed(t) else b.urem(x, safe)
-    return b.select(by_zero, x, rest)
+    return by_zero, b.select(is_unsafe, ir.Constant(y.type, 1), y)
 
 
 def _overflows(b: Builder, x: Any, y: Any) -> Any:
@@ -196,8 +212,8 @@ def _is_finite(b: Builder, v: Values, t: Any) -> Any:
 add = _same(2, _by_kind("fadd", "add"))
 sub = _same(2, _by_kind("fsub", "sub"))
 mul = _same(2, _by_kind("fmul", "mul"))
-div = _same(2, _divide)
-rem = _same(2, _remainder)
+div = _same(2, _divide(_DOUBLE_BITS))
+rem = _same(2, _remainder(_DOUBLE_BITS))
 neg = _same(1, _negate)
 absolute = _same(1, _absolute)
 maximum = _same(2, _maximum)
@@ -275,3 +291,9 @@ ARITHMETIC = {
     if not name.startswith("_") and isinstance(value, Instruction)
 }
 """Every instruction of this module by its name in kernels."""
+
+WORD_DIVISION = {
+    "div": _same(2, _divide(_SINGLE_BITS)),
+    "rem": _same(2, _remainder(_SINGLE_BITS)),
+}
+"""Division for processors with few units for f64: that of 32 bits is one of integers."""

@@ -35,7 +35,7 @@ from xla_server.codegen.kernel_ir.statements import (
     While,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.walk import read_by, walk
+from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
 from xla_server.ops.elementwise_table import ROWS, CostClass
 
 _COST = {row.kernel: int(row.cost) for row in ROWS.values()} | {"three_fry": 40}
@@ -86,7 +86,7 @@ def evaluations(body: Sequence[Statement], calls: int) -> Mapping[int, float]:
     # Paths end with the statement directly around, so the one before them is known already.
     times: dict[int, float] = {}
     for statement, path in walk(body):
-        around = times[id(path[-1])] if path else float(calls)
+        around = times[id(path[-1])] * share_of(statement, path) if path else float(calls)
         match statement:
             case For(iterations=iterations) | While(expected=iterations):
                 times[id(statement)] = around * iterations
@@ -100,6 +100,15 @@ def evaluations(body: Sequence[Statement], calls: int) -> Mapping[int, float]:
     return found
 
 
+def share_of(statement: Statement, path: Path) -> float:
+    """Return in which share of the executions of the test around a statement it is executed."""
+    around = path[-1]
+    if not isinstance(around, If) or around.share == 1:
+        return 1.0
+    is_other = any(each is statement for each in around.orelse)
+    return 1 - around.share if is_other else around.share
+
+
 def work_of(body: Sequence[Statement]) -> KernelWork:
     """Return the work of a kernel; one without parallel loops is a single work item.
 
@@ -111,7 +120,7 @@ def work_of(body: Sequence[Statement]) -> KernelWork:
     prologue = item = Work()
     times: dict[int, float] = {}
     for statement, path in walk(body):
-        around = times[id(path[-1])] if path else 1.0
+        around = times[id(path[-1])] * share_of(statement, path) if path else 1.0
         if isinstance(statement, Part):
             times[id(statement)] = statement.items / items / statement.step
             if statement.axis is not None:
@@ -141,8 +150,6 @@ def _executions(statement: Statement, numbers: Numbers) -> float:
             return iterations
         case While(expected=expected):
             return expected
-        case If(share=share):
-            return share
     return 1.0
 
 

@@ -101,7 +101,8 @@ class While:
 class If:
     """Statements that are executed if `test` holds, and others if it does not.
 
-    One of them is executed in a `share` of the times that the test is; 1 where that is not known.
+    The first are executed in a `share` of the times that the test is, the others in the rest. It is
+    1 where that is not known: both then count for each time.
     """
 
     test: Expression

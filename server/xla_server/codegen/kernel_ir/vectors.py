@@ -1,6 +1,13 @@
 """Loops that become vector code even where they are short."""
 
-from xla_server.codegen.kernel_ir.expressions import Buffer, Cell
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Cell,
+    Expression,
+    Load,
+    Value,
+    operands_of,
+)
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
 from xla_server.codegen.kernel_ir.walk import read_by
 
@@ -23,3 +30,28 @@ def is_of_stores(loop: For) -> bool:
         if isinstance(statement, Declare | Set):
             known.add(statement.cell)
     return stores > 0
+
+
+def is_of_lookups(loop: For) -> bool:
+    """Return whether a loop stores elements loaded at positions computed from loaded ones."""
+    if not is_of_stores(loop):
+        return False
+    loaded: set[Expression] = set()
+    for statement in loop.body:
+        loads = [each for each in read_by(statement) if isinstance(each, Load)]
+        if any(_is_loaded(each.index, loaded) for each in loads):
+            return True
+        if isinstance(statement, Let) and _is_loaded(statement.expression, loaded):
+            loaded.add(statement.value)
+    return False
+
+
+def _is_loaded(expression: Expression, loaded: set[Expression]) -> bool:
+    """Return whether an expression is computed from a load, or from any of these values."""
+    waiting = [expression]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Load) or (isinstance(each, Value) and each in loaded):
+            return True
+        waiting += operands_of(each)
+    return False

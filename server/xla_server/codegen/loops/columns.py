@@ -2,7 +2,8 @@
 
 One loop for each result would stride through memory. Here a block of neighbouring results is
 kept in the result's own memory and every row read is combined into it in one run. Sums of many rows
-are sums of sums of fewer, which are kept on the stack.
+are sums of sums of fewer, which are kept on the stack, and so are results that are narrower in
+memory than they are computed.
 """
 
 import dataclasses
@@ -98,7 +99,7 @@ def _homes(nest: Nest) -> dict[ReductionResult, Store]:
         home = homes.get(result) or next(
             (store for store in free if store.kernel_type.computed == result.type), None
         )
-        if home is None or not home.kernel_type.is_exact:
+        if home is None or not (home.kernel_type.is_exact or home.value is result):
             return {}
         homes[result] = home
     sizes = {tuple(loop.size for loop in reduction.loops) for reduction in reductions}
@@ -109,7 +110,8 @@ def _homes(nest: Nest) -> dict[ReductionResult, Store]:
 
 def _is_home(store: Store, homes: Mapping[ReductionResult, Store]) -> bool:
     """Return whether the store's output buffer can hold the accumulator, without an epilogue."""
-    return isinstance(store.value, ReductionResult) and homes.get(store.value) is store
+    is_result = isinstance(store.value, ReductionResult) and homes.get(store.value) is store
+    return is_result and store.kernel_type.is_exact
 
 
 def _results_in(value: Node) -> list[ReductionResult]:
@@ -122,9 +124,9 @@ class _Columns:
     """A block of neighbours along `last`: `size` from `low` on, or all up to `high`; `mean` many
     in the mean.
 
-    `high` is None if all blocks are equally long, `low` too if there is one. `partial` have the
-    sums that are added to sums in turn, `depth` blocks of each. Where it `calls`, runs that only
-    begin or join sums are calls.
+    `high` is None if all blocks are equally long, `low` too if there is one. `kept` have the
+    results that are not in their own memory, `partial` the sums that are added to sums in turn,
+    `depth` blocks of each. Where it `calls`, runs that only begin or join sums are calls.
     """
 
     last: Variable
@@ -134,6 +136,7 @@ class _Columns:
     high: Expression | None = None
     depth: int = 0
     partial: dict[ReductionResult, StackArray] = dataclasses.field(default_factory=dict)
+    kept: dict[ReductionResult, StackArray] = dataclasses.field(default_factory=dict)
     calls: bool = False
 
     @property
@@ -188,6 +191,10 @@ class _ColumnBuilder(LoopBuilder):
                 columns.high = body.let(self._names("i"), integer_op("minimum", end, last.size))
         self._open_outer(outer, item, body)
         results = [(store, result) for result, store in homes.items()]
+        for store, result in results:
+            if not store.kernel_type.is_exact:
+                byte_size = columns.size * Type(result.type).byte_size
+                columns.kept[result] = self._stack_array(self._names("p"), byte_size)
         self._reduce_rows(columns, body, reductions, results)
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
             self._finish(columns, body, results, made)
@@ -262,15 +269,17 @@ class _ColumnBuilder(LoopBuilder):
         self, columns: "_Columns", depth: int, store: Store, result: ReductionResult
     ) -> "_Element":
         """Return where a run of results is at a depth: that of 0 is the result itself."""
-        if result not in columns.partial or not depth:
+        is_inside = result in columns.partial and depth > 0
+        array = columns.partial[result] if is_inside else columns.kept.get(result)
+        if array is None:
             kind = Type(store.kernel_type.storage)
             return _Element(self._buffers[store.argument], kind, self._index(store.offset))
         own = self._indices[columns.last]
         if columns.low is not None:
             own = integer_op("sub", own, columns.low)
-        if depth > 1:
+        if is_inside and depth > 1:
             own = integer_op("add", own, (depth - 1) * columns.size)
-        return _Element(columns.partial[result], Type(result.type), own)
+        return _Element(array, Type(result.type), own)
 
     def _address(
         self, columns: "_Columns", depth: int, store: Store, result: ReductionResult

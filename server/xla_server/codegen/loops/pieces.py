@@ -1,9 +1,11 @@
 """Loop nests cut where the operands of a concatenate meet, and at the edges of a pad.
 
 A test for each element would keep both sides of it in every loop. The tests have one outcome
-between two cuts, and only loops of loads and stores remain. Cuts of the innermost dimension that
-has any make runs, loops one after the other in one work item, so that neighbours are written
-together; other cuts make pieces, which have work items of their own.
+between two cuts, and only loops of loads and stores remain. Where there are too many cuts, as in a
+sum of shifted arrays, those between short parts are left out, and elements there are tested.
+
+Cuts of the innermost dimension that has any make runs, loops one after the other in one work item,
+so that neighbours are written together; other cuts make pieces, which have work items of their own.
 """
 
 import dataclasses
@@ -21,7 +23,7 @@ from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Literal, Load, Position, ReductionResult, Store
-from xla_server.ir.affine import Affine, Variable, variable
+from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
 
@@ -61,19 +63,22 @@ class _TooManyError(Exception):
 def piece_kernel(nest: Nest, dimensions: Sequence[int], make: Make) -> ScheduledKernel | None:
     """Return the kernel of a nest in pieces; None where it has no tests that could be cut away."""
     nodes = all_nodes(nest.stores)
-    tests = sum(isinstance(node, Apply) and _bound(node) is not None for node in nodes)
     tuned = nest.target.tuning.loops.pieces
+    tests = sum(isinstance(node, Apply) and _changes(node, tuned) is not None for node in nodes)
     if not tests or are_few(math.prod(dimensions), tests, tuned):
         return None
     if any(isinstance(node, ReductionResult) for node in nodes):
         return None
-    cutting = _Cutting(make, tuned)
-    try:
-        cutting.cut(tuple((0, size) for size in dimensions))
-    except _TooManyError:
-        return None
-    pieces = cutting.pieces
-    return _PieceBuilder(pieces, nest.target).built() if _is_cut(pieces) else None
+    for parts in (None, tuned.edge_parts):
+        shortest = [1 if parts is None else size // parts for size in dimensions]
+        cutting = _Cutting(make, tuned, shortest)
+        try:
+            cutting.cut(tuple((0, size) for size in dimensions))
+        except _TooManyError:
+            continue
+        pieces = cutting.pieces
+        return _PieceBuilder(pieces, nest.target).built() if _is_cut(pieces) else None
+    return None
 
 
 def are_few(elements: int, tests: int, tuned: Pieces) -> bool:
@@ -111,10 +116,12 @@ def _is_cut(pieces: Sequence[Piece]) -> bool:
 
 
 class _Cutting:
-    """Finds the pieces of a nest."""
+    """Finds the pieces of a nest; none is cut where both parts are under the `shortest` of its
+    dimension.
+    """
 
-    def __init__(self, make: Make, tuned: Pieces) -> None:
-        self._make, self._tuned = make, tuned
+    def __init__(self, make: Make, tuned: Pieces, shortest: Sequence[int] = ()) -> None:
+        self._make, self._tuned, self._shortest = make, tuned, shortest
         self._run_count = 0
         self._node_count = 0
         self.pieces: list[Piece] = []
@@ -125,7 +132,11 @@ class _Cutting:
         while waiting:
             part = waiting.pop()
             loops, index = _walked(part)
-            cuts = _cuts(self._make(index), loops)
+            found = _cuts(self._make(index), loops, self._tuned).items()
+            kept = {
+                d: self._worthwhile(loops[d].size, cuts, self._shortest[d]) for d, cuts in found
+            }
+            cuts = {d: values for d, values in kept.items() if values}
             if not cuts:
                 self.add_whole(part)
                 self._check()
@@ -137,8 +148,18 @@ class _Cutting:
                 continue
             waiting += reversed(_parts(part, first, cuts[first]))
 
+    @staticmethod
+    def _worthwhile(size: int, cuts: Sequence[int], shortest: int) -> list[int]:
+        """Return the cuts of a dimension that have a part of some length on one side."""
+        edges = [0, *cuts, size]
+        return [
+            cut
+            for before, cut, after in zip(edges, cuts, edges[2:], strict=False)
+            if max(cut - before, after - cut) >= shortest
+        ]
+
     def add_whole(self, box: Box) -> None:
-        """Add a piece whose stores have no tests."""
+        """Add a piece as one nest of loops."""
 
         def made(index: tuple[Affine, ...]) -> Sequence[Store]:
             return self._make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
@@ -197,36 +218,52 @@ def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
     return [(*box[:dimension], pair, *box[dimension + 1 :]) for pair in itertools.pairwise(edges)]
 
 
-def _cuts(stores: Sequence[Store], loops: Sequence[Variable]) -> dict[int, list[int]]:
+def _cuts(
+    stores: Sequence[Store], loops: Sequence[Variable], tuned: Pieces
+) -> dict[int, list[int]]:
     """Return the values of a loop's variable at which tests change their outcome, by the loop's
     number.
     """
     found: dict[int, set[int]] = {}
     for node in all_nodes(stores):
-        bound = _bound(node) if isinstance(node, Apply) else None
-        if bound is not None:
-            loop, cut = bound
-            if loop in loops and 0 < cut < loop.size:
-                found.setdefault(loops.index(loop), set()).add(cut)
+        changes = _changes(node, tuned) if isinstance(node, Apply) else None
+        if changes is not None:
+            loop, cuts = changes
+            if loop in loops and cuts:
+                found.setdefault(loops.index(loop), set()).update(cuts)
     return {number: sorted(cuts) for number, cuts in found.items()}
 
 
-def _bound(test: Apply) -> tuple[Variable, int] | None:
-    """The variable that a test of an index is about, and the first value of another outcome."""
+def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | None:
+    """The variable that a test of an index is about, and the first values of other outcomes."""
     if test.function not in ("ge", "lt"):
         return None
     position, limit = test.operands
     if not isinstance(position, Position) or not isinstance(limit, Literal):
         return None
-    index = position.index
-    if len(index.terms) != 1:
-        return None
+    index, least = position.index, limit.constant.parts[0]
+    if len(index.terms) != 1 or not isinstance(index.terms[0][0], Variable):
+        return _changes_of_parts(index, least, tuned)
     ((loop, factor),) = index.terms
-    if not isinstance(loop, Variable):
-        return None
     # factor * loop + constant >= limit, from this value on or up to the one before it.
-    least = limit.constant.parts[0] - index.constant
-    return loop, -(-least // factor) if factor > 0 else least // factor + 1
+    least -= index.constant
+    cut = -(-least // factor) if factor > 0 else least // factor + 1
+    return loop, [cut] if 0 < cut < loop.size else []
+
+
+def _changes_of_parts(
+    index: Affine, least: int, tuned: Pieces
+) -> tuple[Variable, Sequence[int]] | None:
+    """The same for quotients and remainders of a variable with few values, by trying them all."""
+    loops = {atom for atom in index.atoms() if not isinstance(atom, Quotient | Modulus)}
+    if len(loops) != 1:
+        return None
+    (loop,) = loops
+    if not isinstance(loop, Variable) or loop.size > tuned.max_runs:
+        return None
+    outcomes = [index.at(value) >= least for value in range(loop.size)]
+    pairs = enumerate(itertools.pairwise(outcomes), 1)
+    return loop, [value for value, (before, now) in pairs if before != now]
 
 
 class _PieceBuilder(LoopBuilder):

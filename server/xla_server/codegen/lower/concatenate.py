@@ -333,7 +333,7 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     kernels: list[Kernel] = []
     evaluations: dict[Node | Reduction, float] = {}
     dimension = division.root.attributes.dimension
-    for found in box_kernels(make, _boxes(division), dimension, task.target):
+    for found in box_kernels(make, boxes_of(division), dimension, task.target):
         updates = (result,) if division.copied or thunks else ()
         thunks.append(kernel_thunk(task.name, found.kernel, buffers, updates=updates))
         kernels.append(found.kernel)
@@ -342,7 +342,7 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     return LoopKernel(task, tuple(thunks), evaluated, units_of(kernels, task.target), ())
 
 
-def _boxes(division: Division) -> list[Box]:
+def boxes_of(division: Division) -> list[Box]:
     """Return the boxes of a concatenate's result that its computed operands fill."""
     root = division.root
     dimension = root.attributes.dimension

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.shape import ProgramShape
 from xla_server.ir.text.attribute_kinds import INTEGERS, STRING
 from xla_server.ir.text.decorations import frontend_text, read_frontend
@@ -15,14 +16,15 @@ _IGNORED = frozenset(
         "allow_spmd_sharding_propagation_to_parameters",
         "allow_spmd_sharding_propagation_to_output",
         "alias_passthrough_params",
-        "replica_count",
-        "num_partitions",
         "origin_recovery_table",
         "original_value_recovery_table",
         "device_type",
     }
 )
 """Attributes about compilation, which are part of the compile request here."""
+
+_MAX_DEVICES = 1 << 12
+"""Devices that a grid may have: what a server may have at most."""
 
 _ALIAS_KINDS = {hlo_pb2.MAY_ALIAS: "may-alias", hlo_pb2.MUST_ALIAS: "must-alias"}
 
@@ -35,10 +37,14 @@ class Header:
     layout: ProgramShape | None
     is_scheduled: bool
     decoration: hlo_pb2.HloModuleProto
+    grid: DeviceGrid = ALONE
 
 
 def header_text(
-    name: str, layout: ProgramShape, decoration: hlo_pb2.HloModuleProto | None
+    name: str,
+    layout: ProgramShape,
+    decoration: hlo_pb2.HloModuleProto | None,
+    grid: DeviceGrid = ALONE,
 ) -> Iterator[str]:
     """The lines of the header; everything of the decoration that HLO text has words for."""
     proto = hlo_pb2.HloModuleProto() if decoration is None else decoration
@@ -63,6 +69,10 @@ def header_text(
     parts.append(f"entry_computation_layout={{({parameters})->{layout.result}}}")
     if proto.frontend_attributes.map:
         parts.append(f"frontend_attributes={frontend_text(proto.frontend_attributes)}")
+    if grid.replicas > 1:
+        parts.append(f"replica_count={grid.replicas}")
+    if grid.partitions > 1:
+        parts.append(f"num_partitions={grid.partitions}")
     yield ", ".join(parts)
     yield ""
     if proto.HasField("stack_frame_index"):
@@ -90,12 +100,29 @@ def read_header(reader: HloReader) -> Header:
             reader.braced(lambda: _read_donor(reader, header.decoration))
         elif name == "frontend_attributes":
             header.decoration.frontend_attributes.CopyFrom(read_frontend(reader))
+        elif name in _GRID_FIELDS:
+            header.grid = _read_grid(reader, header.grid, _GRID_FIELDS[name])
         elif name in _IGNORED:
             reader.ignore_value()
         else:
             reader.refuse("a module's attributes must be known", repr(name), start)
     _read_frames(reader, header.decoration)
     return header
+
+
+_GRID_FIELDS = {"replica_count": "replicas", "num_partitions": "partitions"}
+
+
+def _read_grid(reader: HloReader, grid: DeviceGrid, field: str) -> DeviceGrid:
+    """Return the grid with this count, if it has no more devices than a server may have."""
+    reader.space()
+    start = reader.at
+    count = reader.narrow()
+    found = dataclasses.replace(grid, **{field: max(count, 1)})
+    if count < 1 or found.size > _MAX_DEVICES:
+        rule = f"a program must run on 1 to {_MAX_DEVICES} devices"
+        reader.refuse(rule, f"{count} {field}", start)
+    return found
 
 
 def _index(numbers: Any) -> str:

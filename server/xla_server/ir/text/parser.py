@@ -85,7 +85,7 @@ class _Parser:
             signature.parameter_names,
         )
         decoration = decoration_of(header.decoration, ())
-        return HloModule(header.name, 0, computations, entry, shape, decoration)
+        return HloModule(header.name, 0, computations, entry, shape, decoration, header.grid)
 
     def _computation(self) -> HloComputation:
         reader = self._reader

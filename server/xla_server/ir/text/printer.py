@@ -30,6 +30,7 @@ def _lines(module: HloModule) -> Iterator[str]:
         module.name if name else _readable(module.name),
         module.entry_program_shape,
         module.decoration,
+        module.grid,
     )
     for computation in module.computations:
         entry = "ENTRY " if computation is module.entry else ""

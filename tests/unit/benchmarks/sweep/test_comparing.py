@@ -3,6 +3,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tests.benchmarks.sweep.comparing import gap, perturbed, verdict, widened
+from tests.benchmarks.sweep.measuring import run_apart
+from tests.benchmarks.sweep.program import Parameter, Program
 
 ONE = [np.linspace(1, 2, 10, dtype=np.float32)]
 
@@ -45,6 +47,21 @@ def test_errors_like_those_of_xla_are_allowed() -> None:
     assert verdict([noise[0] * -3], noise, ONE, lambda _: noise, lambda _: exact)[0] == "chaotic"
     assert verdict([noise[0] * -3], noise, ONE, lambda _: noise, refusing)[0] == "WRONG"
     assert verdict([noise[0] * 30], noise, ONE, lambda _: noise, lambda _: exact)[0] == "WRONG"
+
+
+def test_results_of_each_operation_by_itself_are_allowed() -> None:
+    ours = [ONE[0] * np.float32(-1)]
+    assert verdict(ours, ONE, ONE, same, same, lambda _: ours)[0] == "chaotic"
+    assert verdict(ours, ONE, ONE, same, same, same)[0] == "WRONG"
+
+
+def test_each_operation_by_itself_rounds_its_result() -> None:
+    # The product lies between two numbers and its rounding is the third; a sum rounded once has
+    # what is left over, and its sign is not zero.
+    parameters = (Parameter("float32", (1,)),) * 3
+    drawn = Program("sign", ("v0 = p0 * p1 - p2",), "jnp.sign(v0)", parameters)
+    x, rounded = np.float32([1 + 2.0**-12]), np.float32([1 + 2.0**-11])
+    assert run_apart(drawn.function, (x, x, rounded)) == [0]
 
 
 def test_integers_and_infinities_are_compared_exactly() -> None:

@@ -43,6 +43,17 @@ def test_the_request_follows_iterations_and_processor(
     assert vector_request(of_stores(iterations), MACHINES["avx512"]) == avx512
 
 
+@pytest.mark.parametrize(
+    ("iterations", "expected"), [(3, VECTORISED), (15, VECTORISED), (16, None), (17, None)]
+)
+def test_loads_by_loaded_indices_have_no_masks(iterations: int, expected: str | None) -> None:
+    place = Load(READ, Type.I64, AXIS)
+    store = Store(WRITE, Type.F32, AXIS, Load(READ, Type.F32, place))
+    loop = For(AXIS, Index(0), Index(iterations), (store,), 1)
+    for machine in (MACHINES["avx2"], MACHINES["avx512"]):
+        assert vector_request(loop, machine) == expected
+
+
 def test_loops_without_stores_have_none() -> None:
     loop = For(AXIS, Index(0), Index(15), (Let(ITEM, AXIS),), 15)
     assert vector_request(loop, MACHINES["avx2"]) is None

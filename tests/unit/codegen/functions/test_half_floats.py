@@ -90,3 +90,19 @@ def test_a_nan_keeps_its_bits_where_it_is_moved_and_its_upper_ones_where_it_is_n
     assert_equal_bits(bits, (codes & 0x8000) << 16 | 0x7F800000 | (codes & 0x3FF) << 13)
     back, _ = _converted(machine, wide, E.F16)
     assert_equal_bits(back.view(np.uint16), (codes | 0x200).astype(np.uint16))
+
+
+@pytest.mark.parametrize("function", [ops.sign, ops.tanh, ops.round_nearest_even])
+def test_a_function_that_keeps_the_sign_takes_f64_by_way_of_f32(function: Any) -> None:
+    x = np.array([-2.5, -0.0, 1 + 2.0**-11 + 2.0**-40, np.nan, -1e-9])
+
+    def program(p: Any) -> Any:
+        narrow = ops.convert_element_type(ops.convert_element_type(p, E.F32), E.F16)
+        return ops.convert_element_type(function(narrow), E.F32)
+
+    def rounded_late(p: Any) -> Any:
+        return ops.convert_element_type(function(ops.convert_element_type(p, E.F32)), E.F16)
+
+    for stated in (program, rounded_late):
+        module = built(stated, [x])
+        assert_equal_bits(on_cpu(module, [x])[0], interpreted(module, [x])[0])

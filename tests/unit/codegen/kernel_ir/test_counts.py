@@ -29,7 +29,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.kernel_ir.statements import For, Let, Part, While
+from xla_server.codegen.kernel_ir.statements import For, If, Let, Part, While
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ops.elementwise_table import CostClass
 
@@ -160,9 +160,20 @@ def test_conditions_are_executed_in_their_share_and_loops_as_often_as_expected()
     with Items(body, 5) as items:
         with Branch(items, condition("lt", items.axis, 2), 1 / 4) as branch:
             _store(branch, Index(0))
+            for _ in range(2):
+                _store(branch.orelse, Index(1))
+        with Branch(items, TRUE) as unknown:
+            _store(unknown, Index(0))
+            _store(unknown.orelse, Index(0))
         with Repeat(items, TRUE, 7) as loop:
             _store(loop, Index(0))
-    assert _of_item(body) == Work(1, 1 / 4 + 7)
+    assert _of_item(body) == Work(1, 1 / 4 + 2 * 3 / 4 + 2 + 7)
+
+
+def test_evaluations_under_a_condition_are_counted_in_its_share() -> None:
+    first, other = (Let(Value(name, Type.F32), ZERO, n) for n, name in enumerate("vw"))
+    branch = If(condition("lt", ITEM, 1), (first,), (other,), 1 / 4)
+    assert evaluations([parallel(branch, items=20)], 1) == {0: 5.0, 1: 15.0}
 
 
 def test_a_call_costs_what_its_routine_says_of_the_operands() -> None:

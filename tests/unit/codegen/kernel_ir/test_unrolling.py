@@ -2,8 +2,16 @@
 
 import pytest
 
-from tests.unit.codegen.kernel_ir.kernels import ITEM, ROW
-from xla_server.codegen.kernel_ir.expressions import STOP, Apply, Expression, Index, Value, whole
+from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE
+from xla_server.codegen.kernel_ir.expressions import (
+    STOP,
+    Apply,
+    Expression,
+    Index,
+    Load,
+    Value,
+    whole,
+)
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (
     Call,
@@ -30,6 +38,12 @@ def unrolled(statement: Statement) -> int:
     """Return the number of loops that are unrolled, whatever is around them."""
     own = isinstance(statement, For) and is_unrolled(statement)
     return own + sum(map(unrolled, blocks_of(statement)))
+
+
+def test_loads_by_loaded_indices_stay_a_loop() -> None:
+    place = Load(READ, Type.I64, AXIS)
+    store = Store(WRITE, Type.F32, AXIS, Load(READ, Type.F32, place))
+    assert [unrolled(loop(count, store)) for count in (1, 2, 3, 8)] == [1, 1, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.vectors import is_of_stores
+from xla_server.codegen.kernel_ir.vectors import is_of_lookups, is_of_stores
 
 AXIS, OTHER = Value("i", Type.I64), Value("j", Type.I64)
 ELEMENT, TOTAL = Value("x", Type.F32), Cell("s", Type.F32)
@@ -78,3 +78,25 @@ def test_loops_of_values_and_stores(body: tuple[Statement, ...]) -> None:
 )
 def test_loops_of_anything_else(body: tuple[Statement, ...]) -> None:
     assert not is_of_stores(loop(*body))
+
+
+POSITION, FOUND = Value("k", Type.I64), Value("y", Type.F32)
+PLACE = Let(POSITION, Apply("to_i64", (Load(READ, Type.I32, AXIS),), Type.I64))
+
+
+def found(index: Expression) -> Let:
+    return Let(FOUND, Load(READ, Type.F32, index))
+
+
+@pytest.mark.parametrize("index", [POSITION, Index(3, ((AXIS, 5), (POSITION, 2)))])
+def test_loops_that_load_by_loaded_indices(index: Expression) -> None:
+    assert is_of_lookups(loop(PLACE, found(index), stored(FOUND)))
+    within = Apply("minimum", (index, Index(9)), Type.I64)
+    assert is_of_lookups(loop(PLACE, stored(Load(READ, Type.F32, within))))
+
+
+def test_loops_that_load_at_computed_indices_only() -> None:
+    assert not is_of_lookups(loop(PLACE, found(AXIS), stored(FOUND)))
+    # The row of all of them.
+    assert not is_of_lookups(loop(found(Index(0, ((AXIS, 1), (ITEM, 9)))), stored(FOUND)))
+    assert not is_of_lookups(loop(PLACE, found(POSITION)))

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax_programs import lower
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
@@ -53,6 +55,23 @@ def test_blocks_of_one_length_have_loops_of_that_length() -> None:
         assert f"in range({BLOCK}):" in text
         assert "minimum" not in text
         assert ("whole_mod" in text) is (blocks > 1)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int4"])
+def test_narrow_results_are_kept_on_the_stack(dtype: str) -> None:
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    x = (_of(70, 2, BLOCK + 100) * 3).astype(kind)
+    if dtype != "int4":
+        x[3, 1, 5:9] = np.nan
+
+    def extremes(x: Any) -> Any:
+        return x.min(0), x.max(0)
+
+    module = imported(lower(extremes, x))
+    texts = [kernel.source for kernel in kernels_of(compile_module(module).code)]
+    assert all("kept_" in text and "reload_" not in text for text in texts)
+    for compiled, expected in zip(on_cpu(module, [x]), interpreted(module, [x]), strict=True):
+        assert_equal_bits(compiled, expected)
 
 
 def test_the_last_block_may_be_shorter() -> None:

@@ -52,6 +52,12 @@ def _moved(module: Any) -> Any:
         low, high = jnp.split(image, 2, -1)
         return image * 2 + jnp.concatenate([-high, low], -1)
 
+    def dilated(image: Any) -> Any:
+        return lax.pad(image * 2, np.float32(7), ((0, 0, 0), (1, 0, 1), (0, 0, 0), (0, 0, 0)))
+
+    def scanned(image: Any) -> Any:
+        return lax.associative_scan(lax.add, image, axis=2)
+
     def middle(image: Any) -> Any:
         return jnp.concatenate([image, image[:, :4], -image], 1)
 
@@ -67,6 +73,8 @@ CASES: dict[str, tuple[tuple[Any, ...], int]] = {
     "cut_off": ((X,), 2),
     "nothing_left": ((X,), 1),
     "rotated": ((IMAGE,), 1),
+    "dilated": ((IMAGE,), 18),
+    "scanned": ((IMAGE,), 1),
     "middle": ((IMAGE,), 3),
 }
 """Arguments, and the loops over work items that a program's last kernel has."""
@@ -112,6 +120,23 @@ def test_what_is_not_cut_is_right_too(name: str) -> None:
         on_cpu(module, arguments), interpreted(module, arguments), strict=True
     ):
         np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_where_cuts_are_too_many_short_parts_are_tested() -> None:
+    import jax.numpy as jnp
+
+    def shifted(x: Any) -> Any:
+        rows = [jnp.roll(x, by, 0) for by in (1, 2, 3)]
+        return sum((jnp.roll(x, by, 1) for by in range(2, 11)), sum(rows, x))
+
+    x = _RANDOM.standard_normal((64, 400)).astype(np.float32)
+    module = imported(lower(shifted, x))
+    (text,) = _texts(module)
+    loops = re.split(r"\n +for ", text)[1:]
+    assert any("select(" in loop for loop in loops)
+    (inside,) = [loop for loop in loops if "load_" in loop and "select(" not in loop]
+    assert "range(390)" in inside
+    assert_equal_bits(on_cpu(module, (x,))[0], interpreted(module, (x,))[0])
 
 
 @pytest.mark.parametrize("limit", ["max_runs", "max_nodes"])

@@ -56,6 +56,10 @@ WHOLE = {
     "": "'HloModule' is needed in HLO text, got the end at 1:1",
     "HloModule m": "a computation is needed in HLO text, got the end at 1:12",
     "HloModule m, colour=1": "a module's attributes must be known, got 'colour' at 1:14",
+    "HloModule m, replica_count=0": "a program must run on 1 to 4096 devices, "
+    "got 0 replicas at 1:28",
+    "HloModule m, replica_count=64, num_partitions=65": "a program must run on 1 to 4096 "
+    "devices, got 65 partitions at 1:47",
     "HloModule m\nf { }": "a computation must have an instruction, got none at 2:1",
     "HloModule m\nf (a: f32[2]) -> f32[2] { a = f32[3] parameter(0) }": "a computation must have "
     "the signature stated before it, (a: f32[2]) -> f32[2], got (a: f32[3]) -> f32[3] at 2:1",

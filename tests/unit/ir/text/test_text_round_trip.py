@@ -8,6 +8,7 @@ from tests.corpus import hlo_programs, jax_programs
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from tests.corpus.jax_vocabulary import GROUPS, Group, lowered
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.importer import import_module
@@ -143,6 +144,22 @@ def test_replica_groups(groups: str) -> None:
     )
     check_round_trip(parse_hlo(text))
     assert f"replica_groups={groups}" in print_module(parse_module(text))
+
+
+@pytest.mark.parametrize(
+    ("field", "grid"),
+    [
+        ("replica_count=2", DeviceGrid(2, 1)),
+        ("num_partitions=4", DeviceGrid(1, 4)),
+        ("replica_count=2, num_partitions=4", DeviceGrid(2, 4)),
+    ],
+)
+def test_the_grid_that_a_program_runs_on(field: str, grid: DeviceGrid) -> None:
+    text = hlo_programs.program(["f32[4]"], "f32[4] negate(x0)")
+    module = parse_module(text.replace("HloModule m", f"HloModule m, {field}"))
+    assert module.grid == grid
+    assert f", {field}\n" in print_module(module)
+    assert content(parse_module(print_module(module))) == content(module)
 
 
 SHARDINGS = (

@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.collapse import collapsed
 from xla_server.codegen.loops.loop_builder import Nest
 from xla_server.codegen.loops.reduction_groups import reductions_of
-from xla_server.codegen.loops.scheduled import evaluations_of
+from xla_server.codegen.loops.scheduled import Evaluations, evaluations_of
 from xla_server.codegen.lower import loops
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import (
@@ -23,12 +23,10 @@ from xla_server.codegen.lower.loop_kernel import (
     maker_of,
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import COUNTED_LANES
-from xla_server.target.target import Target
 
 
 def lower_loop(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -46,11 +44,6 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
     return loops.lower_dynamic_update_slice(lowering, i, build)
 
 
-def grid_costs(target: Target) -> LoopNestCosts:
-    """Return the cost model of fusion, by the kernels of a GPU."""
-    return LoopNestCosts(target, grid_loop_kernel, lambda fusion, tuning: grid_loop_kernel)
-
-
 def grid_loop_kernel(task: LoopTask) -> LoopKernel:
     """Write the kernel of a task by the schedule that fits."""
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
@@ -61,8 +54,7 @@ def grid_loop_kernel(task: LoopTask) -> LoopKernel:
     schedule, grid = grid_kernel(nest, buffers)
     pairs = in_place_pairs(nest, buffers) if schedule.reads_first else ()
     thunk = grid_thunk(task.name, grid, buffers, in_place=pairs)
-    times = counts.evaluations(grid.kernel.body, grid.kernel.items)
-    evaluated = evaluated_instructions(evaluations_of(times, nest.origins), origins)
+    evaluated = evaluated_instructions(counted(grid, nest), origins)
     return LoopKernel(task, (thunk,), evaluated, units_of(grid.kernel), ())
 
 
@@ -70,9 +62,19 @@ def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> tuple[Schedule, GridKer
     """Return the first schedule that fits a nest over these buffers, and its kernel."""
     largest = max(_largest(nest), *(value.shape.element_count for value in buffers), 1)
     schedule, grid = scheduled_by(nest, largest)
-    # A schedule may have more threads than there are elements.
+    return schedule, fitting_bits(grid)
+
+
+def fitting_bits(grid: GridKernel) -> GridKernel:
+    """Return a kernel whose indices count its threads too, which may be more than elements."""
     bits = max(grid.index_bits, index_bits(grid.blocks * grid.threads))
-    return schedule, dataclasses.replace(grid, index_bits=bits)
+    return dataclasses.replace(grid, index_bits=bits)
+
+
+def counted(grid: GridKernel, nest: Nest) -> Evaluations:
+    """Return how often a launch evaluates each node; builders of the nest have its origins."""
+    times = counts.evaluations(grid.kernel.body, grid.kernel.items)
+    return evaluations_of(times, nest.origins)
 
 
 def _largest(nest: Nest) -> int:

@@ -9,13 +9,22 @@ Reducers that are not known to be associative are applied in order, by one threa
 time then grows with the length. Running values are those of processors (codegen/lower/scan.py).
 """
 
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
+from xla_server.codegen.gpu.lower.scan_levels import (
+    Bound,
+    Elements,
+    Level,
+    Lines,
+    State,
+    Totals,
+    join_states,
+    load_state,
+    store_state,
+)
 from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import (
@@ -31,29 +40,12 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.statements import Exchange, Part
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.scalar_builder import evaluate, load_element, store_element
 from xla_server.codegen.lower.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.scan import Step, step_of
-from xla_server.codegen.trace.graph import Node
 from xla_server.fusion.running_window import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import WARP
-
-WARP_LINE = 1024
-"""Elements of a line that one warp scans; longer ones have parts."""
-
-WARP_PART = 256
-"""Elements of a part that one warp scans: eight times its lanes."""
-
-THREAD_PART = 64
-"""Elements of a part that one thread scans."""
-
-SHORT_LINE = 8
-"""Elements of a line along the last dimension for which a warp would have too many lanes."""
-
-MANY_LINES = 1 << 15
-"""Lines whose threads fill a GPU without parts."""
 
 _DISTANCES = (1, 2, 4, 8, 16)
 
@@ -65,238 +57,37 @@ def lower_running_window(lowering: Lowering, i: HloInstruction) -> Tree:
     shapes = array_shapes(i.shape)
     results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
     sizes = shapes[0].dimensions
-    lines = _Lines(math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :]))
+    lines = Lines(math.prod(sizes[:axis]), sizes[axis], math.prod(sizes[axis + 1 :]))
     operands = tuple(lowering.array(operand) for operand in i.operands)
-    elements = _Elements(step_of(i), operands, results, is_backwards(i, axis))
+    elements = Elements(step_of(i), operands, results, is_backwards(i, axis))
     _Scan(lowering, i.name, elements).add(lines)
     return results if i.shape.is_tuple else results[0]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Lines:
-    """Lines along the second of three dimensions."""
-
-    outer: int
-    length: int
-    inner: int
-
-    @property
-    def count(self) -> int:
-        """The number of lines."""
-        return self.outer * self.inner
-
-    def warps(self, step: Step) -> bool:
-        """Return whether warps scan the lines, and not threads."""
-        return bool(step.join) and self.inner == 1 and self.length > SHORT_LINE
-
-    def part(self, step: Step) -> int:
-        """Return the elements of a part: those of the line if it has one."""
-        if self.warps(step):
-            return self.length if self.length <= WARP_LINE else WARP_PART
-        is_whole = not step.join or self.length <= THREAD_PART or self.count >= MANY_LINES
-        return self.length if is_whole else THREAD_PART
-
-    def element(self, line: tuple[Expression, Expression], number: Expression) -> Index:
-        """Return the index of an element of a line, by its outer and inner numbers."""
-        outer, inner = line
-        terms = (outer, self.length * self.inner), (number, self.inner), (inner, 1)
-        return Index(0, terms if self.inner > 1 else terms[:2])
-
-
-class _Level(Protocol):
-    """The running values of lines, by their elements: where they come from and go to."""
-
-    @property
-    def step(self) -> Step:
-        """The step."""
-
-    def bind(self, kernel: ThreadKernel, lines: _Lines) -> "_Bound":
-        """Return the level inside of a kernel."""
-
-
-class _Bound(Protocol):
-    """A level inside of a kernel. Numbers of elements along a line, `at`, are in order."""
-
-    def begin(self, body: Body, line: tuple[Expression, Expression], at: Expression) -> "_State":
-        """Return the running values of an element alone."""
-
-    def advance(
-        self, body: Body, line: tuple[Expression, Expression], at: Expression, before: "_State"
-    ) -> "_State":
-        """Return the running values after an element."""
-
-    def give(
-        self, body: Body, line: tuple[Expression, Expression], at: Expression, state: "_State"
-    ) -> None:
-        """Store what running values give."""
-
-
-_State = Sequence[Expression]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Elements:
-    """Elements of operands, whose running values give results."""
-
-    step: Step
-    operands: Sequence[Array]
-    results: Sequence[Array]
-    is_backwards: bool
-
-    def bind(self, kernel: ThreadKernel, lines: _Lines) -> "_BoundElements":
-        """Return the level inside of a kernel."""
-        initial = self.operands[len(self.results) :]
-        given: dict[Node, Expression] = {
-            variable: kernel.top.let(
-                kernel.names("given"),
-                load_element(value.shape.element_type, kernel.reads(value), 0),
-            )
-            for variable, value in zip(self.step.given, initial, strict=True)
-        }
-        found = evaluate(kernel.top, kernel.names, self.step.initial, given)
-        starts: dict[Node, Expression] = dict(zip(self.step.starts, found, strict=True))
-        return _BoundElements(self, kernel, lines, starts)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _BoundElements:
-    level: _Elements
-    kernel: ThreadKernel
-    lines: _Lines
-    starts: Mapping[Node, Expression]
-
-    def _index(self, line: tuple[Expression, Expression], at: Expression) -> Index:
-        if self.level.is_backwards:
-            at = Index(self.lines.length - 1, ((at, -1),))
-        return self.lines.element(line, at)
-
-    def _elements(
-        self, body: Body, line: tuple[Expression, Expression], at: Expression
-    ) -> dict[Node, Expression]:
-        index = body.let(self.kernel.names("at"), self._index(line, at))
-        operands = self.level.operands[: len(self.level.results)]
-        return {
-            variable: body.let(
-                self.kernel.names("new"),
-                load_element(value.shape.element_type, self.kernel.reads(value), index),
-            )
-            for variable, value in zip(self.level.step.new, operands, strict=True)
-        }
-
-    def _evaluated(
-        self, body: Body, nodes: Sequence[Node], known: Mapping[Node, Expression]
-    ) -> _State:
-        found = evaluate(body, self.kernel.names, nodes, {**known, **self.starts})
-        return [body.let(self.kernel.names("run"), each) for each in found]
-
-    def begin(self, body: Body, line: tuple[Expression, Expression], at: Expression) -> _State:
-        """Return the running values of an element alone."""
-        return self._evaluated(body, self.level.step.begin, self._elements(body, line, at))
-
-    def advance(
-        self, body: Body, line: tuple[Expression, Expression], at: Expression, before: _State
-    ) -> _State:
-        """Return the running values after an element."""
-        known = self._elements(body, line, at)
-        known.update(zip(self.level.step.running, before, strict=True))
-        return self._evaluated(body, self.level.step.advance, known)
-
-    def give(
-        self, body: Body, line: tuple[Expression, Expression], at: Expression, state: _State
-    ) -> None:
-        """Store the results of running values."""
-        index = self._index(line, at)
-        known: dict[Node, Expression] = dict(zip(self.level.step.running, state, strict=True))
-        found = self._evaluated(body, self.level.step.give, known)
-        for value, each in zip(self.level.results, found, strict=True):
-            store_element(body, value.shape.element_type, self.kernel.writes(value), index, each)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Totals:
-    """Running values of parts, whose own running values are what the parts behind begin with."""
-
-    step: Step
-    totals: Sequence[Array]
-    carries: Sequence[Array]
-
-    def bind(self, kernel: ThreadKernel, lines: _Lines) -> "_BoundTotals":
-        """Return the level inside of a kernel."""
-        return _BoundTotals(self, kernel, lines)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _BoundTotals:
-    level: _Totals
-    kernel: ThreadKernel
-    lines: _Lines
-
-    def begin(self, body: Body, line: tuple[Expression, Expression], at: Expression) -> _State:
-        """Return the total of a part."""
-        return _loaded(body, self.kernel, self.level.totals, self.lines.element(line, at))
-
-    def advance(
-        self, body: Body, line: tuple[Expression, Expression], at: Expression, before: _State
-    ) -> _State:
-        """Return the total of all parts up to one."""
-        return _joined(body, self.kernel, self.level.step, before, self.begin(body, line, at))
-
-    def give(
-        self, body: Body, line: tuple[Expression, Expression], at: Expression, state: _State
-    ) -> None:
-        """Store the total of all parts up to one."""
-        _stored(body, self.kernel, self.level.carries, self.lines.element(line, at), state)
-
-
-def _loaded(body: Body, kernel: ThreadKernel, values: Sequence[Array], index: Expression) -> _State:
-    at = body.let(kernel.names("at"), index)
-    return [
-        body.let(
-            kernel.names("run"), load_element(value.shape.element_type, kernel.reads(value), at)
-        )
-        for value in values
-    ]
-
-
-def _stored(
-    body: Body, kernel: ThreadKernel, values: Sequence[Array], index: Expression, state: _State
-) -> None:
-    for value, each in zip(values, state, strict=True):
-        store_element(body, value.shape.element_type, kernel.writes(value), index, each)
-
-
-def _joined(body: Body, kernel: ThreadKernel, step: Step, left: _State, right: _State) -> _State:
-    """Return the running values of two parts, the right one behind the left."""
-    known: dict[Node, Expression] = dict(zip(step.running, left, strict=True))
-    known.update(zip(step.behind, right, strict=True))
-    found = evaluate(body, kernel.names, step.join, known)
-    return [body.let(kernel.names("run"), each) for each in found]
 
 
 class _Scan:
     """The kernels of a scan while they are added."""
 
-    def __init__(self, lowering: Lowering, name: str, elements: _Elements) -> None:
+    def __init__(self, lowering: Lowering, name: str, elements: Elements) -> None:
         self._lowering, self._name = lowering, name
         self._step = elements.step
-        self._level: _Level = elements
+        self._level: Level = elements
         self._depth = 0
 
-    def add(self, lines: _Lines) -> None:
+    def add(self, lines: Lines) -> None:
         """Add the kernels that scan lines of the level: one, or more where lines have parts."""
         level, size = self._level, lines.part(self._step)
         whole = -(-lines.length // size) - 1
         carries: Sequence[Array] = ()
         if whole:
-            parts = _Lines(lines.outer, whole, lines.inner)
+            parts = Lines(lines.outer, whole, lines.inner)
             totals, carries = (self._values(name, parts) for name in ("totals", "carries"))
             self._add_kernel(lines, whole, totals)
-            self._level, self._depth = _Totals(self._step, totals, carries), self._depth + 1
+            self._level, self._depth = Totals(self._step, totals, carries), self._depth + 1
             self.add(parts)
             self._level, self._depth = level, self._depth - 1
         self._add_kernel(lines, whole + 1, (), carries)
 
-    def _values(self, name: str, parts: _Lines) -> list[Array]:
+    def _values(self, name: str, parts: Lines) -> list[Array]:
         count = parts.count * parts.length
         return [
             self._lowering.new(
@@ -307,7 +98,7 @@ class _Scan:
 
     def _add_kernel(
         self,
-        lines: _Lines,
+        lines: Lines,
         parts: int,
         totals: Sequence[Array],
         carries: Sequence[Array] = (),
@@ -329,7 +120,7 @@ class _Parts:
     """A kernel of parts of lines while it is built."""
 
     def __init__(
-        self, kernel: ThreadKernel, step: Step, lines: _Lines, bound: _Bound, parts: int
+        self, kernel: ThreadKernel, step: Step, lines: Lines, bound: Bound, parts: int
     ) -> None:
         self._kernel, self._names, self._step = kernel, kernel.names, step
         self._lines, self._bound, self._parts = lines, bound, parts
@@ -356,12 +147,12 @@ class _Parts:
         part = self._part
         if before:
             part = integer_op("maximum", plus(part, -1), 0)
-        return _Lines(0, parts, self._lines.inner).element(self._line, part)
+        return Lines(0, parts, self._lines.inner).element(self._line, part)
 
-    def _joined(self, body: Body, left: _State, right: _State) -> _State:
-        return _joined(body, self._kernel, self._step, left, right)
+    def _joined(self, body: Body, left: State, right: State) -> State:
+        return join_states(body, self._kernel, self._step, left, right)
 
-    def _chosen(self, body: Body, test: Expression, yes: _State, no: _State) -> _State:
+    def _chosen(self, body: Body, test: Expression, yes: State, no: State) -> State:
         return [
             body.let(self._names("run"), Apply("select", (test, *pair), pair[0].type))
             for pair in zip(yes, no, strict=True)
@@ -381,7 +172,7 @@ class _Threads(_Parts):
                 after = self._bound.advance(loop, self._line, at, cells)
                 for cell, each in zip(cells, after, strict=True):
                     loop.set(cell, each)
-            _stored(body, self._kernel, totals, self._of_part(self._parts), cells)
+            store_state(body, self._kernel, totals, self._of_part(self._parts), cells)
 
     def scan(self, carries: Sequence[Array]) -> None:
         """Build the kernel of results."""
@@ -389,7 +180,7 @@ class _Threads(_Parts):
             state = self._bound.begin(body, self._line, self._first)
             if carries:
                 index = self._of_part(self._parts - 1, before=True)
-                before = _loaded(body, self._kernel, carries, index)
+                before = load_state(body, self._kernel, carries, index)
                 joined = self._joined(body, before, state)
                 has_some = condition("gt", self._part, 0)
                 state = self._chosen(body, has_some, joined, state)
@@ -422,11 +213,11 @@ class _Warps(_Parts):
             after = self._bound.advance(loop, self._line, at, cells)
             for cell, each in zip(cells, after, strict=True):
                 loop.set(cell, each)
-        total: _State = [body.let(self._names("run"), cell) for cell in cells]
+        total: State = [body.let(self._names("run"), cell) for cell in cells]
         for distance in _DISTANCES:
             total = self._joined(body, total, self._exchanged(body, total, distance))
         with Branch(body, condition("eq", lane, 0), 1 / WARP) as branch:
-            _stored(branch, self._kernel, totals, self._of_part(self._parts), total)
+            store_state(branch, self._kernel, totals, self._of_part(self._parts), total)
         self._close(body, axis)
 
     def scan(self, carries: Sequence[Array]) -> None:
@@ -437,7 +228,7 @@ class _Warps(_Parts):
         # A first value where there is none before is not used.
         if carries:
             index = self._of_part(self._parts - 1, before=True)
-            start = _loaded(body, self._kernel, carries, index)
+            start = load_state(body, self._kernel, carries, index)
         else:
             start = self._bound.begin(body, self._line, self._first)
         carry = [body.declare(self._names("run"), each) for each in start]
@@ -447,7 +238,7 @@ class _Warps(_Parts):
             inside = loop.let("inside", integer_op("minimum", number, length - 1))
             prefix, total = self._scanned(loop, lane, inside)
             has_some = loop.let("some", condition("gt", begin, 0))
-            before: _State = [loop.let(self._names("run"), cell) for cell in carry]
+            before: State = [loop.let(self._names("run"), cell) for cell in carry]
             found = self._chosen(loop, has_some, self._joined(loop, before, prefix), prefix)
             with Branch(loop, condition("lt", number, length)) as branch:
                 self._bound.give(branch, self._line, number, found)
@@ -456,7 +247,7 @@ class _Warps(_Parts):
                 loop.set(cell, each)
         self._close(body, axis)
 
-    def _scanned(self, body: Body, lane: Value, at: Expression) -> tuple[_State, _State]:
+    def _scanned(self, body: Body, lane: Value, at: Expression) -> tuple[State, State]:
         """Return the running values of a lane's element among those of all lanes, and of all.
 
         Elements behind the end of a line are its last: what is computed of them is not used.
@@ -473,7 +264,7 @@ class _Warps(_Parts):
             total = self._joined(body, left, right)
         return prefix, total
 
-    def _exchanged(self, body: Body, state: _State, distance: int) -> _State:
+    def _exchanged(self, body: Body, state: State, distance: int) -> State:
         others = []
         for each in state:
             other = Value(self._names("other"), each.type)

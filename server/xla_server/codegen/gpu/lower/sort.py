@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.merge_sort import Before, Entry, Load, MergeSort, integer_type
+from xla_server.codegen.gpu.lower.merge_sort import MergeSort
+from xla_server.codegen.gpu.lower.merging import Before, Entry, Load, integer_type
 from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import (

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.gpu.lower.concatenate import lower_concatenate, lower_fusion
 from xla_server.codegen.gpu.lower.dot import lower_dot
 from xla_server.codegen.gpu.lower.fft import lower_fft
 from xla_server.codegen.gpu.lower.linear_algebra import lower_cholesky, lower_triangular_solve
@@ -43,6 +44,7 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.AFTER_ALL: control.lower_token,
         Opcode.CALL: control.lower_call,
         Opcode.CHOLESKY: lower_cholesky,
+        Opcode.CONCATENATE: lower_concatenate,
         Opcode.CONDITIONAL: control.lower_conditional,
         Opcode.CONSTANT: control.lower_constant,
         Opcode.COPY: control.lower_alias,
@@ -51,6 +53,7 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.DOT: lower_dot,
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
         Opcode.FFT: lower_fft,
+        Opcode.FUSION: lower_fusion,
         Opcode.GET_TUPLE_ELEMENT: control.lower_get_tuple_element,
         Opcode.OPT_BARRIER: control.lower_alias,
         Opcode.REDUCE_WINDOW: lower_reduce_window,

@@ -1,0 +1,41 @@
+"""Functions of the compiler's own library that LLVM calls though a kernel does not name them.
+
+A number whose sign is that of a number of F64, rounded to F16: LLVM leaves out the conversions of
+the sign, by way of F32, and then has to convert F64 to F16, for which processors have nothing.
+"""
+
+from types import MappingProxyType
+from typing import Any
+
+from llvmlite import ir
+
+from xla_server.codegen.compiler.shared_functions import LIBRARY_SYMBOLS, SharedFunction
+from xla_server.codegen.functions.half_floats import half_of_f64
+from xla_server.codegen.functions.words import Word
+from xla_server.codegen.kernel_ir.routine import Routine
+from xla_server.target.machine import Machine
+
+
+def _write_half_of_f64(code: Any, machine: Machine) -> None:
+    builder = ir.IRBuilder(code.append_basic_block())
+    builder.ret(half_of_f64(Word(builder, code.args[0]), machine).value)
+
+
+class _LibraryFunction(SharedFunction):
+    """A function by the name and with the types that LLVM knows."""
+
+    def __init__(self, symbol: str, form: ir.FunctionType, write: Any) -> None:
+        super().__init__(Routine(symbol, ()), write)
+        self.symbol, self._form = symbol, form
+
+
+(_HALF_OF_F64,) = LIBRARY_SYMBOLS
+
+COMPILER_LIBRARY = MappingProxyType(
+    {
+        _HALF_OF_F64: _LibraryFunction(
+            _HALF_OF_F64, ir.FunctionType(ir.HalfType(), [ir.DoubleType()]), _write_half_of_f64
+        )
+    }
+)
+"""The functions by their symbols."""

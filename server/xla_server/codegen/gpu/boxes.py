@@ -1,0 +1,40 @@
+"""The schedule of a concatenate's operands on a GPU: each has threads of its own in one launch.
+
+No thread tests whose element it computes: it does what one operand is computed from.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.gpu.threads import ReducingThreads
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.target.gpu import MAX_RUN
+
+
+def box_kernel(nests: Sequence[Nest], largest: int) -> GridKernel:
+    """Return the kernel of several nests that store to boxes of one result.
+
+    They share one list of origins. `largest` is the number of elements of the largest array that
+    the kernel has an index of.
+    """
+    return GridKernel(_Boxes(nests).built(), index_bits=index_bits(largest))
+
+
+class _Boxes(ReducingThreads):
+    """Builds the work items of one nest after those of the other."""
+
+    def __init__(self, nests: Sequence[Nest]) -> None:
+        stores = tuple(store for nest in nests for store in nest.stores)
+        super().__init__(dataclasses.replace(nests[0], loops=(), stores=stores))
+        self._nests = nests
+
+    def built(self) -> Kernel:
+        items = 0
+        for nest in self._nests:
+            self._nest = nest
+            self._most = 1 if reductions_of(nest.stores) else MAX_RUN
+            items += self._build_part(items)
+        return self._kernel()

@@ -1,0 +1,96 @@
+"""Lowering of concatenates, and of fusions whose results are such, for a GPU."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from xla_contract.types.opcode import Opcode
+from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.gpu.boxes import box_kernel
+from xla_server.codegen.gpu.lower.loops import (
+    counted,
+    fitting_bits,
+    grid_loop_kernel,
+    grid_thunk,
+    units_of,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.loops.collapse import collapsed
+from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.pieces import Box
+from xla_server.codegen.lower import loops
+from xla_server.codegen.lower.concatenate import Division, boxes_of
+from xla_server.codegen.lower.loop_kernel import (
+    LoopKernel,
+    LoopTask,
+    Maker,
+    evaluated_instructions,
+    maker_of,
+)
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.lower.recomputation import LoopNestCosts
+from xla_server.codegen.trace.graph import Node, Reduction, Store
+from xla_server.codegen.trace.tracer import Index, Origins
+from xla_server.ir.module import HloInstruction
+from xla_server.target.target import Target
+
+MAX_BOXES: Final = 64
+"""Operands whose threads are in one launch: each thread tests for them, and each has its code."""
+
+
+def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Lower a concatenate, or a loop fusion whose result is one."""
+    return loops.lower_loop(lowering, i, joined_kernel)
+
+
+def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
+    """Lower a fusion to one kernel."""
+    is_joined = i.called[0].root.opcode is Opcode.CONCATENATE
+    return loops.lower_loop(lowering, i, joined_kernel if is_joined else grid_loop_kernel)
+
+
+def grid_costs(target: Target) -> LoopNestCosts:
+    """Return the cost model of fusion, by the kernels of a GPU."""
+    return LoopNestCosts(target, grid_loop_kernel, lambda fusion, tuning: joined_kernel)
+
+
+def joined_kernel(task: LoopTask) -> LoopKernel:
+    """Write the kernels of a concatenate's operands."""
+    i = task.instruction
+    root = i.called[0].root if i.opcode is Opcode.FUSION else i
+    parts = [n for n, part in enumerate(root.operands) if part.shape.element_count]
+    if len(parts) < 2:
+        return grid_loop_kernel(task)
+    boxes = boxes_of(Division(root, {}, parts))
+    (result,) = task.values
+    buffers = list(dict.fromkeys([*task.stored.values(), result]))
+    origins: Origins = {}
+    make = maker_of(task, buffers, origins)
+    thunks: list[KernelThunk] = []
+    kernels: list[Kernel] = []
+    evaluated: dict[HloInstruction, float] = {}
+    for first in range(0, len(boxes), MAX_BOXES):
+        nests = _nests(boxes[first : first + MAX_BOXES], make, task.target)
+        grid = fitting_bits(box_kernel(nests, _largest(buffers)))
+        updates = (result,) if len(boxes) > MAX_BOXES else ()
+        thunks.append(grid_thunk(task.name, grid, buffers, updates=updates))
+        kernels.append(grid.kernel)
+        for each, times in evaluated_instructions(counted(grid, nests[0]), origins).items():
+            evaluated[each] = evaluated.get(each, 0.0) + times
+    return LoopKernel(task, tuple(thunks), evaluated, sum(map(units_of, kernels)), ())
+
+
+def _largest(buffers: Sequence[Value]) -> int:
+    return max(value.shape.element_count for value in buffers)
+
+
+def _nests(boxes: Sequence[Box], make: Maker, target: Target) -> list[Nest]:
+    origins: list[Node | Reduction] = []
+    nests = []
+    for box in boxes:
+
+        def made(index: Index, box: Box = box) -> Sequence[Store]:
+            return make(tuple(at + low for at, (low, _) in zip(index, box, strict=True)))
+
+        sizes = [high - low for low, high in box]
+        nests.append(Nest(*collapsed(sizes, made), target, origins=origins))
+    return nests

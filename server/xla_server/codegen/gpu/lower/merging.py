@@ -1,0 +1,116 @@
+"""The merge of two runs by threads of a GPU: each finds where its part begins, and merges that.
+
+The right run's entry goes first only if it comes before that of the left: a sort is stable.
+Threads read entries of their runs and store to numbers of their own whatever a comparator says: of
+one that is no strict weak order, results have entries of the line, some perhaps repeatedly.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xla_contract.types.element_type import ElementType
+from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop, Repeat
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Cell,
+    Expression,
+    Index,
+    Quotient,
+    condition,
+    integer_op,
+    opaque,
+    plus,
+)
+from xla_server.codegen.kernel_ir.types import Type
+
+MERGED = 8
+"""Entries that a thread merges."""
+
+Entry: TypeAlias = Sequence[Expression]
+"""The parts of what is sorted, integers as they are computed."""
+
+Load: TypeAlias = Callable[[ThreadKernel, Body, Expression, Expression], Entry]
+"""Returns the entry of a number in a line."""
+
+Before: TypeAlias = Callable[[ThreadKernel, Body, Expression, Entry, Entry], Expression]
+"""Returns whether, in a line, the first of two entries comes before the second."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Merge:
+    """The merge of two neighbouring runs, of which a thread gives some entries."""
+
+    kernel: ThreadKernel
+    line: Expression
+    load: Callable[[Body, Expression], Entry]
+    store: Callable[[Body, Expression, Entry], None]
+    before: Before
+
+    def add(
+        self,
+        body: Body,
+        first: Expression,
+        runs: tuple[Expression, ...],
+        count: int | Expression,
+    ) -> None:
+        """Store entries from number `first` on, of the runs between three numbers.
+
+        Numbers of entries are below `count`: a number beyond has nothing to store.
+        """
+        _, middle, high = runs
+        left, right = self._begun(body, first, runs)
+        names = self.kernel.names
+        rest = integer_op("minimum", integer_op("sub", count, first), opaque(MERGED))
+        last = body.let(names("last"), plus(count, -1))
+        with Loop(body, names("n"), rest, iterations=MERGED) as loop:
+            entries = [
+                self.load(loop, loop.let(names("own"), integer_op("minimum", number, last)))
+                for number in (left, right)
+            ]
+            is_before = self.before(self.kernel, loop, self.line, entries[1], entries[0])
+            is_alone = condition("ge", left, middle)
+            is_first = condition("bit_or", is_before, is_alone)
+            takes = condition("bit_and", condition("lt", right, high), is_first)
+            takes_right = loop.let(names("takes"), takes)
+            entry = [
+                loop.let(names("e"), Apply("select", (takes_right, *pair), Type.I64))
+                for pair in zip(entries[1], entries[0], strict=True)
+            ]
+            self.store(loop, Index(0, ((first, 1), (loop.axis, 1))), entry)
+            one = loop.let(names("one"), integer_op("to_i64", takes_right))
+            loop.set(left, Index(1, ((left, 1), (one, -1))))
+            loop.set(right, Index(0, ((right, 1), (one, 1))))
+
+    def _begun(
+        self, body: Body, first: Expression, runs: tuple[Expression, ...]
+    ) -> tuple[Cell, Cell]:
+        """Return the numbers in both runs that the entries from `first` on begin with.
+
+        The left run has `taken` of the entries `ahead`.
+        """
+        low, middle, high = runs
+        names = self.kernel.names
+        ahead = body.let(names("ahead"), Index(0, ((first, 1), (low, -1))))
+        behind = Index(0, ((ahead, 1), (high, -1), (middle, 1)))
+        size = Index(0, ((middle, 1), (low, -1)))
+        taken = body.declare("taken", integer_op("maximum", behind, 0))
+        most = body.declare("most", integer_op("minimum", ahead, size))
+        with Repeat(body, condition("lt", taken, most), 8) as loop:
+            half = loop.let("half", Quotient(Index(0, ((taken, 1), (most, 1))), 2))
+            at = Index(0, ((low, 1), (half, 1)))
+            left = self.load(loop, loop.let(names("l"), at))
+            at = Index(-1, ((middle, 1), (ahead, 1), (half, -1)))
+            right = self.load(loop, loop.let(names("r"), at))
+            with Branch(loop, self.before(self.kernel, loop, self.line, right, left)) as branch:
+                branch.set(most, half)
+                branch.orelse.set(taken, plus(half, 1))
+        terms = ((low, 1), (taken, 1)), ((middle, 1), (ahead, 1), (taken, -1))
+        begins = [Index(0, each) for each in terms]
+        return body.declare("left", begins[0]), body.declare("right", begins[1])
+
+
+def integer_type(count: int) -> ElementType:
+    """Return the type of numbers below a count."""
+    return ElementType.S32 if count < 1 << 31 else ElementType.S64

@@ -1,0 +1,173 @@
+"""Convolutions as products of patches and kernels."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+
+from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.pad import PadAttributes
+from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.types.dimension_numbers import (
+    DotDimensionNumbers,
+    PaddingConfig,
+    PaddingDimension,
+)
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import count
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+
+
+class ConvolutionPatches(TargetRewritePass):
+    """Writes a convolution as dot(patches, kernel), where the target has such products.
+
+    A patch has the elements of the input under one position of the window. The patches are slices
+    of the padded input side by side: one for each element of the window, or one for each position,
+    whichever are fewer.
+    """
+
+    name = "convolution-patches"
+    opcodes = (Opcode.CONVOLUTION,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        a: ConvolutionAttributes = i.attributes
+        types = {operand.shape.element_type for operand in i.operands}
+        capability = self.target.capability
+        if a.feature_group_count != 1 or a.batch_group_count != 1 or 0 in i.shape.dimensions:
+            return None
+        patches = _Patches.of(i)
+        if not patches.window or not capability.packs_operands(types, i.shape.element_type):
+            return None
+        width = i.operands[0].shape.element_type.byte_width
+        sizes = patches.rows, patches.features, patches.depth
+        if not capability.multiplies_patches(sizes, patches.slices, width):
+            return None
+        return patches.product(editor)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Patches:
+    """The patches of a convolution: `positions` and `window` are sizes of spatial dimensions."""
+
+    i: HloInstruction
+    batch: int
+    inputs: int
+    features: int
+    positions: tuple[int, ...]
+    window: tuple[int, ...]
+
+    @classmethod
+    def of(cls, i: HloInstruction) -> "_Patches":
+        """Return the patches of a convolution."""
+        numbers = i.attributes.dimension_numbers
+        base, output = i.operands[0].shape.dimensions, i.shape.dimensions
+        return cls(
+            i,
+            base[numbers.input_batch_dimension],
+            base[numbers.input_feature_dimension],
+            output[numbers.output_feature_dimension],
+            tuple(output[d] for d in numbers.output_spatial_dimensions),
+            tuple(dimension.size for dimension in i.attributes.window.dimensions),
+        )
+
+    @property
+    def rows(self) -> int:
+        """The number of patches."""
+        return self.batch * count(self.positions)
+
+    @property
+    def depth(self) -> int:
+        """The elements of a patch."""
+        return count(self.window) * self.inputs
+
+    @property
+    def slices(self) -> int:
+        """The number of slices that patches are made of."""
+        return min(count(self.positions), count(self.window))
+
+    def product(self, editor: Editor) -> HloInstruction:
+        """Return the convolution as a product."""
+        i, numbers = self.i, self.i.attributes.dimension_numbers
+        form = DotDimensionNumbers((1,), (0,), (), ())
+        attributes = DotAttributes(
+            form, i.shape.element_type, i.attributes.precision, i.attributes.algorithm
+        )
+        dot = editor.add(Opcode.DOT, (self._patches(editor), self._kernel(editor)), attributes)
+        result = editor.reshape(dot, (self.batch, *self.positions, self.features))
+        # The output's order names (batch, features, *spatial); here features are last.
+        last = len(self.positions) + 1
+        found = dict(zip(numbers.output_order, (0, last, *range(1, last)), strict=True))
+        return editor.transpose(result, [found[d] for d in range(i.shape.rank)])
+
+    def _kernel(self, editor: Editor) -> HloInstruction:
+        """Return the kernel as [depth, features]."""
+        numbers, kernel = self.i.attributes.dimension_numbers, self.i.operands[1]
+        spatial = numbers.kernel_spatial_dimensions
+        window = zip(spatial, self.i.attributes.window.dimensions, strict=True)
+        reversed_dimensions = tuple(d for d, dimension in window if dimension.window_reversal)
+        if reversed_dimensions:
+            kernel = editor.add(Opcode.REVERSE, (kernel,), ReverseAttributes(reversed_dimensions))
+        inputs, outputs = (
+            numbers.kernel_input_feature_dimension,
+            numbers.kernel_output_feature_dimension,
+        )
+        kernel = editor.transpose(kernel, (*spatial, inputs, outputs))
+        return editor.reshape(kernel, (self.depth, self.features))
+
+    def _patches(self, editor: Editor) -> HloInstruction:
+        """Return the patches as [rows, depth]."""
+        base = self._padded(editor)
+        by_window = count(self.window) <= count(self.positions)
+        parts, shape = [], (self.batch, *self.positions, self.inputs)
+        for starts, limits, strides in self._boxes(by_window=by_window):
+            ends = (self.batch, *limits, self.inputs)
+            part = editor.sliced(base, (0, *starts, 0), ends, (1, *strides, 1))
+            parts.append(part if by_window else editor.reshape(part, (self.batch, 1, self.depth)))
+        dimension = len(shape) - 1 if by_window else 1
+        joined = parts[0]
+        if len(parts) > 1:
+            joined = editor.add(Opcode.CONCATENATE, parts, ConcatenateAttributes(dimension))
+        return editor.reshape(joined, (self.rows, self.depth))
+
+    def _boxes(
+        self, *, by_window: bool
+    ) -> Iterator[tuple[Sequence[int], Sequence[int], Sequence[int]]]:
+        """Yield starts, limits and strides of the slices in the spatial dimensions."""
+        window = self.i.attributes.window.dimensions
+        steps = [dimension.stride for dimension in window]
+        gaps = [dimension.window_dilation for dimension in window]
+        apart, sizes, strides, inside = (
+            (gaps, self.window, steps, self.positions)
+            if by_window
+            else (steps, self.positions, gaps, self.window)
+        )
+        for at in itertools.product(*map(range, sizes)):
+            starts = [number * step for number, step in zip(at, apart, strict=True)]
+            limits = [
+                start + (size - 1) * stride + 1
+                for start, size, stride in zip(starts, inside, strides, strict=True)
+            ]
+            yield starts, limits, strides
+
+    def _padded(self, editor: Editor) -> HloInstruction:
+        """Return the input as [batch, *spatial, inputs], padded and dilated."""
+        numbers, base = self.i.attributes.dimension_numbers, self.i.operands[0]
+        order = (
+            numbers.input_batch_dimension,
+            *numbers.input_spatial_dimensions,
+            numbers.input_feature_dimension,
+        )
+        base = editor.transpose(base, order)
+        none = PaddingDimension()
+        padding = [
+            PaddingDimension(d.padding_low, d.padding_high, d.base_dilation - 1)
+            for d in self.i.attributes.window.dimensions
+        ]
+        if all(each == none for each in padding):
+            return base
+        zero = editor.constant(0, base.shape.element_type)
+        config = PaddingConfig((none, *padding, none))
+        return editor.add(Opcode.PAD, (base, zero), PadAttributes(config))

@@ -1,0 +1,136 @@
+"""Convolutions as products of patches: which are, and what they compute."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.corpus.jax_programs import lower
+from tests.cuda.outcomes import assert_near
+from tests.unit.codegen.compiled import imported, interpreted
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloModule
+from xla_server.passes.canonicalize.convolution_patches import ConvolutionPatches
+from xla_server.passes.framework.fixpoint import run_once
+from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.machine import Machine
+from xla_server.target.target import Target
+
+GPU = Target.of(Machine.cuda("sm_90"))
+CPU = Target.of(Machine.host())
+
+
+def numbers(*sizes: int) -> Any:
+    return np.random.default_rng(len(sizes)).standard_normal(sizes).astype(np.float32)
+
+
+IMAGES, KERNEL = numbers(8, 20, 18, 16), numbers(3, 3, 16, 32)
+
+FORMS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "valid": {},
+        "padded": {"padding": ((1, 2), (0, 1))},
+        "cut": {"padding": ((-1, 1), (2, -3))},
+        "strides": {"window_strides": (2, 3)},
+        "dilated kernel": {"rhs_dilation": (2, 1), "padding": ((2, 2), (1, 1))},
+        "dilated input": {"lhs_dilation": (2, 3), "padding": ((3, 0), (1, 2))},
+        "all": {
+            "window_strides": (2, 1),
+            "lhs_dilation": (1, 2),
+            "rhs_dilation": (2, 2),
+            "padding": ((3, 1), (0, 4)),
+        },
+    }
+)
+
+ORDERS = (("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("CHWN", "IHWO", "HWNC"))
+
+
+def convolved(order: tuple[str, str, str], **form: Any) -> HloModule:
+    """Return a program that convolves the images in an order of dimensions."""
+    images = IMAGES.transpose(["NHWC".index(letter) for letter in order[0]])
+    kernel = KERNEL.transpose(["HWIO".index(letter) for letter in order[1]])
+    given = {"window_strides": (1, 1), "padding": "VALID", **form}
+
+    def program(x: Any, y: Any) -> Any:
+        return jax.lax.conv_general_dilated(x, y, dimension_numbers=order, **given)
+
+    return imported(lower(program, images.copy(), kernel.copy()))
+
+
+def opcodes(module: HloModule) -> set[Opcode]:
+    return {i.opcode for i in module.entry.instructions}
+
+
+def patched(module: HloModule, target: Target = GPU) -> bool:
+    """Run the pass; return whether a convolution became a product."""
+    run_once((ConvolutionPatches(target),), module)
+    return Opcode.DOT in opcodes(module)
+
+
+def assert_same(module: HloModule) -> None:
+    """Check that a program with convolutions becomes one without, which computes the same."""
+    drawn = np.random.default_rng(0)
+    arguments = [
+        drawn.standard_normal(shape.dimensions).astype(np.float32)
+        for shape in module.entry_program_shape.parameters
+    ]
+    expected = interpreted(module, arguments)
+    assert patched(module)
+    assert Opcode.CONVOLUTION not in opcodes(module)
+    assert_near(interpreted(module, arguments), expected)
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("order", ORDERS)
+def test_products_of_patches_are_convolutions(order: tuple[str, str, str], name: str) -> None:
+    assert_same(convolved(order, **FORMS[name]))
+
+
+def test_gradients_have_few_positions_of_large_windows() -> None:
+    def loss(x: Any, y: Any) -> Any:
+        form = ("NHWC", "HWIO", "NHWC")
+        return jnp.sum(jax.lax.conv_general_dilated(x, y, (1, 1), "SAME", dimension_numbers=form))
+
+    assert_same(imported(lower(jax.grad(loss, (0, 1)), IMAGES, KERNEL)))
+
+
+def test_a_window_that_is_read_backwards_is_a_kernel_reversed() -> None:
+    def transposed(x: Any, y: Any) -> Any:
+        return jax.lax.conv_transpose(x, y, (2, 2), "SAME", transpose_kernel=True)
+
+    assert_same(imported(lower(transposed, IMAGES, numbers(3, 3, 32, 16))))
+
+
+@pytest.mark.parametrize(
+    ("images", "kernel", "form"),
+    [
+        pytest.param(IMAGES[:1, :4, :4], KERNEL, {}, id="little work"),
+        pytest.param(IMAGES, numbers(3, 3, 16, 4), {}, id="few uses"),
+        pytest.param(IMAGES, numbers(8, 8, 16, 32), {}, id="many slices"),
+        pytest.param(IMAGES, numbers(3, 3, 1, 32), {"feature_group_count": 16}, id="groups"),
+        pytest.param(IMAGES, KERNEL, {"batch_group_count": 4}, id="groups of batches"),
+        pytest.param(IMAGES.astype(np.int32), KERNEL.astype(np.int32), {}, id="integers"),
+    ],
+)
+def test_other_convolutions_stay(images: Any, kernel: Any, form: Mapping[str, Any]) -> None:
+    def program(x: Any, y: Any) -> Any:
+        order = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x, y, (1, 1), "VALID", dimension_numbers=order, **form)
+
+    module = imported(lower(program, images, kernel))
+    assert not patched(module)
+
+
+def test_a_processor_has_kernels_of_convolutions() -> None:
+    assert not patched(convolved(ORDERS[0]), CPU)
+
+
+def test_patches_have_a_bound_of_memory() -> None:
+    sizes = 1 << 20, 64, 256
+    assert GpuCapability().multiplies_patches(sizes, 9, 4)
+    assert not GpuCapability().multiplies_patches(sizes, 9, 8)
