@@ -32,7 +32,7 @@ def arguments_of(module: HloModule) -> list[Any]:
 
 
 def of_corpus(name: str) -> Iterator[Program]:
-    """Yield the programs of a corpus whose parameters are arrays, but for those that draw without a key."""
+    """Yield the programs of a corpus, but for those with tuples or random numbers of a state."""
     for each, module in CORPORA[name]():
         shapes = module.entry_program_shape.parameters
         if all(shape.is_array for shape in shapes) and not _draws(module):
