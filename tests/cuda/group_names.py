@@ -9,6 +9,7 @@ NAMES = (
     "elements 3",
     "kernels 0",
     "kernels 1",
+    "graphs",
     "jax",
     "hlo",
     "golden",
