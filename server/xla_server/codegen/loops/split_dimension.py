@@ -1,7 +1,7 @@
 """The innermost dimension made two where every index divides it by one number.
 
 Repeated elements and tiles are read at quotients and remainders of their index, which takes longer
-than to copy them. Of two loops one runs over the quotient and one over the remainder.
+than to copy them. One of two loops runs over the quotient, the other over the remainder.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ def split_dimension(dimensions: Sequence[int], make: Make) -> tuple[Sequence[int
 def _divisor(stores: Sequence[Store], loop: Variable) -> int | None:
     """Return what quotients and remainders of a loop's variable divide by, if it is one number.
 
-    None where the index is tested, which is a test of one loop as it is, or where computing an
-    element takes longer than dividing its index.
+    The result is None where the index is tested, as tests are cut by one loop, and where computing
+    an element takes longer than dividing its index.
     """
     for node in all_nodes(stores):
         if isinstance(node, ReductionResult):
