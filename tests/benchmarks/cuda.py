@@ -14,8 +14,9 @@ import math
 import os
 import pathlib
 import statistics
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -24,15 +25,27 @@ import jax
 from tests.benchmarks.compilation import Program
 from tests.benchmarks.cuda_driver_figures import figures
 from tests.benchmarks.programs import Ours, Theirs, difference
-from tests.benchmarks.workloads import chosen
+from tests.benchmarks.workloads import GROUPS, chosen
 from tests.benchmarks.workloads.workload import Workload
 from tests.platforms import compiled_platform, driver_of
+from xla_contract.errors import CancelledError
 from xla_server.backends.compiled.backend import CompiledBackend
+from xla_server.execution.cancellation import Cancellation
 
 OUTPUT = "build/bench-cuda.json"
 ROUNDS = 5
 ROUND_SECONDS = 0.02
 MOST_CALLS = 50
+MOST_SECONDS = 3.0
+"""Seconds of one execution, after which the program is left out."""
+
+FIRST = (
+    *("fma f32", "exp f32", "gelu f32", "sum of all", "sum of rows", "sum of columns", "softmax"),
+    *("layer norm", "transpose", "matmul 512", "matmul 1024", "matmul with epilogue"),
+    *("transformer block forward", "MLP train step", "convolution 3x3", "gather rows"),
+    *("sort of rows", "cumsum of rows", "one number"),
+)
+"""Programs that are measured before all others, as time may end; loops come last."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +78,9 @@ def measure(name: str, workload: Workload, platform: CompiledBackend) -> Line:
         theirs = Theirs(workload, compilations=1)
         compiling, executable = Program.of(workload).compiled(platform)
         ours = Ours(platform, executable, workload.arguments)
+        longer = max(_first_seconds(ours), theirs.seconds(), 1e-9)
         wrong = difference(ours.results(), theirs.results())
-        calls = max(1, min(MOST_CALLS, int(ROUND_SECONDS / max(theirs.seconds(), 1e-9))))
+        calls = max(1, min(MOST_CALLS, int(ROUND_SECONDS / longer)))
         runs: list[float] = []
 
         def run() -> None:
@@ -81,6 +95,19 @@ def measure(name: str, workload: Workload, platform: CompiledBackend) -> Line:
             stream.append(_seconds(lambda: theirs.run_together(calls), 1) / calls)
     seconds = map(statistics.median, (run_seconds, call, their_call, stream))
     return Line(name, *seconds, compiling, theirs.compile_seconds, wrong)
+
+
+def _first_seconds(ours: Ours) -> float:
+    """Return the seconds of an execution. Raises TimeoutError for one that takes too many."""
+    cancellation = Cancellation()
+    timer = threading.Timer(MOST_SECONDS, cancellation.cancel)
+    timer.start()
+    try:
+        return _seconds(lambda: ours.run(cancellation), 1)
+    except CancelledError:
+        raise TimeoutError(f"an execution takes over {MOST_SECONDS} seconds") from None
+    finally:
+        timer.cancel()
 
 
 def _seconds(function: Callable[[], object], calls: int) -> float:
@@ -107,11 +134,10 @@ def main() -> None:
     driver = driver_figures(platform_name)
     for name, figure in driver.items():
         print(f"  {name:30}{figure:9.1f}", flush=True)
-    print(
-        f"{'time, JAX = 1':32}" + "".join(f"{h:>9}" for h in ("run", "call", "stream", "compile"))
-    )
+    heads = ("run", "call", "stream", "compile")
+    print(f"{'time, JAX = 1':32}" + "".join(f"{head:>9}" for head in heads))
     lines, failures = [], {}
-    for name, workload in chosen(words):
+    for name, workload in _in_order(chosen(words)):
         if time.monotonic() > end:
             print(f"stopped before {name}: no time is left")
             break
@@ -130,6 +156,16 @@ def main() -> None:
     output.write_text(
         json.dumps({"driver": driver, "workloads": records, "failures": failures}, indent=1)
     )
+
+
+def _in_order(workloads: Iterable[tuple[str, Workload]]) -> Sequence[tuple[str, Workload]]:
+    loops = GROUPS["control"]()
+
+    def rank(each: tuple[str, Workload]) -> int:
+        name = each[0]
+        return FIRST.index(name) if name in FIRST else len(FIRST) + (name in loops)
+
+    return sorted(workloads, key=rank)
 
 
 def driver_figures(platform: str) -> Mapping[str, float]:

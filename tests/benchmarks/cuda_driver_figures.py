@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from tests.cuda_twin.programs import kernel_of
 from tests.cuda_twin.test_twin import AT, moving
+from tests.unit.codegen.compiled import built
+from xla_client import ops
 from xla_server.backends.cuda.toolchain import Toolchain
 from xla_server.backends.cuda.worker.driver import Driver
 
@@ -22,7 +25,9 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     stream = driver.new_stream()
     first, second = (driver.allocate(byte_size, stream) for _ in range(2))
     count, staged = byte_size // 4, min(byte_size, 256 << 20)
-    module = toolchain.compile({"all": moving(AT, AT, count), "one": moving(AT, AT, 1)})
+    negated = built(ops.neg, [np.broadcast_to(np.float32(0), (count,))])
+    grid = kernel_of(negated, negated.entry.root)
+    module = toolchain.compile({"all": grid, "one": moving(AT, AT, 1)})
     every, one = driver.load(module, ["all", "one"])
     host = memoryview(mmap.mmap(-1, staged))
     driver.pin(host)
@@ -38,7 +43,7 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
         return (time.perf_counter() - started) / repetitions
 
     def move() -> None:
-        driver.launch(every, -(-count // 32), 32, 0, (first, second), stream)
+        driver.launch(every, grid.blocks, grid.threads, 0, (first, second), stream)
 
     def launch() -> None:
         driver.launch(one, 1, 32, 0, (first, second), stream)
@@ -55,7 +60,7 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
 
     return {
         "copy GB/s": rate(2 * byte_size, lambda: driver.copy(second, first, byte_size, stream)),
-        "kernel that copies GB/s": rate(2 * byte_size, move),
+        "kernel that negates GB/s": rate(2 * byte_size, move),
         "upload GB/s": rate(staged, lambda: driver.upload(first, host, stream)),
         "download GB/s": rate(staged, lambda: driver.download(host, first, stream)),
         "upload of pageable GB/s": rate(staged, lambda: driver.upload(first, pageable, stream)),

@@ -38,14 +38,14 @@ class Ours:
             for leaf in leaves
         ]
 
-    def run(self) -> Any:
-        """One execution."""
+    def run(self, cancellation: Cancellation | None = None) -> Any:
+        """One execution; raises what the cancellation was given."""
         return self._executable.execute(
             self._placed,
             device=self._device,
             feeds=NoFeeds(),
             channels=NoChannels(),
-            cancellation=Cancellation(),
+            cancellation=cancellation or Cancellation(),
         )
 
     def results(self) -> list[Any]:

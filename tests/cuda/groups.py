@@ -7,6 +7,7 @@ from tests.cuda.conformance import become_conformance
 from tests.cuda.driver_checks import driver_checks
 from tests.cuda.facts import facts
 from tests.cuda.fault_checks import fault_checks
+from tests.cuda.graph_checks import graph_checks
 from tests.cuda.library_checks import plan_checks
 from tests.cuda.outcomes import Outcome, outcomes
 from tests.platforms import driver_of
@@ -24,6 +25,8 @@ def outcomes_of(group: str, platform: str) -> Iterator[Outcome]:
     if group == "plans":
         driver, _ = driver_of(platform)
         return outcomes(plan_checks(driver))
+    if group == "graphs":
+        return outcomes(graph_checks(Sides.of(platform)))
     if group == "faults":
         return outcomes(fault_checks(Sides.of(platform)))
     if group == "conformance":

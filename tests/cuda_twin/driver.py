@@ -83,18 +83,21 @@ Work = Callable[[], None]
 
 
 class TwinDriver:
-    """A device of the host. Implements xla_server.backends.cuda.worker.driver.Driver.
+    """A device of the host. Implements xla_server.backends.cuda.worker.driver.CapturingDriver.
 
     All that a stream is given is done at once.
     """
 
     total_bytes = 4 << 30
+    is_prompt = True
+    """Whether a stream does its work at once."""
 
     def __init__(self, ordinal: int = 0) -> None:
         self._free_bytes = self.total_bytes
         self._pieces: dict[int, Piece] = {}
         self._freed: collections.deque[Piece] = collections.deque()
         self._streams: dict[int, collections.deque[Work]] = {}
+        self._captured: dict[int, list[Work]] = {}
         self._lock = threading.RLock()
         self._ordinal = ordinal
 
@@ -121,14 +124,32 @@ class TwinDriver:
 
     def synchronise(self, stream: int) -> None:
         """Do what is left of a stream."""
+        assert stream not in self._captured
         works = self._streams[stream]
         while works:
             works.popleft()()
 
     def _give(self, stream: int, work: Work) -> None:
-        """Give work to a stream, which does it at once."""
+        """Give work to a stream, or to the graph that it is captured for."""
+        if stream in self._captured:
+            self._captured[stream].append(work)
+            return
         self._streams[stream].append(work)
-        self.synchronise(stream)
+        if self.is_prompt:
+            self.synchronise(stream)
+
+    def begin_capture(self, stream: int) -> None:
+        """Begin a graph."""
+        self._captured[stream] = []
+
+    def end_capture(self, stream: int) -> Sequence[Work]:
+        """Return the graph."""
+        return self._captured.pop(stream)
+
+    def launch_graph(self, graph: Sequence[Work], stream: int) -> None:
+        """Give a stream the work of a graph."""
+        for work in graph:
+            self._give(stream, work)
 
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return new memory. Raises OutOfDeviceMemoryError where the device has no room."""
@@ -265,5 +286,4 @@ class SmallTwin(TwinDriver):
 class DelayedTwin(TwinDriver):
     """A device that does nothing before it is waited for."""
 
-    def _give(self, stream: int, work: Work) -> None:
-        self._streams[stream].append(work)
+    is_prompt = False

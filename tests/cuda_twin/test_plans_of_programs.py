@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from tests.cuda.programs import CORPORA
 from tests.cuda_twin.lowered import compiled
+from tests.kernels.corpora import CORPORA
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.gpu.plans import (
     CholeskyPlan,

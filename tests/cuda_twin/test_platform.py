@@ -17,6 +17,7 @@ from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Runner, accepted
 from tests.operations_page.test_page import SAMPLE
 from tests.unit.codegen.compiled import on_platform
+from xla_contract.types.opcode import Opcode
 
 CHOSEN = tuple(GROUPS) if FULL else ("golden", "hlo")
 
@@ -35,7 +36,7 @@ def test_gives_xlas_numbers(check: Callable[[], None], monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("opcode", PROBES if FULL else SAMPLE, ids=str)
-def test_every_operation_runs_on_every_type(opcode: object) -> None:
+def test_every_operation_runs_on_every_type(opcode: Opcode) -> None:
     runner = Runner(shared_platform())
     probe = PROBES[opcode]
     assert runner.refused(accepted(opcode, probe.program, probe.before).programs) == []

@@ -12,6 +12,7 @@ from tests.unit.codegen.lower.test_scan import running
 from tests.unit.codegen.lower.test_scatter import combiner
 from xla_client import ops
 from xla_client.programs.builder import Op
+from xla_server.codegen.gpu.lower import scan_levels
 
 
 @pytest.mark.parametrize(
@@ -103,3 +104,16 @@ def test_long_lines_have_parts_whose_totals_are_scanned() -> None:
     assert of((4, 1025), 1) == of((65, 4), 0) == ["totals", "1", ""]
     long = ["totals", "1.totals", "2", "1", ""]
     assert of((1 << 19,), 0) == long
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((2, 2500), 1), ((300, 3), 0)])
+@pytest.mark.parametrize("behind", [False, True])
+def test_totals_have_parts_of_their_own(
+    shape: tuple[int, ...], axis: int, behind: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in (("WARP_LINE", 64), ("WARP_PART", 32), ("THREAD_PART", 4)):
+        monkeypatch.setattr(scan_levels, name, size)
+    x = np.random.default_rng(6).integers(-9, 9, shape).astype(np.int32)
+    function = running(ops.add, "i4", shape, axis, behind)
+    assert "2" in names(function, x, np.int32(3))
+    assert_same(function, x, np.int32(3))

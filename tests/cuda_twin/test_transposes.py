@@ -26,10 +26,11 @@ def test_matrices_of_any_size(rows: int, columns: int) -> None:
     assert_equal_bits(ours, walked(module, x))
 
 
+@pytest.mark.parametrize("sizes", [(40, 35), (70, 130)])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_every_type(dtype: str) -> None:
+def test_every_type(dtype: str, sizes: tuple[int, int]) -> None:
     with jax.enable_x64(True):
-        x = numbers(dtype, 40, 35)
+        x = numbers(dtype, *sizes)
         assert schedule_of(module_of(lambda x: x.T, x)) == "transposes"
         assert_equal_bits(*both(lambda x: x.T, x))
 
@@ -79,3 +80,20 @@ def test_a_tile_is_a_block() -> None:
     grid = kernel_of(module, row)
     assert (grid.threads, grid.blocks) == (256, 3 * 3 * 1)
     assert [array.byte_size for array in grid.kernel.shared] == [32 * 33 * 4]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "room"),
+    [
+        ("bfloat16", (128, 64), 64 * 66 * 2),
+        ("int8", (128, 64), 64 * 66),
+        ("bfloat16", (128, 63), 32 * 33 * 2),
+        ("bfloat16", (127, 64), 32 * 33 * 2),
+    ],
+)
+def test_threads_move_two_neighbours_of_a_narrow_type_where_rows_are_aligned(
+    dtype: str, sizes: tuple[int, int], room: int
+) -> None:
+    module = module_of(lambda x: x.T, numbers(dtype, *sizes))
+    (row,) = rows_of(module)
+    assert [array.byte_size for array in kernel_of(module, row).kernel.shared] == [room]

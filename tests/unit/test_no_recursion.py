@@ -184,6 +184,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     "codegen/trace/elementwise.py": (ONCE, {"converted"}),
     "runtime/host.py": (SHAPE, {"_copied"}),
     "backends/compiled/executable.py": (SHAPE, {"_add_leaves", "_assembled"}),
+    "backends/cuda/buffers.py": (SHAPE, {"Placement.placed"}),
     "backends/host_buffer.py": (SHAPE, {"HostBuffer.placed", "literal_of", "value_of"}),
     "backends/signature.py": (SHAPE, {"_laid_out", "owned"}),
     "xla_client/programs/checked.py": (ONCE, {"_taker_of"}),

@@ -5,7 +5,7 @@ import functools
 from xla_server.ir.module import HloModule
 from xla_server.passes.canonicalize.channels_last import ChannelsLast
 from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
-from xla_server.passes.canonicalize.convolution_patches import ConvolutionPatches
+from xla_server.passes.canonicalize.convolution_im2col import ConvolutionIm2col
 from xla_server.passes.canonicalize.degenerate_dimensions import Squeeze
 from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
 from xla_server.passes.canonicalize.float_widening import FloatWidening
@@ -114,8 +114,8 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # Libraries of GPUs take any order of dimensions.
         *((ChannelsLast(target),) if capability.lays_out_convolutions else ()),
         ConvolutionCanonicaliser(),
-        # After those that need no patches.
-        ConvolutionPatches(target),
+        # After those that need no im2col.
+        ConvolutionIm2col(target),
         # Before they are brought into the forms of routines.
         SmallDotExpander(target),
         # Before dots become products of matrices, behind which reshapes stand in between.

@@ -77,11 +77,11 @@ class Capability:
         """Return whether kernels of convolutions have an order of dimensions that they want."""
         return bool(self.TILED_CONVOLUTIONS)
 
-    def multiplies_patches(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
-        """Return whether a convolution is computed as a product of patches with the kernel.
+    def multiplies_im2col(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
+        """Return whether a convolution is computed as a product with an im2col matrix in memory.
 
-        `sizes` are those of the product, rows, columns and depth; patches are made of so many
-        slices of the input, whose elements have `width` bytes.
+        `sizes` are the rows, columns and depth of the product. The matrix has so many slices of the
+        input, whose elements have `width` bytes.
         """
         return False
 

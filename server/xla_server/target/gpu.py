@@ -41,6 +41,9 @@ COUNTED_LANES = 1 << 14
 """Threads that the cost model takes to execute at a time: about those of an H100's lanes. It is one
 number for all GPUs, so that a program has the same kernels on each."""
 
+BANK_BYTES = 4
+"""Bytes of shared memory that each thread of a warp may access at once, in banks of their own."""
+
 STATIC_SHARED_BYTES = 48 << 10
 """Bytes of shared memory that a block has without asking the driver for more."""
 

@@ -27,17 +27,17 @@ _ROW_PART: Final = 4 * MAX_WARP_ROW
 _COLUMN_PART: Final = 1 << 9
 """Elements of a part of a column at least."""
 
-_MIN_PATCH_PRODUCTS: Final = 1 << 20
+_MIN_IM2COL_PRODUCTS: Final = 1 << 20
 """Multiplications of a convolution that a loop nest does in the time of a launch or two."""
 
-_MIN_PATCH_USES: Final = 8
-"""Multiplications with each element of a patch, which is written and read for them."""
+_MIN_IM2COL_USES: Final = 8
+"""Multiplications with each element of an im2col matrix, which is written and read for them."""
 
-_MAX_PATCH_SLICES: Final = 49
+_MAX_IM2COL_SLICES: Final = 49
 """Slices that one kernel joins: as many as a window of 7 x 7 has."""
 
-_MAX_PATCH_BYTES: Final = 1 << 30
-"""Memory for the patches of a convolution."""
+_MAX_IM2COL_BYTES: Final = 1 << 30
+"""Memory for an im2col matrix."""
 
 
 class GpuCapability(Capability):
@@ -60,11 +60,13 @@ class GpuCapability(Capability):
 
     TILED_CONVOLUTIONS = frozenset[ElementType]()
 
-    def multiplies_patches(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
-        """Return whether a library's product is worth the memory that patches take."""
+    def multiplies_im2col(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
+        """Return whether a library's product is worth an im2col matrix."""
         rows, columns, depth = sizes
-        is_large = rows * columns * depth >= _MIN_PATCH_PRODUCTS and columns >= _MIN_PATCH_USES
-        return is_large and slices <= _MAX_PATCH_SLICES and rows * depth * width <= _MAX_PATCH_BYTES
+        is_large = rows * columns * depth >= _MIN_IM2COL_PRODUCTS and columns >= _MIN_IM2COL_USES
+        return (
+            is_large and slices <= _MAX_IM2COL_SLICES and rows * depth * width <= _MAX_IM2COL_BYTES
+        )
 
     def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
         """Return None: libraries have the products."""

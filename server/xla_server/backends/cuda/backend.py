@@ -34,8 +34,8 @@ class Cuda(CompiledBackend):
 
     Programs are compiled for `machine`, by default the oldest kind of GPU there is, by `toolchain`,
     by default LLVM's. Compiled kernels are kept in `compilation_cache_dir`, if that is not empty.
-    What the host does for programs takes `threads` threads, by default as many as it has cores. An
-    execution must fit into `memory_fraction` of a device's memory.
+    Steps of the host run on `threads` threads, by default as many as it has cores. An execution
+    must fit into `memory_fraction` of a device's memory.
     """
 
     platform = "cuda"

@@ -109,12 +109,9 @@ class _Tables:
     def _encoded(self, row: PlacedRow) -> DeviceRow:
         match row:
             case KernelThunk(kernel=GridKernel() as grid):
-                # A kernel takes the buffers that it has accesses of, by their numbers.
-                arguments = self._arguments(row)
-                slots = tuple(arguments[buffer.number] for buffer in grid.kernel.buffers)
-                return protocol.Launch(self._kernel(grid), slots)
+                return protocol.Launch(self._kernel(grid), self._slots_of(_buffers(row, grid)))
             case KernelThunk(kernel=LibraryPlan() as plan):
-                return protocol.LibraryCall(plan, self._arguments(row))
+                return protocol.LibraryCall(plan, self._slots_of(row.arguments))
             case CopyThunk():
                 target, source = self._slot(row.target), self._slot(row.source)
                 return protocol.Copy(target, source, row.target.byte_size)
@@ -137,12 +134,18 @@ class _Tables:
         found = DeviceKernel(number, symbol_of(grid.key), grid.blocks, grid.threads)
         return self.kernels.setdefault(found, len(self.kernels))
 
-    def _arguments(self, row: KernelThunk) -> tuple[int, ...]:
-        if CANCELLATION in row.arguments:
-            raise ValueError(
-                f"a kernel of a device must leave cancellation to the worker, got %{row.name}"
-            )
-        return tuple(map(self._slot, row.arguments))
+    def _slots_of(self, values: Sequence[Value]) -> tuple[int, ...]:
+        return tuple(map(self._slot, values))
+
+
+def _buffers(row: KernelThunk, grid: GridKernel) -> list[Value]:
+    """Return the arguments of a launch: those that the kernel accesses, in its order."""
+    values = [row.arguments[buffer.number] for buffer in grid.kernel.buffers]
+    if CANCELLATION in values:
+        raise ValueError(
+            f"a kernel of a device must leave cancellation to the worker, got %{row.name}"
+        )
+    return values
 
 
 def _named(row: PlacedRow) -> tuple[Value, ...]:

@@ -38,7 +38,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         transpose_kernel,
         "elements whose neighbours are not those of a result, along at least 16 elements of each",
         "A warp would load or store 32 lines of memory for 32 elements: tiles pass shared memory.",
-        # What is read at the index of the result is read by the thread that stores it.
+        # The thread that stores a result reads the operands that have its index.
         reads_first=True,
     ),
     Schedule(

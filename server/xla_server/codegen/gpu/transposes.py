@@ -1,9 +1,9 @@
 """The schedule of transposes on a GPU: tiles pass through shared memory.
 
-A warp loads neighbours of the operand and stores neighbours of the result. Between them the tile is
-kept in shared memory, whose rows are one element longer, so that its columns lie in different
-banks. Other operands are read by the threads that store: a fusion that reads one operand
-transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
+A warp loads neighbours of the operand and stores neighbours of the result. Shared memory has the
+tile meanwhile, in rows that are longer by what a thread accesses, so that the elements of a column
+lie in different banks. The threads that store read all other operands, so a fusion that reads one
+operand transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Quotient,
     Remainder,
+    SharedArray,
     Value,
     condition,
 )
@@ -26,15 +27,12 @@ from xla_server.codegen.loops.graph_builder import applied
 from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
 from xla_server.codegen.loops.reduction_groups import reductions_of
 from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import Apply, Load
+from xla_server.codegen.trace.graph import Apply, Load, Store
 from xla_server.ir.affine import Affine, Variable
 from xla_server.ir.explicit_stack import Deep
-from xla_server.target.gpu import BLOCK_THREADS, STATIC_SHARED_BYTES, WARP
+from xla_server.target.gpu import BANK_BYTES, BLOCK_THREADS, STATIC_SHARED_BYTES, WARP
 
-_TILE = WARP
-"""Elements of a tile along both loops."""
-
-_SHORTEST = _TILE // 2
+_SHORTEST = WARP // 2
 """Elements along both loops below which tiles are mostly empty, and caches do as well."""
 
 _ROWS = BLOCK_THREADS // WARP
@@ -57,11 +55,22 @@ def transpose_kernel(nest: Nest, largest: int) -> GridKernel | None:
     if across is None:
         return None
     staged = [load for load, loop in moved if loop is across]
-    sizes = [_room_of(load) for load in staged]
-    if sum(sizes) > STATIC_SHARED_BYTES:
+    builder = _TileBuilder(nest, across, staged)
+    if builder.shared_bytes > STATIC_SHARED_BYTES:
         return None
-    kernel = _TileBuilder(nest, across, staged).built()
-    return GridKernel(kernel, index_bits=index_bits(largest))
+    return GridKernel(builder.built(), index_bits=index_bits(largest))
+
+
+def _run_of(nest: Nest, across: Variable, staged: Sequence[Load]) -> int:
+    """Return how many neighbours a thread moves: two of a narrow type, if all are aligned."""
+    accesses: list[Store | Load] = [*nest.stores, *staged]
+    widest = max(Type(each.kernel_type.storage).byte_size for each in accesses)
+    offsets = [each.offset for each in accesses]
+    numbers = [
+        f for each in offsets for f in (each.constant, *(f for _, f in each.terms)) if f != 1
+    ]
+    is_aligned = not any(n % 2 for n in (*numbers, across.size, nest.loops[-1].size))
+    return 2 if 2 * widest <= BANK_BYTES and is_aligned else 1
 
 
 def _factor(offset: Affine, loop: Variable) -> int:
@@ -76,19 +85,27 @@ def _neighbours(load: Load, nest: Nest) -> Variable | None:
     return next((loop for loop in found if loop.size >= _SHORTEST), None)
 
 
-def _room_of(load: Load) -> int:
-    return _TILE * (_TILE + 1) * Type(load.kernel_type.storage).byte_size
-
-
 class _TileBuilder(LoopBuilder):
     """Builds a block for each tile of the last loop and the loop `across`."""
 
     def __init__(self, nest: Nest, across: Variable, staged: Sequence[Load]) -> None:
         super().__init__(nest)
         self._across, self._last = across, nest.loops[-1]
-        self._staged = {load: self._shared_array(_room_of(load)) for load in staged}
+        # A tile has so many elements along both loops.
+        self._run = _run_of(nest, across, staged)
+        self._size = WARP * self._run
+        self._staged = {load: self._room_of(load) for load in staged}
         self._tiles: dict[Variable, Value] = {}
         self._position: Expression | None = None
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of the tiles of a block."""
+        return sum(array.byte_size for array in self._shared)
+
+    def _room_of(self, load: Load) -> SharedArray:
+        pitch = self._size + self._run
+        return self._shared_array(self._size * pitch * Type(load.kernel_type.storage).byte_size)
 
     def built(self) -> Kernel:
         """Return the kernel."""
@@ -96,17 +113,17 @@ class _TileBuilder(LoopBuilder):
         self._invariants = body
         blocks = self._bind(axis, body)
         known = dict(self._values), dict(self._stored)
-        opened, row = self._open_tile(self._across, self._last, body)
+        opened, column, row = self._open_tile(self._across, self._last, body)
         for load, array in self._staged.items():
             self._value(load)
-            position = Index(0, ((row, _TILE + 1), (self._lane, 1)))
-            opened[-1].store(array, load.kernel_type.storage, position, self._stored[load])
+            at = Index(0, ((row, self._size + self._run), (column, 1)))
+            opened[-1].store(array, load.kernel_type.storage, at, self._stored[load])
         _close(opened)
         body.add(Barrier())
         # Values are those of other elements now.
         self._values, self._stored = known
-        opened, row = self._open_tile(self._last, self._across, body)
-        self._position = Index(0, ((self._lane, _TILE + 1), (row, 1)))
+        opened, column, row = self._open_tile(self._last, self._across, body)
+        self._position = Index(0, ((column, self._size + self._run), (row, 1)))
         self._store(self._nest.stores, opened[-1])
         _close(opened)
         items = blocks * BLOCK_THREADS
@@ -122,7 +139,7 @@ class _TileBuilder(LoopBuilder):
         number, blocks = body.let(self._names("t"), Quotient(item, BLOCK_THREADS)), 1
         for position, loop in reversed(list(enumerate(self._nest.loops))):
             is_tiled = loop in (self._across, self._last)
-            count = -(-loop.size // _TILE) if is_tiled else loop.size
+            count = -(-loop.size // self._size) if is_tiled else loop.size
             index = Index(0, ((number, 1),))
             found = body.let(self._names("i"), Remainder(index, count)) if position else number
             if is_tiled:
@@ -136,22 +153,29 @@ class _TileBuilder(LoopBuilder):
 
     def _open_tile(
         self, along: Variable, down: Variable, outside: Body
-    ) -> tuple[list[Block], Value]:
-        """Begin the loop of a thread over rows of a tile, `along` which lanes are neighbours.
+    ) -> tuple[list[Block], Value, Value]:
+        """Begin the loops of a thread over its elements of a tile; lanes are neighbours `along`.
 
-        Return what was opened, and the number of a row inside of the tile.
+        Return what was opened, and the numbers of the column and the row inside of the tile.
         """
-        turn = Loop(outside, self._names("i"), _TILE // _ROWS, unrolled=True)
-        opened: list[Block] = [turn]
+        turn = Loop(outside, self._names("i"), self._size // _ROWS, unrolled=True)
         row = turn.let(self._names("i"), Index(0, ((turn.axis, _ROWS), (self._row, 1))))
-        for loop, position in ((along, self._lane), (down, row)):
-            terms = (self._tiles[loop], _TILE), (position, 1)
-            index = self._indices[loop] = turn.let(self._names("i"), Index(0, terms))
-            if loop.size % _TILE:
-                share = loop.size / (-(-loop.size // _TILE) * _TILE)
-                opened.append(Branch(opened[-1], condition("lt", index, loop.size), share))
-        self._bodies[along] = self._bodies[down] = opened[-1]
-        return opened, row
+        opened: list[Block] = [turn]
+        first = Index(0, ((self._lane, self._run),))
+        for loop, number in ((along, first), (down, row)):
+            if loop.size % self._size:
+                end = Index(loop.size, ((self._tiles[loop], -self._size),))
+                share = loop.size / (-(-loop.size // self._size) * self._size)
+                opened.append(Branch(opened[-1], condition("lt", number, end), share))
+        element = Loop(opened[-1], self._names("i"), self._run, unrolled=True)
+        opened.append(element)
+        terms = (self._lane, self._run), (element.axis, 1)
+        column = element.let(self._names("i"), Index(0, terms))
+        for loop, number in ((along, column), (down, row)):
+            index = Index(0, ((self._tiles[loop], self._size), (number, 1)))
+            self._indices[loop] = element.let(self._names("i"), index)
+        self._bodies[along] = self._bodies[down] = element
+        return opened, column, row
 
     def _operation(self, node: Load | Apply) -> Deep[Expression]:
         if self._position is None or not isinstance(node, Load) or node not in self._staged:

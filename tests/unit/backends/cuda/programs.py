@@ -1,6 +1,5 @@
 """Code with rows of all places, made by hand."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,16 +24,16 @@ def value(name: str, shape: str = "f32[4]") -> Value:
     return Value(Shape.parse(shape), name)
 
 
-def grid(items: int = 4, numbers: Sequence[int] = (0, 1)) -> GridKernel:
-    """A kernel that has buffers of these numbers."""
-    buffers = tuple(Buffer(number, Role.READ) for number in numbers)
+def grid(items: int = 4, *accessed: int) -> GridKernel:
+    """A kernel that does nothing, with buffers of these numbers."""
+    buffers = tuple(Buffer(number, Role.READ) for number in accessed)
     return GridKernel(Kernel(buffers, (), (Part(Name("t", Type.I64), items, ()),)))
 
 
 def launch(target: Value, *sources: Value, items: int = 4) -> KernelThunk:
     """A kernel on the device."""
     given = (*sources, target)
-    kernel = grid(items, range(len(given)))
+    kernel = grid(items, *range(len(given)))
     return KernelThunk(f"launch_{target.name}", kernel, items, 1, given, sources, (target,))
 
 

@@ -17,8 +17,12 @@ from xla_server.codegen.gpu.plans import LibraryPlan
 
 a, b, c, d, e = map(value, "abcde")
 ONE, OTHER = DeviceModule(b"one"), DeviceModule(b"other")
-UNUSED = grid(4, [0, 2])
-MODULES = {grid(4).key: ONE, grid(4, range(3)).key: ONE, UNUSED.key: ONE, grid(5).key: OTHER}
+ACCESSED = (0, 1), (0, 1, 2), (2, 0)
+MODULES = {
+    grid(items, *accessed).key: module
+    for items, module in ((4, ONE), (5, OTHER))
+    for accessed in ACCESSED
+}
 
 
 def encoded(written: Code, donated: frozenset[int] = frozenset()) -> Encoded:
@@ -40,14 +44,16 @@ def test_equal_kernels_are_one_and_each_is_found_in_its_module() -> None:
     rows = [launch(b, a), launch(c, b, items=5), launch(d, c)]
     program = encoded(code(rows, [a], [d])).program
     assert program.modules == (b"one", b"other")
-    one, other = (symbol_of(grid(items).key) for items in (4, 5))
+    one, other = (symbol_of(grid(items, 0, 1).key) for items in (4, 5))
     assert program.kernels == (DeviceKernel(0, one, 1, 256), DeviceKernel(1, other, 1, 256))
     assert [row.kernel for row in program.rows if isinstance(row, protocol.Launch)] == [0, 1, 0]
 
 
-def test_a_kernel_is_given_the_buffers_that_it_has() -> None:
-    row = dataclasses.replace(launch(c, a, b), kernel=UNUSED)
-    assert encoded(code([row], [a, b], [c])).program.rows == (protocol.Launch(0, (0, 2)),)
+def test_a_launch_has_the_buffers_that_its_kernel_accesses() -> None:
+    """An array without elements is an argument of no access."""
+    row = dataclasses.replace(launch(c, a, b), kernel=grid(4, 2, 0))
+    program = encoded(code([row], [a, b], [c])).program
+    assert program.rows == (protocol.Launch(0, (2, 0)),)
 
 
 def test_libraries_have_their_plan_and_copies_their_bytes() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.backends.cuda.test_backend import SORTED, STEP
+from tests.unit.backends.cuda.test_backend import FED, STEP
 from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.cuda.offline import compile_for
 from xla_server.codegen.gpu import ptx
@@ -18,9 +18,9 @@ def test_kernels_become_ptx(capability: str) -> None:
 
 
 def test_what_goes_through_the_host_is_told() -> None:
-    _, files, told = compile_for("sm_90", parse_module(SORTED), None)
-    assert set(told) <= {*str(files["places.txt"]).splitlines(), *told}
-    assert told[0].startswith("on the device: ")
+    _, files, told = compile_for("sm_90", parse_module(FED), None)
+    assert told == ["on the device: nothing", "through the host: %i (infeed), 1 call of Python"]
+    assert "steps through the host: 1" in str(files["places.txt"]).splitlines()
 
 
 def test_a_capability_must_be_known() -> None:

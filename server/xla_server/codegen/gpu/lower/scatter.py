@@ -4,7 +4,8 @@ An update has a number, in the order of updates, and a number among elements of 
 indices do not reach: these are free, and threads of neighbours have neighbours among them. The
 forms, for n numbers of the first kind:
 
-- DIRECT: no element has two updates, so each update has a thread.
+- DIRECT: no element has two updates, so each update has a thread. Where a program says so of
+  indices that repeat, one of the updates is lost, as XLA leaves open.
 - WALK: few updates. A thread for each free number goes through all n.
 - LINKS: a thread for each number looks for the next update of the same element, n^2 loads in all.
   The thread of the first one follows these links.

@@ -1,4 +1,4 @@
-"""Convolutions as products of patches and kernels."""
+"""Convolutions as products with an im2col matrix."""
 
 import dataclasses
 import itertools
@@ -21,15 +21,15 @@ from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 
 
-class ConvolutionPatches(TargetRewritePass):
-    """Writes a convolution as dot(patches, kernel), where the target has such products.
+class ConvolutionIm2col(TargetRewritePass):
+    """Writes a convolution as a dot of an im2col matrix and the kernel, if the target has that.
 
-    A patch has the elements of the input under one position of the window. The patches are slices
-    of the padded input side by side: one for each element of the window, or one for each position,
-    whichever are fewer.
+    A row of the matrix has the elements of the input under one position of the window. The matrix
+    is a concatenation of slices of the padded input: one for each element of the window, or one for
+    each position, whichever are fewer.
     """
 
-    name = "convolution-patches"
+    name = "convolution-im2col"
     opcodes = (Opcode.CONVOLUTION,)
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
@@ -38,19 +38,19 @@ class ConvolutionPatches(TargetRewritePass):
         capability = self.target.capability
         if a.feature_group_count != 1 or a.batch_group_count != 1 or 0 in i.shape.dimensions:
             return None
-        patches = _Patches.of(i)
-        if not patches.window or not capability.packs_operands(types, i.shape.element_type):
+        im2col = _Im2col.of(i)
+        if not im2col.window or not capability.packs_operands(types, i.shape.element_type):
             return None
         width = i.operands[0].shape.element_type.byte_width
-        sizes = patches.rows, patches.features, patches.depth
-        if not capability.multiplies_patches(sizes, patches.slices, width):
+        sizes = im2col.rows, im2col.features, im2col.depth
+        if not capability.multiplies_im2col(sizes, im2col.slices, width):
             return None
-        return patches.product(editor)
+        return im2col.product(editor)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Patches:
-    """The patches of a convolution: `positions` and `window` are sizes of spatial dimensions."""
+class _Im2col:
+    """The im2col matrix of a convolution; `positions` and `window` are spatial sizes."""
 
     i: HloInstruction
     batch: int
@@ -60,8 +60,8 @@ class _Patches:
     window: tuple[int, ...]
 
     @classmethod
-    def of(cls, i: HloInstruction) -> "_Patches":
-        """Return the patches of a convolution."""
+    def of(cls, i: HloInstruction) -> "_Im2col":
+        """Return the im2col matrix of a convolution."""
         numbers = i.attributes.dimension_numbers
         base, output = i.operands[0].shape.dimensions, i.shape.dimensions
         return cls(
@@ -75,17 +75,17 @@ class _Patches:
 
     @property
     def rows(self) -> int:
-        """The number of patches."""
+        """The rows of the matrix."""
         return self.batch * count(self.positions)
 
     @property
     def depth(self) -> int:
-        """The elements of a patch."""
+        """The columns of the matrix, which are added up."""
         return count(self.window) * self.inputs
 
     @property
     def slices(self) -> int:
-        """The number of slices that patches are made of."""
+        """The number of slices that are concatenated."""
         return min(count(self.positions), count(self.window))
 
     def product(self, editor: Editor) -> HloInstruction:
@@ -95,7 +95,7 @@ class _Patches:
         attributes = DotAttributes(
             form, i.shape.element_type, i.attributes.precision, i.attributes.algorithm
         )
-        dot = editor.add(Opcode.DOT, (self._patches(editor), self._kernel(editor)), attributes)
+        dot = editor.add(Opcode.DOT, (self._matrix(editor), self._kernel(editor)), attributes)
         result = editor.reshape(dot, (self.batch, *self.positions, self.features))
         # The output's order names (batch, features, *spatial); here features are last.
         last = len(self.positions) + 1
@@ -117,8 +117,8 @@ class _Patches:
         kernel = editor.transpose(kernel, (*spatial, inputs, outputs))
         return editor.reshape(kernel, (self.depth, self.features))
 
-    def _patches(self, editor: Editor) -> HloInstruction:
-        """Return the patches as [rows, depth]."""
+    def _matrix(self, editor: Editor) -> HloInstruction:
+        """Return the matrix, [rows, depth]."""
         base = self._padded(editor)
         by_window = count(self.window) <= count(self.positions)
         parts, shape = [], (self.batch, *self.positions, self.inputs)

@@ -1,4 +1,4 @@
-"""Convolutions as products of patches: which are, and what they compute."""
+"""Convolutions as products with im2col matrices: which are, and what they compute."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from tests.cuda.outcomes import assert_near
 from tests.unit.codegen.compiled import imported, interpreted
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloModule
-from xla_server.passes.canonicalize.convolution_patches import ConvolutionPatches
+from xla_server.passes.canonicalize.convolution_im2col import ConvolutionIm2col
 from xla_server.passes.framework.fixpoint import run_once
 from xla_server.target.gpu_capability import GpuCapability
 from xla_server.target.machine import Machine
@@ -66,9 +66,9 @@ def opcodes(module: HloModule) -> set[Opcode]:
     return {i.opcode for i in module.entry.instructions}
 
 
-def patched(module: HloModule, target: Target = GPU) -> bool:
+def rewritten(module: HloModule, target: Target = GPU) -> bool:
     """Run the pass; return whether a convolution became a product."""
-    run_once((ConvolutionPatches(target),), module)
+    run_once((ConvolutionIm2col(target),), module)
     return Opcode.DOT in opcodes(module)
 
 
@@ -80,14 +80,14 @@ def assert_same(module: HloModule) -> None:
         for shape in module.entry_program_shape.parameters
     ]
     expected = interpreted(module, arguments)
-    assert patched(module)
+    assert rewritten(module)
     assert Opcode.CONVOLUTION not in opcodes(module)
     assert_near(interpreted(module, arguments), expected)
 
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("order", ORDERS)
-def test_products_of_patches_are_convolutions(order: tuple[str, str, str], name: str) -> None:
+def test_products_are_convolutions(order: tuple[str, str, str], name: str) -> None:
     assert_same(convolved(order, **FORMS[name]))
 
 
@@ -123,14 +123,14 @@ def test_other_convolutions_stay(images: Any, kernel: Any, form: Mapping[str, An
         return jax.lax.conv_general_dilated(x, y, (1, 1), "VALID", dimension_numbers=order, **form)
 
     module = imported(lower(program, images, kernel))
-    assert not patched(module)
+    assert not rewritten(module)
 
 
 def test_a_processor_has_kernels_of_convolutions() -> None:
-    assert not patched(convolved(ORDERS[0]), CPU)
+    assert not rewritten(convolved(ORDERS[0]), CPU)
 
 
-def test_patches_have_a_bound_of_memory() -> None:
+def test_matrices_have_a_bound_of_memory() -> None:
     sizes = 1 << 20, 64, 256
-    assert GpuCapability().multiplies_patches(sizes, 9, 4)
-    assert not GpuCapability().multiplies_patches(sizes, 9, 8)
+    assert GpuCapability().multiplies_im2col(sizes, 9, 4)
+    assert not GpuCapability().multiplies_im2col(sizes, 9, 8)

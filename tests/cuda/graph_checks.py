@@ -1,0 +1,111 @@
+"""Checks of programs that run again and again, which a device has graphs for."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.cuda.checks import Sides
+from tests.cuda.outcomes import Check, assert_near
+from tests.unit.codegen.compiled import interpreted
+from xla_contract.types.literal import Literal
+from xla_server.backends.platform import Executable
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.feed_protocol import NoFeeds
+from xla_server.ir.module import HloModule
+from xla_server.ir.text.parser import parse_module
+
+KERNELS = """HloModule kernels
+add { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }
+ENTRY e {
+  x = f32[96,160] parameter(0)
+  zero = f32[] constant(0)
+  rows = f32[96] reduce(x, zero), dimensions={1}, to_apply=add
+  across = f32[96,160] broadcast(rows), dimensions={0}
+  centred = f32[96,160] subtract(x, across)
+  columns = f32[160] reduce(centred, zero), dimensions={0}, to_apply=add
+  product = f32[96,96] dot(centred, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  ROOT t = (f32[160], f32[96,96]) tuple(columns, product) }
+"""
+
+LOOP = """HloModule loop
+body { p = (s32[], f32[24,24]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[24,24] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  product = f32[24,24] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bounded = f32[24,24] tanh(product)
+  mirrored = f32[24,24] transpose(bounded), dimensions={1,0}
+  sum = f32[24,24] subtract(bounded, mirrored)
+  ROOT n = (s32[], f32[24,24]) tuple(next, sum) }
+below { p = (s32[], f32[24,24]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  limit = s32[] constant(60)
+  ROOT c = pred[] compare(i, limit), direction=LT }
+ENTRY e {
+  x = f32[24,24] parameter(0)
+  zero = s32[] constant(0)
+  begin = (s32[], f32[24,24]) tuple(zero, x)
+  end = (s32[], f32[24,24]) while(begin), body=body, condition=below
+  ROOT r = f32[24,24] get-tuple-element(end), index=1 }
+"""
+
+TURNS = 8
+
+
+def graph_checks(sides: Sides) -> Iterator[Check]:
+    """Yield the checks of a platform."""
+    checked = _Checked(sides)
+    for name, text in {"kernels": KERNELS, "a loop": LOOP}.items():
+        yield f"{name} again", lambda text=text: checked.again(text)
+        yield f"{name} again in threads", lambda text=text: checked.in_threads(text)
+
+
+class _Checked:
+    """A platform under test."""
+
+    def __init__(self, sides: Sides) -> None:
+        self._platform = sides.device
+
+    def again(self, text: str) -> None:
+        module = parse_module(text)
+        executable = self._platform.compile(module, module.entry_program_shape)
+        self._runs(module, executable, 0)
+
+    def in_threads(self, text: str) -> None:
+        module, wrong = parse_module(text), []
+        executable = self._platform.compile(module, module.entry_program_shape)
+
+        def run(seed: int) -> None:
+            try:
+                self._runs(module, executable, seed)
+            except Exception as error:
+                wrong.append(f"thread {seed}: {type(error).__name__}: {error}")
+
+        threads = [threading.Thread(target=run, args=(seed,)) for seed in range(1, 4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, wrong[0]
+
+    def _runs(self, module: HloModule, executable: Executable, seed: int) -> None:
+        device = self._platform.devices[0]
+        shape = module.entry_program_shape.parameters[0].dimensions
+        for turn in range(TURNS):
+            drawn = np.random.default_rng((seed, turn)).standard_normal(shape)
+            array = (drawn / 8).astype(np.float32)
+            output: Any = executable.execute(
+                [self._platform.to_device(Literal.from_numpy(array), device)],
+                device=device,
+                feeds=NoFeeds(),
+                channels=NoChannels(),
+                cancellation=Cancellation(),
+            ).output
+            ours = list(output.value) if isinstance(output.value, tuple) else [output.value]
+            assert_near(ours, interpreted(module, [array]))
