@@ -66,9 +66,10 @@ class ThreadBuilder(LoopBuilder):
             # What does not depend on the element stands outside of branches: it is done once.
             self._elements(last, number, run, rest or run, body)
         else:
-            for test, count, times in (("lt", run, whole_runs), ("eq", rest, 1)):
-                with Branch(body, condition(test, number, whole_runs), times / runs) as branch:
-                    self._elements(last, number, run, count, branch)
+            share = whole_runs / runs
+            with Branch(body, condition("lt", number, whole_runs), share) as branch:
+                self._elements(last, number, run, run, branch)
+                self._elements(last, number, run, rest, branch.orelse)
         self._close_part(body, axis, items, first)
         return items
 
