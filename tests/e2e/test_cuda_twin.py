@@ -103,7 +103,7 @@ def test_a_worker_that_dies_takes_its_values_along_and_nothing_else(server: Serv
         xc.connect(server.address, timeout=60) as other,
         concurrent.futures.ThreadPoolExecutor() as pool,
     ):
-        first, second = client.devices
+        first, second = client.devices()
         doubled = client.compile(_doubled())
         lost = client.to_device(ones, first)
         kept = client.to_device(ones, second)

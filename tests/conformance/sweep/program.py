@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.conformance.oracle import evaluated, run_on_xla
+from tests.conformance.sweep.subnormal import agreed
 from xla_client import Builder, Op
 from xla_client.programs.computation import Computation
 from xla_contract.types.element_type import ElementType
@@ -26,5 +27,5 @@ def built(function: Callable[..., Op], arguments: Sequence[Any]) -> Computation:
 def both(function: Callable[..., Op], arguments: Sequence[Any]) -> list[tuple[Any, Any]]:
     """(ours, XLA's) for each result of the program on these arguments."""
     proto = built(function, arguments).proto
-    ours = evaluated(proto, [np.asarray(argument) for argument in arguments])
-    return list(zip(ours, run_on_xla(proto, arguments), strict=True))
+    given = list(map(agreed, arguments))
+    return list(zip(evaluated(proto, given), run_on_xla(proto, given), strict=True))

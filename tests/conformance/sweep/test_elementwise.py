@@ -13,6 +13,7 @@ from tests.conformance import oracle
 from tests.conformance.sweep import bounds, drawing, operands, program
 from tests.conformance.sweep.bounds import BOUNDS, assert_within
 from tests.conformance.sweep.depth import FULL, drawn
+from tests.conformance.sweep.subnormal import agreed
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops import elementwise
@@ -45,7 +46,7 @@ def element_types(opcode: Opcode) -> list[E]:
 def results(opcode: Opcode, groups: Sequence[Sequence[Any]], name: str | None) -> list[Any]:
     """(ours, the reference's) of the operation on each group of operands."""
     arity = opcode.arity
-    arrays = [array for group in groups for array in group]
+    arrays = [agreed(array) for group in groups for array in group]
 
     def function(*parameters: Op) -> Op:
         builder = parameters[0].builder
