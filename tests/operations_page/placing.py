@@ -27,7 +27,7 @@ TARGET = Target.of(Machine.cuda("sm_90"))
 
 
 class Place(enum.StrEnum):
-    """What does an operation, in the words of the page."""
+    """The ways in which an operation is done, in the words of the page."""
 
     KERNEL = "kernel"
     LIBRARY = "library"

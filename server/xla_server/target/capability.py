@@ -29,7 +29,7 @@ class Capability:
     Others are converted before and after."""
 
     FINISHES_REDUCTIONS = False
-    """Whether the kernel of any reduction goes on with what is done to each result. Processors
+    """True where the kernel of any reduction goes on with what is done to each result. Processors
     reduce columns in blocks of rows, which they go through again for what is not a sum."""
 
     MIN_TILED_TRANSPOSE = 1 << 15

@@ -9,7 +9,7 @@ from xla_server.target.machine import Machine
 from xla_server.target.pass_tuning import ControlFlow, Reductions
 from xla_server.target.tuning import Tuning, tuning_of
 
-_REDUCTIONS = Reductions(joins_in_f64=False)
+_REDUCTIONS = Reductions(min_elements=1 << 14, joins_in_f64=False)
 """Many GPUs add f64 at a small part of the rate of f32; partial sums are added pairwise."""
 
 _CONTROL_FLOW = ControlFlow(

@@ -73,7 +73,7 @@ class Reductions:
     times as long as one array, 40 take 1.6 s, and none of them run much faster (same section)."""
 
     joins_in_f64: bool = True
-    """Whether partial sums of f32 are added up in f64."""
+    """True where partial sums of f32 are added up in f64."""
 
     min_window_elements: int = 9
     """Elements of a window from which it is reduced as a row. Smaller ones are combined in the loop

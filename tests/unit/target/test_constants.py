@@ -27,8 +27,9 @@ PACKAGES = (
 ORDERS_OF_SUMS = {
     "codegen/gpu/blocks.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
     "codegen/gpu/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
-    "codegen/gpu/lower/scan.py": {
-        *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART", "_DISTANCES")
+    "codegen/gpu/lower/scan.py": {"_DISTANCES"},
+    "codegen/gpu/lower/scan_levels.py": {
+        *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART")
     },
     "codegen/gpu/threads.py": {"RUN"},
     "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
@@ -88,8 +89,10 @@ ROUTINES = {
 LIMITS = {
     "codegen/compiler/direct_compiler.py": {"_DEEPEST"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
-    "codegen/gpu/lower/merge_sort.py": {"MERGED"},
+    "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},
+    "codegen/gpu/lower/merging.py": {"MERGED"},
     "codegen/gpu/lower/scatter.py": {"MAX_LINKS", "MAX_WALK"},
+    "codegen/gpu/lower/tile_sort.py": {"MAX_TILE"},
     "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/unrolling.py": {

@@ -1,4 +1,4 @@
-"""What kernels for GPUs there are, and parts of reductions, which depend on sizes alone."""
+"""Kernels and libraries of GPUs, and parts of reductions, which depend on sizes alone."""
 
 import pytest
 

@@ -13,7 +13,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     Index,
     Quotient,
     Remainder,
-    Value,
     condition,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -54,13 +53,14 @@ class ThreadBuilder(LoopBuilder):
         run = self._run(last.size, is_alone=not outer)
         runs = -(-last.size // run)
         items = math.prod(loop.size for loop in outer) * runs
-        body, axis = Body(self._top), self._axis("t")
+        body, axis = Body(self._top), self._axis("t") if items > 1 else None
         # Threads without a work item are not to evaluate what is the same for all of them.
         self._invariants = body
-        item = body.let(self._names("t"), Index(-first, ((axis, 1),))) if first else axis
-        number: Expression = item
+        number: Expression = Index(0)
+        if axis is not None:
+            number = body.let(self._names("t"), Index(-first, ((axis, 1),))) if first else axis
         if outer:
-            number = self._open_rows(outer, runs, item, body)
+            number = self._open_rows(outer, runs, number, body)
         whole_runs, rest = divmod(last.size, run)
         if not rest or not whole_runs:
             # What does not depend on the element stands outside of branches: it is done once.
@@ -86,11 +86,13 @@ class ThreadBuilder(LoopBuilder):
         run = min(self._most, max(1, ACCESS_BYTES // widest))
         return run if is_alone else math.gcd(run, length)
 
-    def _open_rows(self, outer: list[Variable], runs: int, item: Value, body: Body) -> Expression:
+    def _open_rows(
+        self, outer: list[Variable], runs: int, item: Expression, body: Body
+    ) -> Expression:
         """Bind the outer variables of a work item; return the number of its run in the row."""
         rest = item
         sizes = [*(loop.size for loop in outer), runs]
-        found: list[Value] = []
+        found: list[Expression] = []
         for number, size in reversed(list(enumerate(sizes))):
             index = Index(0, ((rest, 1),))
             found.append(body.let(self._names("i"), Remainder(index, size) if number else rest))

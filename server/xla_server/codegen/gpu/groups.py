@@ -1,7 +1,7 @@
 """Groups of threads that reduce together: each goes through a part, then all join their results.
 
-A group has `parts` threads for each of `columns` neighbouring results. What is reduced, and a row
-that results have, is gone through in turns: in each, the parts do runs that follow each other.
+A group has `parts` threads for each of `columns` neighbouring results. It goes through what is
+reduced, and through a row of results, in turns: in each, the parts do runs that follow each other.
 Results are joined inside of a warp by exchanges, and those of warps through shared memory, in the
 order of their numbers. Sizes and types alone decide that order.
 """
@@ -59,8 +59,8 @@ class Reduced:
     def of(cls, nest: Nest) -> "Reduced | None":
         """Return those of a nest whose reductions are of one loop each, in free order.
 
-        None for others, and where a reduction that varies with fewer loops would be repeated for
-        more elements than its group has anyway.
+        Others have none, nor have nests in which each group would repeat a reduction that varies
+        with fewer loops and is longer than its own.
         """
         reductions = reductions_of(nest.stores)
         if any(vector_reduction(each) is None or len(each.loops) != 1 for each in reductions):
@@ -160,7 +160,7 @@ class GroupBuilder(LoopBuilder):
         return items
 
     def _clamped(self, number: Expression, count: int, body: Body) -> Expression:
-        """Return a number below `count`: threads without a result compute the last, for nobody."""
+        """Return a number below `count`: threads without a result compute the last again."""
         self._has_result = body.let(self._names("b"), condition("lt", number, count))
         return integer_op("minimum", number, count - 1)
 

@@ -21,7 +21,7 @@ class Schedule:
     that of the elements of the largest array that the kernel has an index of. `fits` says which
     nests it is for, `reason` why it is there, before those behind it. Where it `reads_first`, each
     element is read before it is written, so a result may be written over an operand that is read
-    at the same index alone.
+    at the same index alone. It `repeats` a reduction that is the same for several results.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Schedule:
     fits: str
     reason: str
     reads_first: bool
+    repeats: bool = False
 
 
 SCHEDULES: tuple[Schedule, ...] = (
@@ -37,7 +38,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         transpose_kernel,
         "elements whose neighbours are not those of a result, along at least 16 elements of each",
         "A warp would load or store 32 lines of memory for 32 elements: tiles pass shared memory.",
-        # What is read at the index of the result is read by the thread that stores it.
+        # The thread that stores a result reads the operands that have its index.
         reads_first=True,
     ),
     Schedule(
@@ -77,6 +78,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         "all others",
         "A thread computes what its result needs; many columns have neighbours to read.",
         reads_first=True,
+        repeats=True,
     ),
 )
 

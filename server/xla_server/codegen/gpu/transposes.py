@@ -1,9 +1,9 @@
 """The schedule of transposes on a GPU: tiles pass through shared memory.
 
-A warp loads neighbours of the operand and stores neighbours of the result. Between them the tile is
-kept in shared memory, whose rows are one element longer, so that its columns lie in different
-banks. Other operands are read by the threads that store: a fusion that reads one operand
-transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
+A warp loads neighbours of the operand and stores neighbours of the result. Shared memory has the
+tile meanwhile, in rows that are longer by what a thread accesses, so that the elements of a column
+lie in different banks. The threads that store read all other operands, so a fusion that reads one
+operand transposed is one kernel. Semantics: XLA's GPU backend, its transpose emitter.
 """
 
 from collections.abc import Sequence

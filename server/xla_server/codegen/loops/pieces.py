@@ -242,9 +242,11 @@ def _changes(test: Apply, tuned: Pieces) -> tuple[Variable, Sequence[int]] | Non
     if not isinstance(position, Position) or not isinstance(limit, Literal):
         return None
     index, least = position.index, limit.constant.parts[0]
-    if len(index.terms) != 1 or not isinstance(index.terms[0][0], Variable):
+    if len(index.terms) != 1:
         return _changes_of_parts(index, least, tuned)
     ((loop, factor),) = index.terms
+    if not isinstance(loop, Variable):
+        return _changes_of_parts(index, least, tuned)
     # factor * loop + constant >= limit, from this value on or up to the one before it.
     least -= index.constant
     cut = -(-least // factor) if factor > 0 else least // factor + 1

@@ -13,6 +13,7 @@ from xla_server.codegen.loops.pieces import piece_kernel
 from xla_server.codegen.loops.rows import row_kernel
 from xla_server.codegen.loops.scheduled import ScheduledKernel
 from xla_server.codegen.loops.short_rows import short_row_kernel
+from xla_server.codegen.loops.split_dimension import split_dimension
 from xla_server.codegen.loops.window_graph import MakeBy
 from xla_server.codegen.loops.windows import window_kernel
 from xla_server.codegen.loops.work_items import parts_of_items
@@ -52,7 +53,8 @@ class ElementGraph:
     @functools.cached_property
     def _interleaved(self) -> "tuple[Sequence[int], Callable[[Index], Sequence[Store]]]":
         tuned = self.target.tuning.loops
-        return interleaved(self.dimensions, lambda index: self.make(index, RULES), tuned)
+        sizes, make = interleaved(self.dimensions, lambda index: self.make(index, RULES), tuned)
+        return split_dimension(sizes, make)
 
     def in_pieces(self) -> ScheduledKernel | None:
         """Return the kernel of the nest cut at the edges that its elements are tested for."""

@@ -33,7 +33,9 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, Routine, function_address
 from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.loops.collapse import Make
 from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
+from xla_server.codegen.loops.split_dimension import split_dimension
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_kernel import (
     LoopKernel,
@@ -328,18 +330,31 @@ def _loops(task: LoopTask, division: Division) -> LoopKernel:
     (result,) = task.values
     buffers = list(dict.fromkeys([*task.stored.values(), result]))
     origins: Origins = {}
-    make = maker_of(task, buffers, origins)
+    make, boxes = _split(division, maker_of(task, buffers, origins))
     thunks: list[KernelThunk] = []
     kernels: list[Kernel] = []
     evaluations: dict[Node | Reduction, float] = {}
     dimension = division.root.attributes.dimension
-    for found in box_kernels(make, boxes_of(division), dimension, task.target):
+    for found in box_kernels(make, boxes, dimension, task.target):
         updates = (result,) if division.copied or thunks else ()
         thunks.append(kernel_thunk(task.name, found.kernel, buffers, updates=updates))
         kernels.append(found.kernel)
         evaluations.update(found.evaluations)
     evaluated = evaluated_instructions(evaluations, origins)
     return LoopKernel(task, tuple(thunks), evaluated, units_of(kernels, task.target), ())
+
+
+def _split(division: Division, make: Make) -> tuple[Make, list[Box]]:
+    """Return the boxes that operands fill, and what makes stores for an index into them.
+
+    Where they reach from end to end of the last dimension, it may be two.
+    """
+    boxes, whole = boxes_of(division), division.root.shape.dimensions
+    if division.root.attributes.dimension == len(whole) - 1:
+        return make, boxes
+    sizes, make = split_dimension(whole, make)
+    inner = tuple((0, size) for size in sizes[len(whole) - 1 :])
+    return make, [box[:-1] + inner for box in boxes]
 
 
 def boxes_of(division: Division) -> list[Box]:

@@ -56,7 +56,8 @@ class LoopKernel:
     """The kernel of a task, or kernels that share it, and their counts for one launch of each.
 
     `evaluated` has the evaluations of each instruction that it computes, `units` its time in
-    additions, and `prologue_reductions` the reductions that each call does again.
+    additions. `prologue_reductions` are the reductions that each call does again, and
+    `repeated_reductions` those that each work item does.
     """
 
     task: LoopTask
@@ -64,6 +65,7 @@ class LoopKernel:
     evaluated: Mapping[HloInstruction, float]
     units: float
     prologue_reductions: tuple[HloInstruction, ...]
+    repeated_reductions: tuple[HloInstruction, ...] = ()
 
 
 def loop_kernel(task: LoopTask) -> LoopKernel:

@@ -215,7 +215,12 @@ class _Planner:
         return sum(kernel.units + self._costs.launch for kernel in kernels)
 
     def _serial_reduction(self, kernel: LoopKernel) -> HloInstruction | None:
-        """Return a reduction before the parallel loop of a kernel that could have more chunks."""
+        """Return a reduction that each work item repeats, or one before the parallel loop of a
+        kernel that could have more chunks.
+        """
+        repeated = [i for i in kernel.repeated_reductions if i in self._order]
+        if repeated:
+            return max(repeated, key=evaluations_once)
         if not kernel.prologue_reductions:
             return None
         (thunk,) = kernel.thunks

@@ -41,7 +41,7 @@ def test_a_thread_computes_neighbours_and_the_last_one_what_is_left() -> None:
         "        v6 = buffer1.f32[i3]\n"
         "        v4 = add(v5, v6)\n"
         "        buffer2.f32[i3] = v4\n"
-        "    if eq(t1, 1):\n"
+        "    else:\n"
         "      for i7 < 2, unrolled:\n"
         "        i8 = 4 t1 + i7\n"
         "        v10 = buffer0.f32[i8]\n"

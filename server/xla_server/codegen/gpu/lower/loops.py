@@ -23,6 +23,7 @@ from xla_server.codegen.lower.loop_kernel import (
     maker_of,
 )
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.trace.graph import Reduction
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction
@@ -55,7 +56,16 @@ def grid_loop_kernel(task: LoopTask) -> LoopKernel:
     pairs = in_place_pairs(nest, buffers) if schedule.reads_first else ()
     thunk = grid_thunk(task.name, grid, buffers, in_place=pairs)
     evaluated = evaluated_instructions(counted(grid, nest), origins)
-    return LoopKernel(task, (thunk,), evaluated, units_of(grid.kernel), ())
+    repeated: tuple[HloInstruction, ...] = ()
+    if schedule.repeats:
+        found = (origins.get(each) for each in reductions_of(nest.stores) if _is_same(each, nest))
+        repeated = tuple(i for i in found if i is not None)
+    return LoopKernel(task, (thunk,), evaluated, units_of(grid.kernel), (), repeated)
+
+
+def _is_same(reduction: Reduction, nest: Nest) -> bool:
+    """Return whether a reduction is the same for several results of a nest."""
+    return not reduction.variables.issuperset(nest.loops)
 
 
 def grid_kernel(nest: Nest, buffers: Sequence[Value]) -> tuple[Schedule, GridKernel]:
