@@ -1,7 +1,8 @@
 """The instructions that kernels for a GPU are written in, by their names in kernels.
 
 They are those of processors but for what a GPU has in another way: memory has address spaces, the
-remainder of floats no library, and F16 is converted by integer arithmetic, whose bits are known.
+remainder of floats no library, shifts have amounts of 32 bits, and F16 is converted by integer
+arithmetic, whose bits are known.
 """
 
 import functools
@@ -11,7 +12,7 @@ from typing import Any
 from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.half_floats import half_floats
 from xla_server.codegen.gpu.remainder import DIVISION
-from xla_server.codegen.instructions.intrinsics import ARITHMETIC
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC, MASKED_SHIFTS
 from xla_server.codegen.instructions.memory import TYPE_CHANGES, accesses, shared_accesses
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
 from xla_server.target.machine import Machine
@@ -48,4 +49,5 @@ def instructions(machine: Machine) -> Mapping[str, Any]:
         **half_floats(machine),
         **RANDOM_WORDS,
         **DIVISION,
+        **MASKED_SHIFTS,
     }

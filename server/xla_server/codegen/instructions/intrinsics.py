@@ -188,6 +188,16 @@ def _shift(method: str) -> Build:
     return build
 
 
+def _masked_shift(method: str) -> Build:
+    def build(b: Builder, v: Values, t: Any) -> Any:
+        x, amount = v
+        fits = b.icmp_unsigned("<", amount, ir.Constant(x.type, x.type.width))
+        masked = b.and_(amount, ir.Constant(x.type, x.type.width - 1))
+        return b.select(fits, getattr(b, method)(x, masked), ir.Constant(x.type, 0))
+
+    return build
+
+
 def _multiply_high(b: Builder, v: Values, t: Any) -> Any:
     narrow = v[0].type
     wide = ir.IntType(2 * narrow.width)
@@ -297,3 +307,10 @@ WORD_DIVISION = {
     "rem": _same(2, _remainder(_SINGLE_BITS)),
 }
 """Division for processors with few units for f64: that of 32 bits is one of integers."""
+
+MASKED_SHIFTS = {
+    "shift_left": _same(2, _masked_shift("shl")),
+    "shift_right_logical": _same(2, _masked_shift("lshr")),
+}
+"""Shifts for GPUs, whose amounts have 32 bits and may be the width and more: LLVM then leaves out
+the comparison with the width, also where it has taken the lower half of an amount of 64 bits."""

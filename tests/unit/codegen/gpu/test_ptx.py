@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,6 +53,15 @@ def compilers() -> Iterator[dict[str, PtxCompiler]]:
 def added(machine: Machine = SM_90) -> str:
     kernels = kernels_of(built(lambda x, y: x + y, [np.zeros(1024, np.float32)] * 2))
     return str(grid_module(kernels, machine))
+
+
+@pytest.mark.parametrize("shift", [ops.shift_left, ops.shift_right_logical])
+def test_a_shift_looks_at_the_whole_amount(shift: Any, compilers: dict[str, PtxCompiler]) -> None:
+    """LLVM takes the lower half of it, and would leave out the comparison with the width."""
+    module = built(lambda x, y: shift(x, y), [np.zeros(1, np.int64)] * 2)
+    found = compilers["sm_90"].ptx(str(grid_module(kernels_of(module), SM_90))).decode()
+    assert found.count("ld.global.b64") == 2
+    assert "setp.lt.u64" in found
 
 
 @pytest.mark.parametrize("name", GPUS)
