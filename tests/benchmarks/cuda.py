@@ -3,9 +3,9 @@
 Arguments are on the device on both sides. "run" is the time of a program in its worker, launches
 and the wait for its end included, and "call" an execution as a session makes it; both against a
 call of JAX that waits for its results. "stream" is the first against calls of JAX of which the next
-begins before the last has ended. "compile" has no kernel in memory or on disk. What the driver
-itself takes stands first. `ONLY=softmax,matmul` chooses by parts of names or groups, `SECONDS=200`
-bounds the whole, `OUT=FILE` takes all figures as JSON.
+begins before the last has ended. "compile" has no kernel in memory or on disk. Costs of
+the driver itself stand first. `ONLY=softmax,matmul` chooses by parts of names or groups,
+`SECONDS=200` bounds the whole, `OUT=FILE` takes all figures as JSON.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a driver of a GPU itself takes: copies, transfers, launches."""
+"""Costs of a GPU's driver itself: copies, transfers, launches."""
 
 import mmap
 import time

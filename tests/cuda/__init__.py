@@ -1,1 +1,1 @@
-"""Checks and measurements of the platform `cuda` on a GPU; the twin takes the device's place."""
+"""Checks and measurements of the platform `cuda` on a GPU, or on the twin."""

@@ -1,6 +1,6 @@
-"""The conformance suite on a platform: pytest in the place of this process.
+"""The conformance suite on a platform: pytest, which this process becomes.
 
-As a plugin of pytest it prints the outcome of each test as a line of JSON, and nothing else.
+The module is also a plugin of pytest, which prints the outcome of each test as a line of JSON.
 """
 
 import os

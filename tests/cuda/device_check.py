@@ -2,7 +2,7 @@
 
 Each group is a process of its own with a limit of time, several at once, so that a device that is
 lost in one hides nothing of the others. The table is printed, and FILE has all failures as JSON.
-`--platform cuda-twin` checks the host's twin in place of a GPU; `--only golden,hlo` chooses.
+`--platform cuda-twin` checks the host's twin, without a GPU; `--only golden,hlo` chooses.
 """
 
 import argparse

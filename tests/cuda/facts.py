@@ -1,4 +1,4 @@
-"""What a machine has: its driver, device and packages, as far as they can be asked."""
+"""Facts of a machine: its device, and the versions of packages."""
 
 import importlib.metadata
 import sys

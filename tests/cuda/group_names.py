@@ -1,4 +1,4 @@
-"""The names of groups of checks, in the order in which they begin. Nothing heavy is imported."""
+"""The names of groups of checks, in the order in which they begin."""
 
 NAMES = (
     "facts",

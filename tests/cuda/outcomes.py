@@ -1,4 +1,4 @@
-"""What became of a check: a record of each, as a line of JSON."""
+"""Outcomes of checks: a record of each, as a line of JSON."""
 
 import dataclasses
 import enum

@@ -22,7 +22,7 @@ from xla_server.target.gpu import GPUS
 
 CAPABILITY = "sm_90"
 ALIGNMENT = 16
-"""What kernels are promised of addresses; a device's memory begins at multiples of 256."""
+"""Addresses are multiples of it, as kernels are promised; those of a device are of 256."""
 
 FILL = 0xFF
 """Bytes of a NaN of every float, and of -1."""
@@ -90,7 +90,7 @@ class TwinDriver:
 
     total_bytes = 4 << 30
     is_prompt = True
-    """Whether a stream does its work at once."""
+    """True where a stream does its work at once."""
 
     def __init__(self, ordinal: int = 0) -> None:
         self._free_bytes = self.total_bytes
@@ -103,7 +103,7 @@ class TwinDriver:
 
     @property
     def description(self) -> DeviceDescription:
-        """What the device is."""
+        """Return what the device is."""
         return DeviceDescription(
             f"twin {self._ordinal} of a GPU",
             CAPABILITY,
@@ -155,7 +155,7 @@ class TwinDriver:
         """Return new memory. Raises OutOfDeviceMemoryError where the device has no room."""
         with self._lock:
             if byte_size > self._free_bytes:
-                # What others gave back counts, as in a pool that waits for it.
+                # Memory that other streams gave back counts, as in a pool that waits for it.
                 for each in tuple(self._streams):
                     self.synchronise(each)
             if byte_size > self._free_bytes:

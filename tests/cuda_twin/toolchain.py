@@ -1,4 +1,4 @@
-"""What compiles modules for the twin: the text that becomes PTX, as object code of the host."""
+"""Compilation of modules for the twin: the text that becomes PTX, as object code of the host."""
 
 from collections.abc import Mapping
 from pathlib import Path
