@@ -40,8 +40,9 @@ class DeferredBackend:
             platform: Its name, which the loaded one must have.
             device_count: The number of its devices, at least one.
             load: Makes it; called once, in the thread of its first user.
-            place: Copies a value to a device, without it; by default to this process's memory.
-            memory_bytes: As Backend.memory_bytes.
+            place: Copies a value to a device, before the platform is loaded; by default to the
+                memory of this process.
+            memory_bytes: Bytes of the devices' memory, as Backend.memory_bytes.
 
         Raises InvalidArgumentError for less than one device.
         """

@@ -54,7 +54,7 @@ B = TypeVar("B", bound=DeviceBuffer)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Buffers(Generic[B]):
-    """How a platform makes its buffers, which are of one class, `kind`.
+    """The functions by which a platform makes its buffers, which are of one class, `kind`.
 
     `from_value` gives a buffer of a shape with an evaluator's value, `of_block` the dense row-major
     array at the start of memory that is not written any more, `of_elements` the tuple of buffers,

@@ -67,7 +67,7 @@ class CompiledBackend(abc.ABC):
 
     platform: ClassVar[str]
     buffers: Buffers[Any]
-    """How arguments and results are made."""
+    """The functions that make arguments and results."""
     memory_bytes: int | None = None
 
     def __init__(

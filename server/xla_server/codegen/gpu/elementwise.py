@@ -63,7 +63,7 @@ class ThreadBuilder(LoopBuilder):
             number = self._open_rows(outer, runs, number, body)
         whole_runs, rest = divmod(last.size, run)
         if not rest or not whole_runs:
-            # What does not depend on the element stands outside of branches: it is done once.
+            # Values that do not depend on the element are computed outside of branches, once.
             self._elements(last, number, run, rest or run, body)
         else:
             share = whole_runs / runs

@@ -1,4 +1,4 @@
-"""Code with rows of all places, made by hand."""
+"""Code with rows for the device, for libraries and for the host, made by hand."""
 
 from typing import Any
 
