@@ -31,7 +31,7 @@ class DeferredBackend:
         platform: str,
         device_count: int,
         load: Callable[[], Backend],
-        place: Callable[[Literal, Device], Buffer] | None = None,
+        to_device: Callable[[Literal, Device], Buffer] | None = None,
         memory_bytes: int | None = None,
     ) -> None:
         """Take what makes the platform.
@@ -40,7 +40,7 @@ class DeferredBackend:
             platform: Its name, which the loaded one must have.
             device_count: The number of its devices, at least one.
             load: Makes it; called once, in the thread of its first user.
-            place: Copies a value to a device, before the platform is loaded; by default to the
+            to_device: Copies a value to a device, before the platform is loaded; by default to the
                 memory of this process.
             memory_bytes: Bytes of the devices' memory, as Backend.memory_bytes.
 
@@ -54,7 +54,7 @@ class DeferredBackend:
         self._lock = threading.Lock()
         self._loaded: Backend | None = None
         self._failure: Exception | None = None
-        self._place = place or functools.partial(HostBuffer.placed, blocks=BlockPool())
+        self._to_device = to_device or functools.partial(HostBuffer.placed, blocks=BlockPool())
         self.memory_bytes = memory_bytes
 
     @property
@@ -89,7 +89,7 @@ class DeferredBackend:
         """Copy a value to `device`."""
         loaded = self._loaded
         if loaded is None:
-            return self._place(literal, device)
+            return self._to_device(literal, device)
         return loaded.to_device(literal, device)
 
     def _backend(self) -> Backend:
