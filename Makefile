@@ -10,7 +10,7 @@ DOCS_STAMP := $(VENV)/.installed-docs
 RUNNING := $(if $(wildcard $(STAMP)),$(STAMP),$(DEMO_STAMP))
 WRITING := $(if $(wildcard $(STAMP)),$(STAMP),$(DOCS_STAMP))
 INSTALLED_FROM := pyproject.toml hatch_build.py $(wildcard protos/xla/*.proto)
-SOURCES := protos/xla_contract client server
+SOURCES := host protos/xla_contract client server
 # Where Python is told to write no bytecode, each start of a server would compile all of it anew.
 COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 
-from xla_contract import malloc
+from xla_host import allocator
 
 
 def _end_with_parent() -> None:
@@ -18,7 +18,7 @@ def _end_with_parent() -> None:
 def main() -> None:
     """Run `xla_server` with this process's arguments."""
     # Before the first thread, which would have memory of its own that no large message fits into.
-    malloc.tune()
+    allocator.tune()
     # Reading by file descriptor: at exit Python would wait for a thread inside sys.stdin.
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
     sys.argv[0] = "xla-server"

@@ -8,9 +8,9 @@ from xla_client.coercion.parameters import brief
 from xla_client.transport.credentials import TokenSource, resolve
 from xla_client.transport.tls import Tls
 from xla_client.transport.transport import ChannelCredentials, Metadata, Transport, client_name
-from xla_contract import malloc
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import normalized
+from xla_host import allocator
 
 
 @brief
@@ -66,7 +66,7 @@ def connect(
             "session must be the token of a session, got an empty string",
             hint="None opens a new one",
         )
-    malloc.tune()
+    allocator.tune()
     try:
         target = normalized(target)
     except InvalidArgumentError as error:

@@ -23,7 +23,7 @@ from tests.benchmarks.literals import literals
 from tests.benchmarks.several_devices import several_devices
 from tests.benchmarks.shared_memory import shared_memory
 from tests.benchmarks.unary_bulk import unary_bulk
-from xla_contract import malloc
+from xla_host import allocator
 
 OUTPUT = pathlib.Path("build/bench.json")
 
@@ -54,7 +54,7 @@ def one_message_at_a_time(target: str) -> xla_client.Client:
 
 def main() -> None:
     """Measure, print, write."""
-    malloc.tune()
+    allocator.tune()
     rows = list(literals())
     with xla_client.Local(insecure=True) as client, echo_peers() as (echo, tcp):
         rows += calls(client, echo)

@@ -8,7 +8,7 @@ from concurrent import futures
 
 import grpc
 
-from xla_contract import malloc
+from xla_host import allocator
 
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
@@ -21,7 +21,7 @@ def serve() -> None:
     `send_block` writes them. Prints both ports when ready and runs until killed. The allocator is
     tuned as a server of ours tunes it, as it is not what is measured.
     """
-    malloc.tune()
+    allocator.tune()
     source: dict[int, bytes] = {}
 
     def produce(request: bytes, _: grpc.ServicerContext) -> bytes:

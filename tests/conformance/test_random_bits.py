@@ -20,7 +20,7 @@ from tests.corpus.hlo_text import parse_hlo
 from xla_contract.types.element_type import ElementType
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
-from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 BIG = 2**64 - 1
 ALGORITHMS = ("rng_three_fry", "rng_philox", "rng_default")

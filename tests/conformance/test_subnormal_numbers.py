@@ -13,9 +13,9 @@ from tests.corpus.hlo_text import parse_hlo
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from tests.unit.passes.passing import imported
 from xla_client import ops
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E
-from xla_server.ops.subnormal_rule import flushes_operands, flushes_results
+from xla_server.ops.elementwise.subnormal_rule import flushes_operands, flushes_results
 
 TYPES = (E.F32, E.F64, E.BF16, E.F16)
 numbers: Any = ml_dtypes

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.registry import definition, infer_shape
+from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

@@ -6,8 +6,8 @@ TWIN_DEVICE is the class of its devices.
 import os
 
 from tests.cuda_twin.platform import twin_platform
-from xla_server.app import cli, run
-from xla_server.app.config import Settings
+from xla_server.app import cli, lifecycle
+from xla_server.app.settings import Settings
 from xla_server.backends.platform import Backend
 
 
@@ -17,5 +17,5 @@ def _twin(settings: Settings) -> Backend:
 
 
 if __name__ == "__main__":
-    run.create_backend = _twin
+    lifecycle.create_backend = _twin
     cli.main()

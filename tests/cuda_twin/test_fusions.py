@@ -21,7 +21,7 @@ from tests.fuzz.answers.alone import alone
 from tests.kernels.corpora import CORPORA
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import on_cpu
-from xla_contract.ops.fusion import FusionKind
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.compilation import compile_module

@@ -8,14 +8,14 @@ import pytest
 
 from tests.cuda_twin.codes import launches
 from tests.unit.codegen.compiled import built
+from tests.unit.codegen.lower.indexing.test_scatter import ROWS, scattered
+from tests.unit.codegen.lower.indexing.test_sort import comparator
+from tests.unit.codegen.lower.reduction.test_scan import running
+from tests.unit.codegen.lower.reduction.test_select_and_scatter import scattered as selected
 from tests.unit.codegen.lower.test_random import KEY, drawn
-from tests.unit.codegen.lower.test_scan import running
-from tests.unit.codegen.lower.test_scatter import ROWS, scattered
-from tests.unit.codegen.lower.test_select_and_scatter import scattered as selected
-from tests.unit.codegen.lower.test_sort import comparator
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.shape import Shape
 from xla_server.codegen.gpu.emitter import grid_module

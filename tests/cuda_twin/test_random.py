@@ -9,7 +9,7 @@ from tests.unit.codegen.compiled import built
 from tests.unit.codegen.lower.test_random import PAIRS, SIZES, drawn
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.rng_bit_generator import UNSIGNED_OF_WIDTH, RandomAlgorithm
+from xla_contract.ops.random.rng_bit_generator import UNSIGNED_OF_WIDTH, RandomAlgorithm
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.shape import Shape
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cuda_twin.codes import assert_same, both, names
-from tests.unit.codegen.lower.test_scan import running
-from tests.unit.codegen.lower.test_scatter import combiner
+from tests.unit.codegen.lower.indexing.test_scatter import combiner
+from tests.unit.codegen.lower.reduction.test_scan import running
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_server.codegen.gpu.lower import scan_levels

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cuda_twin.codes import assert_same, names
-from tests.unit.codegen.lower.test_scatter import (
+from tests.unit.codegen.lower.indexing.test_scatter import (
     IN_ORDER,
     PAIR_IN_ORDER,
     ROWS,

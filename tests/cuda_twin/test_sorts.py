@@ -8,7 +8,7 @@ import pytest
 
 from tests.cuda_twin.codes import assert_same, names, run
 from tests.unit.codegen.compiled import built
-from tests.unit.codegen.lower.test_sort import DTYPES, comparator, values
+from tests.unit.codegen.lower.indexing.test_sort import DTYPES, comparator, values
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_server.codegen.gpu.lower import tile_sort

@@ -9,6 +9,7 @@ import pytest
 from tests.cuda_twin.guarded import Guarded
 from tests.cuda_twin.twin import Twin
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Expression,
@@ -32,7 +33,6 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.verify import verify
 
 ITEM = Value("t", Type.I64)
 AT = Index(0, ((ITEM, 1),))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cuda_twin.codes import assert_same, launches
 from tests.unit.codegen.compiled import built
-from tests.unit.codegen.lower.test_select_and_scatter import WINDOWS, scattered
+from tests.unit.codegen.lower.reduction.test_select_and_scatter import WINDOWS, scattered
 from xla_client import ops
 
 

@@ -7,7 +7,7 @@ cache. Loads of broadcast elements count for each thread.
 import math
 from collections.abc import Hashable
 
-from xla_server.codegen.kernel_ir.counts import share_of
+from xla_server.codegen.kernel_ir.analysis.counts import share_of
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Buffer,

@@ -16,8 +16,8 @@ from tests.depth.cases import Case, parameters, scalar_function
 from xla_client import ops
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,

@@ -13,7 +13,7 @@ import pytest
 
 import xla_client as xc
 from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 
 F32 = ElementType.F32
 

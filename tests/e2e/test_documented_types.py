@@ -68,7 +68,7 @@ def _checked(directory: Path, programs: dict[str, str]) -> str:
     command = [sys.executable, "-m", "mypy", "--no-error-summary"]
     command += ["--cache-dir", str(ROOT / ".mypy_cache" / "documents")]
     command += [f"{name}.py" for name in programs]
-    path = os.pathsep.join(str(ROOT / each) for each in ("protos", "client"))
+    path = os.pathsep.join(str(ROOT / each) for each in ("host", "protos", "client"))
     done = subprocess.run(
         command,
         cwd=directory,

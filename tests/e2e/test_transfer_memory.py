@@ -13,11 +13,11 @@ import pytest
 import xla_client as xc
 from tests.e2e.process import Raw, refused, start_server
 from tests.fault.plain import until
-from xla_contract.malloc import tune
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_contract.types.shape import parse_shape
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_contract.wire.varint import encode_varint
+from xla_host.allocator import tune
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -14,10 +14,10 @@ from numpy.lib.stride_tricks import as_strided
 
 from tests.example_platform.memory import Arrays
 from tests.processors import HOST
-from xla_server.codegen.routines.fourier_blocks import block_routine
-from xla_server.codegen.routines.fourier_moves import move_name
-from xla_server.codegen.routines.fourier_passes import RADICES, generic_pass, pass_routine
-from xla_server.codegen.routines.fourier_text import pair_bytes
+from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
+from xla_server.codegen.routines.fourier.fourier_moves import move_name
+from xla_server.codegen.routines.fourier.fourier_passes import RADICES, generic_pass, pass_routine
+from xla_server.codegen.routines.fourier.fourier_text import pair_bytes
 
 Numbers = Any
 _PAIR = pair_bytes(HOST)

@@ -10,10 +10,10 @@ import numpy as np
 from tests.example_platform.memory import Arrays
 from tests.processors import HOST
 from xla_server.codegen.kernel_ir.routine import Routine
-from xla_server.codegen.routines import product_tiles, thin_products
-from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
-from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
-from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, Kind, heights
+from xla_server.codegen.routines.contraction import product_tiles, thin_products
+from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
+from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, VECTORS, Kind, heights
 from xla_server.target.machine import Machine
 
 WALKED = (HOST, Machine.avx2(cores=1))

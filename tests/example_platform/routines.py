@@ -17,9 +17,10 @@ from tests.example_platform.python_functions import PythonFunctions
 from tests.example_platform.winograd import WINOGRAD
 from xla_server.codegen.compiler.shared_functions import PythonFunction
 from xla_server.codegen.namespace import vocabulary
-from xla_server.codegen.routines import concatenation, direct_block, winograd_block
-from xla_server.codegen.routines.radix_sort import sorter
-from xla_server.codegen.routines.tiles import BLOCKS, SIDES, tile_name
+from xla_server.codegen.routines.contraction import direct_block, winograd_block
+from xla_server.codegen.routines.indexing.radix_sort import sorter
+from xla_server.codegen.routines.movement import concatenation
+from xla_server.codegen.routines.movement.tiles import BLOCKS, SIDES, tile_name
 
 
 def _copy_bytes(arrays: Arrays, target: int, source: int, count: int) -> None:

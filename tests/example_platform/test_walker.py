@@ -37,7 +37,7 @@ from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.kernel_ir.counts import evaluations
+from xla_server.codegen.kernel_ir.analysis.counts import evaluations
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Expression,

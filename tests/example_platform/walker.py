@@ -58,7 +58,7 @@ from xla_server.codegen.kernel_ir.statements import (
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.execution import cancellation_flag
-from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
 Scalar: TypeAlias = Any
 """A numpy scalar."""

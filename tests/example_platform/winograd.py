@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.example_platform.memory import Arrays
-from xla_server.codegen.routines.winograd_transforms import Rows, matrices
+from xla_server.codegen.routines.contraction.winograd_transforms import Rows, matrices
 
 _Lines = Sequence[np.ndarray[Any, Any]]
 

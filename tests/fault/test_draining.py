@@ -16,7 +16,7 @@ from tests.fault.programs import double, endless, gated
 from tests.unit.sessions.sample_runs import argument_of
 from xla_client import ops
 from xla_contract.stubs import xla_extension_pb2, xla_pb2
-from xla_server.app import run
+from xla_server.app import lifecycle
 from xla_server.rpc import server as rpc_server
 
 THREADS = 5
@@ -141,5 +141,5 @@ def processor_seconds(server: ServerProcess) -> float:
 
 def test_all_that_follows_the_grace_period_takes_less_than_a_second() -> None:
     seconds = rpc_server._ANSWER_SECONDS + rpc_server._STOP_SECONDS
-    seconds += 3 * rpc_server._CLOSE_SECONDS + run._PREPARATION_SECONDS
+    seconds += 3 * rpc_server._CLOSE_SECONDS + lifecycle._PREPARATION_SECONDS
     assert seconds < 1

@@ -5,16 +5,16 @@ from tests.kernels.listing import Listing, differences, object_hash
 from tests.processors import HOST
 from tests.sources import source_module, without_loop_requests
 from tests.unit.passes.passing import stated
-from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen import kernel
+from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Store
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.target.target import Target

@@ -15,7 +15,7 @@ from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
-from xla_server.codegen.lower.loop_kernel import LoopTask, maker_of
+from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask, maker_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module

@@ -9,13 +9,13 @@ from typing import Any
 from tests.operations_page.placing import Place, places_of
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, Accepted, ProbeError, Runner, accepted
-from xla_contract.ops import registry as contract
+from xla_contract.ops import definitions as contract
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.app.config import Settings
 from xla_server.app.platform_names import Platform
 from xla_server.app.platforms import PLATFORMS
-from xla_server.ops import registry as server
+from xla_server.app.settings import Settings
+from xla_server.ops import evaluators as server
 
 ROOT = Path(__file__).parents[2]
 PATH = ROOT / "docs" / "OPERATIONS.md"

@@ -11,19 +11,19 @@ from types import MappingProxyType
 from tests.operations_page.probing import Program, Subject, literal_of
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.all_gather import AllGatherAttributes
-from xla_contract.ops.all_reduce import AllReduceAttributes
-from xla_contract.ops.asynchronous import AsyncAttributes
-from xla_contract.ops.bitcast import BitcastAttributes
-from xla_contract.ops.collective_permute import CollectivePermuteAttributes
-from xla_contract.ops.collective_reduce import CollectiveReduceAttributes
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.ordering import DomainAttributes
-from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
-from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
-from xla_contract.ops.sort import SortAttributes
+from xla_contract.ops.collectives.all_gather import AllGatherAttributes
+from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
+from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
+from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.control.asynchronous import AsyncAttributes
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.ordering import DomainAttributes
+from xla_contract.ops.indexing.sort import SortAttributes
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.shaping.bitcast import BitcastAttributes
 from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     GatherDimensionNumbers,

@@ -6,11 +6,11 @@ from tests.operations_page.placing import Place, places_of
 from tests.operations_page.probes import PROBES, Probe
 from tests.operations_page.probing import KINDS, ProbeError, Runner, Subject, accepted
 from xla_client import ops
-from xla_contract.ops.registry import DEFINITION
+from xla_contract.ops.definitions import DEFINITION
 from xla_contract.types.opcode import Opcode
-from xla_server.app.config import Settings
 from xla_server.app.platform_names import Platform
 from xla_server.app.platforms import PLATFORMS
+from xla_server.app.settings import Settings
 
 SAMPLE = (Opcode.ADD, Opcode.DOT, Opcode.REDUCE, Opcode.SORT, Opcode.SET_DIMENSION_SIZE)
 """Opcodes that are compiled for every element type here; `make operations` compiles all."""

@@ -45,6 +45,7 @@ def test_wheel_holds_stubs_types_and_protos(built: pathlib.Path) -> None:
         "xla_contract/stubs/hlo_pb2.pyi",
         "xla_contract/stubs/protos/xla/xla_service.proto",
         "xla_contract/py.typed",
+        "xla_host/py.typed",
         "xla_client/py.typed",
         "xla_server/py.typed",
     } <= names

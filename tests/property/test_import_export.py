@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo, print_hlo
 from xla_contract.errors import XlaError
-from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.ops.control.constant import ConstantAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.ops.registry import infer_shape
-from xla_contract.ops.transpose import TransposeAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.definitions import infer_shape
+from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

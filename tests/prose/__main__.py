@@ -12,7 +12,13 @@ from pathlib import Path
 from tests.prose.rules import Fault, faults
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("server/xla_server", "client/xla_client", "protos/xla_contract", "tests")
+SOURCES = (
+    "server/xla_server",
+    "client/xla_client",
+    "protos/xla_contract",
+    "host/xla_host",
+    "tests",
+)
 _GENERATED = ROOT / "protos/xla_contract/stubs"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from tests.unit.codegen.compiled import built, interpreted, on_cpu
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 
 Array = Any
 WIDE = np.clongdouble

@@ -10,7 +10,7 @@ from tests.ulps import complex_errors
 from tests.ulps.errors import worst
 from tests.ulps.functions import BINARY, REFERENCE, computed, exact
 from tests.ulps.samples import CHUNK, chunks
-from xla_server.ops.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 NARROW = ("f16", "bf16")
 ULP_BOUND = {

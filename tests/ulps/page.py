@@ -10,10 +10,10 @@ import numpy as np
 
 from tests.ulps.functions import BINARY, DTYPE, REFERENCE, computed
 from tests.ulps.measuring import COMPLEX, EVERY, NARROW, WHOLE, Error, bound_of
-from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 PATH = Path(__file__).parents[2] / "docs" / "FUNCTIONS.md"
 Errors = Mapping[tuple[str, str], Error]
@@ -45,7 +45,7 @@ _INTRODUCTION = f"""\
 
 How far results of the `cpu` platform are from exact ones, in units in the last place (ULP) of the
 exact result; `make ulps` measures and writes this page. Bounds are promises, kept by tests
-(`server/xla_server/ops/elementwise_table.py`); "measured" is the largest error found.
+(`server/xla_server/ops/elementwise/elementwise_table.py`); "measured" is the largest error found.
 
 - **Reference**: numpy's and scipy's functions in f64 for f32, f16 and bf16, and in x87's 80 bits
   for f64. 0.5 is a correctly rounded result, 0 an exact one.
@@ -67,7 +67,8 @@ exact result; `make ulps` measures and writes this page. Bounds are promises, ke
 _SUBNORMAL_NUMBERS = f"""\
 ## Subnormal numbers
 
-One rule for both platforms, that of XLA's CPU backend (`server/xla_server/ops/subnormal_rule.py`):
+One rule for both platforms, that of XLA's CPU backend
+(`server/xla_server/ops/elementwise/subnormal_rule.py`):
 
 - Arithmetic on f32, f64 and bf16 takes subnormal operands for zeros of their sign, and makes such
   zeros of subnormal results:

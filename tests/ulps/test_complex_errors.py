@@ -16,7 +16,7 @@ from tests.ulps.complex_errors import (
     operands_of,
     worst,
 )
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType
 
 COUNT = 8_000

@@ -5,7 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"protos": "xla_contract", "client": "xla_client", "server": "xla_server"}
+PACKAGES = {
+    "host": "xla_host",
+    "protos": "xla_contract",
+    "client": "xla_client",
+    "server": "xla_server",
+}
 
 
 def sources() -> dict[str, Path]:

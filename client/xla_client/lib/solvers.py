@@ -7,7 +7,7 @@ from xla_client.lib.matrix import get_matrix_diagonal
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
-from xla_contract.ops.triangular_solve import Transpose
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose
 from xla_contract.types.element_type import ElementType
 
 

@@ -10,7 +10,11 @@ from xla_client.programs.builder import Dimensions, Op
 from xla_client.programs.checked import Choice, checked
 from xla_client.programs.elementwise import elementwise
 from xla_client.programs.scalars import Scalar
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.ops.elementwise.compare import (
+    CompareAttributes,
+    ComparisonDirection,
+    ComparisonType,
+)
 from xla_contract.types.opcode import Opcode
 
 

@@ -7,8 +7,8 @@ from xla_client.coercion.shapes import optional_type
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError
-from xla_contract.ops.dot import DotAttributes
-from xla_contract.ops.ragged_dot import RaggedDotAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
+from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType, ElementTypeLike
 from xla_contract.types.literal import Literal

@@ -27,8 +27,8 @@ from xla_client.programs.functions import call_computation
 from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.custom_call import CustomCallAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.custom_call import CustomCallAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

@@ -3,10 +3,10 @@
 from xla_client.coercion.shapes import as_element_type
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
-from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
-from xla_contract.ops.convert import ConvertAttributes
-from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
-from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
+from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
+from xla_contract.ops.elementwise.convert import ConvertAttributes
+from xla_contract.ops.elementwise.reduce_precision import ReducePrecisionAttributes
+from xla_contract.ops.elementwise.stochastic_convert import StochasticConvertAttributes
 from xla_contract.types.element_type import ElementTypeLike
 from xla_contract.types.opcode import Opcode
 

@@ -18,7 +18,7 @@ from xla_client.coercion.shapes import optional_type
 from xla_client.programs.builder import Dimensions, Op, integers, placed
 from xla_client.programs.checked import checked
 from xla_client.programs.windows import PaddingLike, amounts_of, make_window
-from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers
 from xla_contract.types.element_type import ElementTypeLike
 from xla_contract.types.opcode import Opcode

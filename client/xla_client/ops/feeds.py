@@ -10,9 +10,9 @@ from xla_client.coercion.numbers import data
 from xla_client.coercion.shapes import ShapeLike, as_shape
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.checked import checked
-from xla_contract.ops.infeed import InfeedAttributes
-from xla_contract.ops.outfeed import OutfeedAttributes
-from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.ops.feeds.infeed import InfeedAttributes
+from xla_contract.ops.feeds.outfeed import OutfeedAttributes
+from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.opcode import Opcode
 
 

@@ -12,8 +12,8 @@ from xla_client.programs.builder import (
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
 from xla_client.programs.operands import ComputationLike
-from xla_contract.ops.gather import GatherAttributes
-from xla_contract.ops.scatter import ScatterAttributes
+from xla_contract.ops.indexing.gather import GatherAttributes
+from xla_contract.ops.indexing.scatter import ScatterAttributes
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.opcode import Opcode
 

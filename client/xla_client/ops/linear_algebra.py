@@ -3,9 +3,9 @@
 from xla_client.coercion.records import choice
 from xla_client.programs.builder import Dimensions, Op, integers
 from xla_client.programs.checked import Choice, checked
-from xla_contract.ops.cholesky import CholeskyAttributes
-from xla_contract.ops.fft import FftAttributes, FftType
-from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
+from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_contract.types.opcode import Opcode
 
 

@@ -2,7 +2,7 @@
 
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
-from xla_contract.ops.batch_norm import BatchNormAttributes
+from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_contract.types.opcode import Opcode
 
 

@@ -18,10 +18,10 @@ from xla_client.programs.builder import (
 from xla_client.programs.checked import checked
 from xla_client.programs.functions import scalar_computation
 from xla_client.programs.operands import ComputationLike
-from xla_contract.ops.map import MapAttributes
-from xla_contract.ops.reduce import ReduceAttributes
-from xla_contract.ops.sort import SortAttributes
-from xla_contract.ops.topk import TopKAttributes
+from xla_contract.ops.elementwise.map import MapAttributes
+from xla_contract.ops.indexing.sort import SortAttributes
+from xla_contract.ops.indexing.topk import TopKAttributes
+from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.types.opcode import Opcode
 
 

@@ -18,10 +18,10 @@ from xla_client.programs.builder import (
 from xla_client.programs.checked import checked
 from xla_client.programs.operands import values
 from xla_client.programs.scalars import Scalar
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.pad import PadAttributes
-from xla_contract.ops.slice import SliceAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
+from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

@@ -17,8 +17,8 @@ from xla_client.programs.functions import scalar_computation
 from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import Scalar
 from xla_client.programs.windows import PaddingLike, amounts_of, make_window
-from xla_contract.ops.reduce_window import ReduceWindowAttributes
-from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
+from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttributes
 from xla_contract.types.opcode import Opcode
 
 

@@ -20,14 +20,14 @@ from xla_client.programs.operands import ComputationLike
 from xla_client.programs.operators import Operators
 from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
-from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.ops.control.constant import ConstantAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.infeed import InfeedAttributes
-from xla_contract.ops.iota import IotaAttributes
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.ops.registry import definition, infer_shape
-from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.definitions import definition, infer_shape
+from xla_contract.ops.feeds.infeed import InfeedAttributes
+from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

@@ -19,10 +19,10 @@ from xla_client.programs.computation import Computation
 from xla_client.programs.scalars import Scalar
 from xla_client.programs.windows import Padding, PaddingLike, padding_name, padding_name_or_pairs
 from xla_contract.errors import XlaError
-from xla_contract.ops.compare import ComparisonDirection, ComparisonType
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
-from xla_contract.ops.triangular_solve import Transpose
+from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementTypeLike
 

@@ -11,8 +11,8 @@ from xla_client.programs.functions import Inner, as_result, begun, called, inner
 from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import SCALAR_TYPES, Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, ShapeError
-from xla_contract.ops.scan import ScanAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.reduction.scan import ScanAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 

@@ -6,9 +6,9 @@ from xla_client.programs.broadcasting import BroadcastSpec, plan_binary
 from xla_client.programs.builder import Builder, Dimensions, Op, builder_of, integers
 from xla_client.programs.scalars import Scalar, scalar_array
 from xla_contract.errors import ShapeError, XlaError
-from xla_contract.ops.broadcast import BroadcastAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.reshape import ReshapeAttributes
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.reshape import ReshapeAttributes
 from xla_contract.types.opcode import Opcode
 
 

@@ -20,9 +20,9 @@ from xla_client.programs.computation import Computation
 from xla_client.programs.operands import ComputationLike
 from xla_client.programs.scalars import Scalar
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError, XlaError
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.ops.registry import definition
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

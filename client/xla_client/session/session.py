@@ -24,7 +24,6 @@ from xla_client.transfers.tuple_elements import (
 )
 from xla_client.transport.errors import CutOffError
 from xla_client.transport.transport import Pending, Transport
-from xla_contract import malloc
 from xla_contract.errors import (
     InvalidArgumentError,
     LostError,
@@ -44,6 +43,7 @@ from xla_contract.types.literal import Literal, with_aligned_elements
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.encoding import encode_literal_message
 from xla_contract.wire.shape_proto import shape_to_proto
+from xla_host import allocator
 
 _PROBE_SECONDS = 1.0
 """Seconds that a call whose connection ended spends on asking what has become of the server."""
@@ -250,7 +250,7 @@ class Session:
         if handle is None and self.chunks is not None and self.chunks.can_upload(shape):
             self.reclaimer.free_if_due()
             handle = self.chunks.upload(literal, target, self._limit(timeout), progress)
-            malloc.transferred(shape.byte_size)
+            allocator.transferred(shape.byte_size)
             return handle
         if handle is None:
             request = xla_pb2.TransferToServerRequest(device_handle=target)
@@ -275,7 +275,7 @@ class Session:
         if literal is None and self.chunks is not None and self.chunks.can_download(shape):
             self.reclaimer.free_if_due()
             literal = self.chunks.download(handle, shape, self._limit(timeout), progress)
-            malloc.transferred(shape.byte_size)
+            allocator.transferred(shape.byte_size)
             return literal
         if literal is None:
             request = xla_pb2.TransferToClientRequest(
@@ -309,13 +309,13 @@ class Session:
     ) -> Any:
         """Make a call whose request carries a literal; raises XlaError."""
         response = self.call(name, encode_literal_message(request, literal), timeout)
-        malloc.transferred(literal.shape.byte_size)
+        allocator.transferred(literal.shape.byte_size)
         return response
 
     def receive(self, name: str, request: Message, timeout: float | None = None) -> Literal:
         """Make a call whose response carries a literal, and give that; raises XlaError."""
         literal = _literal_of(name, self.call(name, request, timeout))
-        malloc.transferred(literal.shape.byte_size)
+        allocator.transferred(literal.shape.byte_size)
         return literal
 
     def hold(self, owner: object, handle: int, byte_size: int) -> "weakref.finalize[..., Any]":

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from xla_contract.aligned import aligned_empty
 from xla_contract.errors import (
     DataLossError,
     DeadlineExceededError,
@@ -38,6 +37,7 @@ from xla_contract.wire.chunk_codec import (
 )
 from xla_contract.wire.literals.linear_stream import LinearReader, LinearWriter
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
+from xla_host.aligned import aligned_empty
 
 THRESHOLD = 16 << 20
 """Bytes from which an array travels in chunks; one message is faster for smaller ones."""

@@ -24,12 +24,12 @@ from xla_contract.errors import (
     FailedPreconditionError,
     NotFoundError,
 )
-from xla_contract.piece_line import poll_recv, recv_spinning
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Array, Literal
 from xla_contract.wire.literals.linear_memory import is_row_major
 from xla_contract.wire.shape_proto import shape_to_proto
+from xla_host.socket_polling import poll_recv, recv_spinning
 
 PIECE_BYTES = 1 << 20
 """Smaller ones are copied slower: the C library goes around the cache from about this size on."""

@@ -1,19 +1,18 @@
 """The operations between replicas, and those written as two halves or more."""
 
-from xla_contract.ops import (
+from xla_contract.ops.collectives import (
     all_gather,
     all_reduce,
     all_to_all,
-    asynchronous,
     collective_broadcast,
     collective_permute,
     collective_reduce,
-    copy_halves,
     ragged_all_to_all,
     reduce_scatter,
-    send_recv,
 )
+from xla_contract.ops.control import asynchronous, copy_halves
 from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.feeds import send_recv
 
 COMMUNICATION: tuple[AnyDefinition, ...] = (
     *all_gather.DEFINITIONS,

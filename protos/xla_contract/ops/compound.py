@@ -1,32 +1,13 @@
 """Table of operations that contract, reduce, gather and scatter, or call computations."""
 
-from xla_contract.ops import (
-    batch_norm,
-    call,
-    cholesky,
-    conditional,
-    convolution,
-    dot,
-    fft,
-    fusion,
-    gather,
-    map,
-    ragged_dot,
-    reduce,
-    reduce_window,
-    rng,
-    rng_bit_generator,
-    rng_get_and_update_state,
-    scaled_dot,
-    scan,
-    scatter,
-    select_and_scatter,
-    sort,
-    topk,
-    triangular_solve,
-    while_loop,
-)
+from xla_contract.ops.contraction import convolution, dot, ragged_dot, scaled_dot
+from xla_contract.ops.control import call, conditional, fusion, while_loop
 from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.elementwise import map
+from xla_contract.ops.indexing import gather, scatter, sort, topk
+from xla_contract.ops.linear_algebra import cholesky, fft, triangular_solve
+from xla_contract.ops.random import rng, rng_bit_generator, rng_get_and_update_state
+from xla_contract.ops.reduction import batch_norm, reduce, reduce_window, scan, select_and_scatter
 
 COMPOUND: tuple[AnyDefinition, ...] = (
     dot.DEFINITION,

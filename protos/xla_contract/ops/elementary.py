@@ -1,36 +1,34 @@
 """Table of elementwise operations, data movement, and operations on values, tuples and effects."""
 
-from xla_contract.ops import (
-    bitcast,
+from xla_contract.ops.collectives import replica_id
+from xla_contract.ops.control import constant, custom_call, ordering, parameter
+from xla_contract.ops.control import tuple as tuple_
+from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.elementwise import (
     bitcast_convert,
-    broadcast,
     compare,
-    concatenate,
-    constant,
     convert,
     copy,
-    custom_call,
-    dynamic_reshape,
-    dynamic_slice,
     elementwise,
-    get_dimension_size,
-    infeed,
-    iota,
-    ordering,
-    outfeed,
-    pad,
-    parameter,
     reduce_precision,
-    replica_id,
+    stochastic_convert,
+)
+from xla_contract.ops.feeds import infeed, outfeed
+from xla_contract.ops.indexing import dynamic_slice
+from xla_contract.ops.shaping import (
+    bitcast,
+    broadcast,
+    concatenate,
+    dynamic_reshape,
+    get_dimension_size,
+    iota,
+    pad,
     reshape,
     reverse,
     set_dimension_size,
-    stochastic_convert,
     transpose,
 )
-from xla_contract.ops import slice as slice_
-from xla_contract.ops import tuple as tuple_
-from xla_contract.ops.definition import AnyDefinition
+from xla_contract.ops.shaping import slice as slice_
 
 ELEMENTARY: tuple[AnyDefinition, ...] = (
     *elementwise.DEFINITIONS,
@@ -62,4 +60,4 @@ ELEMENTARY: tuple[AnyDefinition, ...] = (
     transpose.DEFINITION,
     *tuple_.DEFINITIONS,
 )
-"""Every definition of this table; ops.registry joins the tables."""
+"""Every definition of this table; `definitions` joins the tables."""

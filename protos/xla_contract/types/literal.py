@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
-from xla_contract.aligned import aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.index import memory_dimensions, memory_element_count
 from xla_contract.types.layout import Layout, PaddingValue
 from xla_contract.types.shape import Shape
+from xla_host.aligned import aligned_empty
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Nested: TypeAlias = "Array | tuple[Nested, ...] | None"

@@ -158,7 +158,7 @@ def compile_program(
 
     Exits 2 when the file holds no program that can be compiled and, with --run, run.
     """
-    from xla_server.app.compile import compile_file
+    from xla_server.app.compile_command import compile_file
 
     with ending(failed=EXIT_USAGE):
         lines = compile_file(

@@ -9,11 +9,11 @@ import sys
 import threading
 from collections.abc import Callable
 
-from xla_contract import malloc
+from xla_host import allocator
 from xla_server.app.access import Access, connecting_line, prepare_access
-from xla_server.app.config import Settings
-from xla_server.app.events import Events
 from xla_server.app.platforms import create_backend
+from xla_server.app.settings import Settings
+from xla_server.app.wakeup import Events
 from xla_server.app.wiring import create_server
 from xla_server.backends.platform import Backend
 from xla_server.identity.policy import Reach, reach_of
@@ -51,8 +51,8 @@ def run_until_signalled(settings: Settings) -> None:
     `create_server`, and PlatformError. Does not return when a call, or the loading of
     the platform, cannot be stopped: the process then ends with status 0 around it.
     """
-    malloc.tune()
-    malloc.trim_when_idle()
+    allocator.tune()
+    allocator.trim_when_idle()
     # First: what must not be listened on so is said at once.
     access = prepare_access(settings)
     with (

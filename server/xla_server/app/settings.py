@@ -21,8 +21,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from xla_server.app.available_memory import available_memory
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.memory import available_memory
 from xla_server.app.mistakes import nearest, origin, unknown_variables
 from xla_server.app.platform_names import DEFAULT, Platform
 from xla_server.app.sizes import format_size, parse_size

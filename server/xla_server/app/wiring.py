@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Iterator
 
 from xla_server.app.access import Access, prepare_access
-from xla_server.app.config import Settings
 from xla_server.app.platforms import create_backend
+from xla_server.app.settings import Settings
 from xla_server.backends.platform import Backend
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.rpc.server import RpcOptions, RpcServer, serving

@@ -7,15 +7,15 @@ import threading
 
 import numpy as np
 
-from xla_contract import malloc
-from xla_contract.aligned import ALIGNMENT, aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
+from xla_host import allocator
+from xla_host.aligned import ALIGNMENT, aligned_empty
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.platform import Device
-from xla_server.ops.bounds import filled
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
+from xla_server.ops.numerics.dynamic_bounds import filled
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 
 _SMALL_BYTES = 1 << 16
@@ -65,7 +65,7 @@ class HostBuffer:
             array.flags.writeable = False
             return cls(Literal(shape, array, (), literal.dynamic_sizes), device)
         size = block_size(value.nbytes)
-        block = malloc.allocated(size, functools.partial(blocks.take, size))
+        block = allocator.allocated(size, functools.partial(blocks.take, size))
         if is_dense and value.nbytes <= _SMALL_BYTES:
             ctypes.memmove(block.address, address, value.nbytes)
         else:

@@ -32,7 +32,7 @@ from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import check_signature, verify
-from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.blocks import BlockPool
 
 

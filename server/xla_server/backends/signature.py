@@ -12,8 +12,8 @@ from xla_server.backends.device_buffer import DeviceBuffer
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Buffer
 from xla_server.ir.module import HloModule
-from xla_server.ops.bounds import plain
 from xla_server.ops.evaluation import Array, Value
+from xla_server.ops.numerics.dynamic_bounds import plain
 
 
 def laid_out(own: ProgramShape, entry: ProgramShape) -> ProgramShape:

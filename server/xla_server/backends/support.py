@@ -3,7 +3,7 @@
 from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.target_registry import Registry
 from xla_server.ir.module import HloModule
-from xla_server.ops.send_recv import require_evaluated, require_own
+from xla_server.ops.feeds.send_recv import require_evaluated, require_own
 
 
 def require_supported(module: HloModule, custom_calls: Registry) -> None:

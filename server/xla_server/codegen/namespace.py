@@ -7,9 +7,9 @@ from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions import FUNCTIONS
+from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.called_functions import CALLED, LIKELY, VARIANTS
 from xla_server.codegen.functions.compiler_library import COMPILER_LIBRARY
-from xla_server.codegen.functions.half_floats import half_floats
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.lapack import LAPACK
@@ -17,21 +17,21 @@ from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.instructions.products import PRODUCTS
 from xla_server.codegen.instructions.random_words import RANDOM_WORDS
 from xla_server.codegen.routines.column_sums import COLUMN_SUMS
-from xla_server.codegen.routines.concatenation import CONCATENATION
-from xla_server.codegen.routines.direct_block import DIRECT_BLOCK
-from xla_server.codegen.routines.exact_sums import EXACT_SUMS
-from xla_server.codegen.routines.fourier_blocks import fourier_blocks
-from xla_server.codegen.routines.fourier_moves import fourier_moves
-from xla_server.codegen.routines.fourier_passes import fourier_passes
-from xla_server.codegen.routines.gemm_functions import gemm_functions
-from xla_server.codegen.routines.matrix_blocks import MATRIX_BLOCKS
-from xla_server.codegen.routines.perturbed import PERTURBED
-from xla_server.codegen.routines.product_tiles import product_tiles
-from xla_server.codegen.routines.sorting import SORTING
-from xla_server.codegen.routines.thin_products import thin_products
-from xla_server.codegen.routines.tiles import TILES
-from xla_server.codegen.routines.winograd_block import winograd_block
-from xla_server.codegen.routines.winograd_transforms import winograd_transforms
+from xla_server.codegen.routines.contraction.direct_block import DIRECT_BLOCK
+from xla_server.codegen.routines.contraction.exact_sums import EXACT_SUMS
+from xla_server.codegen.routines.contraction.gemm_functions import gemm_functions
+from xla_server.codegen.routines.contraction.product_tiles import product_tiles
+from xla_server.codegen.routines.contraction.thin_products import thin_products
+from xla_server.codegen.routines.contraction.winograd_block import winograd_block
+from xla_server.codegen.routines.contraction.winograd_transforms import winograd_transforms
+from xla_server.codegen.routines.fourier.fourier_blocks import fourier_blocks
+from xla_server.codegen.routines.fourier.fourier_moves import fourier_moves
+from xla_server.codegen.routines.fourier.fourier_passes import fourier_passes
+from xla_server.codegen.routines.indexing.sorting import SORTING
+from xla_server.codegen.routines.linear_algebra.matrix_blocks import MATRIX_BLOCKS
+from xla_server.codegen.routines.linear_algebra.perturbed import PERTURBED
+from xla_server.codegen.routines.movement.concatenation import CONCATENATION
+from xla_server.codegen.routines.movement.tiles import TILES
 from xla_server.target.machine import Machine
 
 _NAMES: Mapping[str, Any] = {

@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xla_contract.ops.ragged_dot import RaggedMode
+from xla_contract.ops.contraction.ragged_dot import RaggedMode
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.elementwise_table import ELEMENTWISE, TRANSCENDENTAL
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE, TRANSCENDENTAL
 
 _COUNTED_KERNEL = 2**16
 """The longest kernel whose reads of padding are subtracted; the count takes this many steps."""

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
-from xla_contract.ops.elementwise import BINARY
-from xla_contract.ops.reshape import groups
+from xla_contract.ops.elementwise.elementwise import BINARY
+from xla_contract.ops.shaping.reshape import groups
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.bounds import cut, filled, stretched
 from xla_server.ops.evaluation import Array
+from xla_server.ops.numerics.dynamic_bounds import cut, filled, stretched
 
 UPDATED_IN_PLACE = frozenset({Opcode.DYNAMIC_UPDATE_SLICE})
 """Operations that replace some elements of an operand; offsets are those in the bounds."""

@@ -11,14 +11,14 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.registry import definition
+from xla_contract.ops.definitions import definition
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.bounds import cut, filled, plain, replaced_sizes
 from xla_server.ops.evaluation import Array, Evaluator, Frame, Value
+from xla_server.ops.numerics.dynamic_bounds import cut, filled, plain, replaced_sizes
 
 ANY_SIZE = frozenset(
     {

@@ -11,7 +11,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.cost_analysis import ONE_FLOP, Cost, instruction_cost
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.elementwise_table import TRANSCENDENTAL
+from xla_server.ops.elementwise.elementwise_table import TRANSCENDENTAL
 
 _REDUCTIONS = frozenset({Opcode.REDUCE, Opcode.REDUCE_WINDOW})
 

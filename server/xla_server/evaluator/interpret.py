@@ -24,8 +24,8 @@ from xla_server.execution.memory_check import require_room
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloModule
 from xla_server.ops.evaluation import Array, Token, Value
-from xla_server.ops.rng_get_and_update_state import RandomStates
-from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.ops.numerics.subnormals import subnormals_as_zeros
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 
 def evaluate(

@@ -10,8 +10,8 @@ from xla_server.evaluator.dynamic_shapes import at_actual_sizes
 from xla_server.execution.memory_check import is_large
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Evaluator
-from xla_server.ops.registry import evaluator
-from xla_server.ops.send_recv import require_evaluated
+from xla_server.ops.evaluators import evaluator
+from xla_server.ops.feeds.send_recv import require_evaluated
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

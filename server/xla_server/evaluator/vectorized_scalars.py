@@ -14,9 +14,9 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.registry import EVALUATORS
+from xla_server.ops.evaluators import EVALUATORS
 
 _LIFTED = ELEMENTWISE | {Opcode.BITCAST_CONVERT, Opcode.STOCHASTIC_CONVERT}
 _IDENTITY_ON_SCALARS = frozenset(

@@ -13,7 +13,7 @@ from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
-from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 
 class Surroundings(TypedDict):

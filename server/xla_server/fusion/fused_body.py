@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.types.opcode import Opcode
-from xla_server.fusion.fusible import is_scalar_constant
+from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.passes.framework.editor import Editor, rearrange, renew_operands
 

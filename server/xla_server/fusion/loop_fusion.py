@@ -10,11 +10,10 @@ import itertools
 import math
 from collections.abc import Collection
 
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
 from xla_contract.types.dimension_numbers import Window
 from xla_contract.types.opcode import Opcode
-from xla_server.fusion.fused_body import FusedBody
-from xla_server.fusion.fusible import (
+from xla_server.fusion.analysis.fusible import (
     COSTLY,
     ONE_TO_ONE,
     is_fusible,
@@ -22,8 +21,9 @@ from xla_server.fusion.fusible import (
     is_trivial,
     repeats,
 )
-from xla_server.fusion.index_maps import Evaluation, IndexMaps, copies
-from xla_server.fusion.windows import has_free_order, is_short_window
+from xla_server.fusion.analysis.index_maps import Evaluation, IndexMaps, copies
+from xla_server.fusion.analysis.windows import has_free_order, is_short_window
+from xla_server.fusion.fused_body import FusedBody
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users

@@ -5,14 +5,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
+from xla_server.fusion.analysis.fusible import is_fusible, is_trivial
+from xla_server.fusion.analysis.index_maps import scalars
+from xla_server.fusion.analysis.levels import ALIASES, levels_from_parameters, levels_from_root
+from xla_server.fusion.analysis.row_maps import maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
-from xla_server.fusion.fusible import is_fusible, is_trivial
-from xla_server.fusion.index_maps import scalars
-from xla_server.fusion.levels import ALIASES, levels_from_parameters, levels_from_root
-from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import CommonSubexpressions

@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Collection
 
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
+from xla_server.fusion.analysis.fusible import ONE_TO_ONE
+from xla_server.fusion.analysis.levels import levels_from_parameters
+from xla_server.fusion.analysis.row_maps import maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
-from xla_server.fusion.fusible import ONE_TO_ONE
-from xla_server.fusion.levels import levels_from_parameters
-from xla_server.fusion.row_maps import maps_rows
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.target.target import Target

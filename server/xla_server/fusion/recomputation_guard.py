@@ -3,15 +3,15 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.evaluation_cost import COUNTED
+from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.fused_body import FusedBody, replace
-from xla_server.fusion.fusible import is_scalar_constant
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 
 _LOOPS = frozenset({FusionKind.LOOP, FusionKind.INPUT})

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.liveness import members
-from xla_server.fusion.fusible import is_fusible
+from xla_server.fusion.analysis.fusible import is_fusible
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.scheduling.alias_analysis import (

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.ops.registry import definition
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

@@ -9,7 +9,7 @@ from typing import Any
 
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
 from xla_contract.ops.definition import AnyDefinition
-from xla_contract.ops.registry import definition
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import VARIADIC, Opcode
 from xla_contract.types.shape import Shape

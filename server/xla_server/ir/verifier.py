@@ -12,7 +12,7 @@ from xla_contract.errors import (
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import UNBOUNDED, ProgramShape, Shape

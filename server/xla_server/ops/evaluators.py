@@ -4,72 +4,75 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.registry import UNDEFINED
+from xla_contract.ops.definitions import UNDEFINED
 from xla_contract.types.opcode import Opcode
-from xla_server.ops import elementwise
-from xla_server.ops.asynchronous import evaluate_async_start
-from xla_server.ops.batch_norm import (
-    evaluate_batch_norm_grad,
-    evaluate_batch_norm_inference,
-    evaluate_batch_norm_training,
-)
-from xla_server.ops.bitcast import evaluate_bitcast
-from xla_server.ops.bitcast_convert import evaluate_bitcast_convert
-from xla_server.ops.broadcast import evaluate_broadcast
-from xla_server.ops.call import evaluate_call
-from xla_server.ops.cholesky import evaluate_cholesky
-from xla_server.ops.collective import evaluate_done, evaluator_of, evaluator_of_pair
-from xla_server.ops.compare import evaluate_compare
-from xla_server.ops.concatenate import evaluate_concatenate
-from xla_server.ops.conditional import evaluate_conditional
-from xla_server.ops.constant import evaluate_constant
-from xla_server.ops.convert import evaluate_convert
-from xla_server.ops.convolution import evaluate_convolution
-from xla_server.ops.copy import evaluate_copy
-from xla_server.ops.copy_halves import evaluate_copy_done, evaluate_copy_start
-from xla_server.ops.dot import evaluate_dot
-from xla_server.ops.dynamic_reshape import evaluate_dynamic_reshape
-from xla_server.ops.dynamic_slice import evaluate_dynamic_slice, evaluate_dynamic_update_slice
+from xla_server.ops.collectives.collective import evaluate_done, evaluator_of, evaluator_of_pair
+from xla_server.ops.collectives.exchanges import EXCHANGES
+from xla_server.ops.collectives.replica_id import evaluate_partition_id, evaluate_replica_id
+from xla_server.ops.contraction.convolution import evaluate_convolution
+from xla_server.ops.contraction.dot import evaluate_dot
+from xla_server.ops.contraction.ragged_dot import evaluate_ragged_dot
+from xla_server.ops.contraction.scaled_dot import evaluate_scaled_dot
+from xla_server.ops.control.asynchronous import evaluate_async_start
+from xla_server.ops.control.call import evaluate_call
+from xla_server.ops.control.conditional import evaluate_conditional
+from xla_server.ops.control.constant import evaluate_constant
+from xla_server.ops.control.copy_halves import evaluate_copy_done, evaluate_copy_start
+from xla_server.ops.control.ordering import evaluate_after_all, evaluate_first_operand
+from xla_server.ops.control.tuple import evaluate_get_tuple_element, evaluate_tuple
+from xla_server.ops.control.while_loop import evaluate_while
+from xla_server.ops.elementwise import elementwise
+from xla_server.ops.elementwise.bitcast_convert import evaluate_bitcast_convert
+from xla_server.ops.elementwise.compare import evaluate_compare
+from xla_server.ops.elementwise.convert import evaluate_convert
+from xla_server.ops.elementwise.copy import evaluate_copy
+from xla_server.ops.elementwise.map import evaluate_map
+from xla_server.ops.elementwise.reduce_precision import evaluate_reduce_precision
+from xla_server.ops.elementwise.stochastic_convert import evaluate_stochastic_convert
 from xla_server.ops.evaluation import Evaluator
-from xla_server.ops.exchanges import EXCHANGES
-from xla_server.ops.fft import evaluate_fft
-from xla_server.ops.gather import evaluate_gather
-from xla_server.ops.get_dimension_size import evaluate_get_dimension_size
-from xla_server.ops.infeed import evaluate_infeed
-from xla_server.ops.iota import evaluate_iota
-from xla_server.ops.map import evaluate_map
-from xla_server.ops.ordering import evaluate_after_all, evaluate_first_operand
-from xla_server.ops.outfeed import evaluate_outfeed
-from xla_server.ops.pad import evaluate_pad
-from xla_server.ops.ragged_dot import evaluate_ragged_dot
-from xla_server.ops.reduce import evaluate_reduce
-from xla_server.ops.reduce_precision import evaluate_reduce_precision
-from xla_server.ops.reduce_window import evaluate_reduce_window
-from xla_server.ops.replica_id import evaluate_partition_id, evaluate_replica_id
-from xla_server.ops.reshape import evaluate_reshape
-from xla_server.ops.reverse import evaluate_reverse
-from xla_server.ops.rng import evaluate_rng
-from xla_server.ops.rng_bit_generator import evaluate_rng_bit_generator
-from xla_server.ops.rng_get_and_update_state import evaluate_rng_get_and_update_state
-from xla_server.ops.scaled_dot import evaluate_scaled_dot
-from xla_server.ops.scan import evaluate_scan
-from xla_server.ops.scatter import evaluate_scatter
-from xla_server.ops.select_and_scatter import evaluate_select_and_scatter
-from xla_server.ops.send_recv import (
+from xla_server.ops.feeds.infeed import evaluate_infeed
+from xla_server.ops.feeds.outfeed import evaluate_outfeed
+from xla_server.ops.feeds.send_recv import (
     evaluate_recv,
     evaluate_recv_done,
     evaluate_send,
     evaluate_send_done,
 )
-from xla_server.ops.set_dimension_size import evaluate_set_dimension_size
-from xla_server.ops.slice import evaluate_slice
-from xla_server.ops.sort import evaluate_sort
-from xla_server.ops.stochastic_convert import evaluate_stochastic_convert
-from xla_server.ops.topk import evaluate_topk
-from xla_server.ops.transpose import evaluate_transpose
-from xla_server.ops.triangular_solve import evaluate_triangular_solve
-from xla_server.ops.tuple import evaluate_get_tuple_element, evaluate_tuple
-from xla_server.ops.while_loop import evaluate_while
+from xla_server.ops.indexing.dynamic_slice import (
+    evaluate_dynamic_slice,
+    evaluate_dynamic_update_slice,
+)
+from xla_server.ops.indexing.gather import evaluate_gather
+from xla_server.ops.indexing.scatter import evaluate_scatter
+from xla_server.ops.indexing.sort import evaluate_sort
+from xla_server.ops.indexing.topk import evaluate_topk
+from xla_server.ops.linear_algebra.cholesky import evaluate_cholesky
+from xla_server.ops.linear_algebra.fft import evaluate_fft
+from xla_server.ops.linear_algebra.triangular_solve import evaluate_triangular_solve
+from xla_server.ops.random.rng import evaluate_rng
+from xla_server.ops.random.rng_bit_generator import evaluate_rng_bit_generator
+from xla_server.ops.random.rng_get_and_update_state import evaluate_rng_get_and_update_state
+from xla_server.ops.reduction.batch_norm import (
+    evaluate_batch_norm_grad,
+    evaluate_batch_norm_inference,
+    evaluate_batch_norm_training,
+)
+from xla_server.ops.reduction.reduce import evaluate_reduce
+from xla_server.ops.reduction.reduce_window import evaluate_reduce_window
+from xla_server.ops.reduction.scan import evaluate_scan
+from xla_server.ops.reduction.select_and_scatter import evaluate_select_and_scatter
+from xla_server.ops.shaping.bitcast import evaluate_bitcast
+from xla_server.ops.shaping.broadcast import evaluate_broadcast
+from xla_server.ops.shaping.concatenate import evaluate_concatenate
+from xla_server.ops.shaping.dynamic_reshape import evaluate_dynamic_reshape
+from xla_server.ops.shaping.get_dimension_size import evaluate_get_dimension_size
+from xla_server.ops.shaping.iota import evaluate_iota
+from xla_server.ops.shaping.pad import evaluate_pad
+from xla_server.ops.shaping.reshape import evaluate_reshape
+from xla_server.ops.shaping.reverse import evaluate_reverse
+from xla_server.ops.shaping.set_dimension_size import evaluate_set_dimension_size
+from xla_server.ops.shaping.slice import evaluate_slice
+from xla_server.ops.shaping.transpose import evaluate_transpose
 
 EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
     {

@@ -21,7 +21,7 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.codegen.kernel import Kernels, LoadedKernel
-from xla_server.codegen.loops.chunks import chunk_of
+from xla_server.codegen.loops.builders.chunks import chunk_of
 from xla_server.runtime import executor
 from xla_server.runtime.copies import copy_range
 from xla_server.target.loop_tuning import Chunks

@@ -105,7 +105,7 @@ class Scatters:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Concatenates:
-    """Kernels that copy the operands of a concatenate (codegen/lower/concatenate.py).
+    """Kernels that copy the operands of a concatenate (codegen/lower/loop_nests/concatenate.py).
 
     Figures are those of the section on concatenates of any number of operands in LOG.
     """
@@ -132,7 +132,7 @@ class Concatenates:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transposes:
-    """Transposes by tiles of registers (codegen/lower/transpose.py)."""
+    """Transposes by tiles of registers (codegen/lower/movement/transpose.py)."""
 
     min_elements: int = 256
     """Elements below which a loop over elements is as good. No row of the log sets it."""
@@ -171,7 +171,7 @@ class LinearAlgebra:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SmallLoops:
-    """While loops of a few numbers that are one kernel (codegen/lower/small_loop.py).
+    """While loops of a few numbers that are one kernel (codegen/lower/control/small_loop.py).
 
     A while of 1e5 iterations takes 10 times as long as XLA's when each kernel is a row of the
     executor, 0.8 as one kernel (LOG, second round).

@@ -9,13 +9,13 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Chunks:
-    """Division of a launch into calls, each of which does a chunk of work items (loops/chunks.py).
+    """Division of a launch into calls, each of a chunk of work items (loops/builders/chunks.py).
 
     There are as many chunks as the work has, for any number of cores.
     """
 
     parallel_work: int = 3 << 16
-    """Time of a chunk in additions (kernel_ir/counts.py): 2 to 3 us of vector instructions. To wake
+    """Time of a chunk in additions (analysis/counts.py): 2 to 3 us of vector instructions. To wake
     a thread takes about as long on an idle machine, several times that in a virtual one, so a
     launch of fewer than two chunks is one call (LOG, launches of one to two chunks)."""
 
@@ -77,7 +77,7 @@ class Pieces:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WindowTiles:
-    """Tiles on the stack in which windows are combined (loops/window_tiles.py).
+    """Tiles on the stack in which windows are combined (loops/nests/window_tiles.py).
 
     They follow from no machine, as the order of sums depends on them.
     """

@@ -59,7 +59,7 @@ def scratch_items(machine: Machine, fewest: int) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MatrixProducts:
-    """Blocking of matrix products by register tiles (codegen/lower/gemm.py)."""
+    """Blocking of matrix products by register tiles (codegen/lower/contraction/gemm.py)."""
 
     block_bytes: int
     """Size of what a work item keeps in its cache share: packed rows of the left operand, and rows
@@ -114,7 +114,7 @@ class MatrixProducts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BlasProducts:
-    """Division of matrix products that BLAS computes (codegen/lower/dot.py)."""
+    """Division of matrix products that BLAS computes (codegen/lower/contraction/dot.py)."""
 
     pieces: int
     """Number of pieces of a large product: eight per core, as BLAS takes longer for some."""
@@ -141,7 +141,7 @@ class BlasProducts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThinProducts:
-    """Division of products of a matrix with few vectors (codegen/lower/thin_product.py).
+    """Division of products of a matrix with few vectors (lower/contraction/thin_product.py).
 
     They are bound by reading the matrix.
     """
@@ -251,7 +251,7 @@ def loop_nests(machine: Machine) -> LoopNests:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FreeSums:
-    """Lengths of runs of a sum in a free order (codegen/loops/loop_builder.py).
+    """Lengths of runs of a sum in a free order (codegen/loops/builders/loop_builder.py).
 
     A run is added up in the partial sums of a loop, so that each of these has as many elements on
     every processor, and errors have one bound.

@@ -14,7 +14,7 @@ from tests.conformance.sweep.depth import drawn
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops import rules
-from xla_contract.ops.compare import ComparisonDirection, ComparisonType
+from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
 from xla_contract.types.element_type import ElementType as E
 
 RUN_BY_XLA = [kind for kind in E if kind.is_array and kind not in operands.REFUSED]

@@ -16,8 +16,8 @@ from xla_client import ops
 from xla_client.lib import loops
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation
-from xla_contract.ops.asynchronous import AsyncAttributes
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.control.asynchronous import AsyncAttributes
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

@@ -12,7 +12,7 @@ from tests.conformance.sweep import drawing, operands, program
 from tests.conformance.sweep.depth import FULL, drawn
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.bitcast_convert import width
+from xla_contract.ops.elementwise.bitcast_convert import width
 from xla_contract.types.element_type import ElementType as E
 
 RUN_BY_XLA = [kind for kind in E if kind.is_array and kind not in operands.REFUSED]

@@ -16,8 +16,8 @@ from tests.conformance.sweep.depth import FULL, drawn
 from tests.conformance.sweep.subnormal import agreed
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops import elementwise
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise import elementwise
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 

@@ -20,8 +20,8 @@ from tests.conformance.sweep.bounds_reductions import assert_within, info, magni
 from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.program import both
 from xla_client import Op, ops
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.triangular_solve import Transpose
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose
 from xla_contract.types.element_type import ElementType as E
 
 lal = jax.lax.linalg

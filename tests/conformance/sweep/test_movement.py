@@ -14,7 +14,7 @@ from tests.conformance.sweep.moving import INDICES, PACKED, assert_moves_alike, 
 from tests.conformance.sweep.program import both
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode

@@ -18,7 +18,7 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.test_elementwise import results
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 

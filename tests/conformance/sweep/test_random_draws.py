@@ -13,7 +13,7 @@ from tests.conformance.sweep.depth import drawn
 from tests.conformance.sweep.moving import PACKED
 from tests.conformance.sweep.program import both, built
 from xla_client import ops
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.shape import Shape
 

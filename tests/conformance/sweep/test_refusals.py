@@ -19,15 +19,15 @@ from tests.corpus.hlo_text import parse_hlo
 from xla_client import Builder
 from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError
-from xla_contract.ops.concatenate import ConcatenateAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.gather import GatherAttributes
-from xla_contract.ops.map import MapAttributes
-from xla_contract.ops.pad import PadAttributes
-from xla_contract.ops.registry import infer_shape
-from xla_contract.ops.reverse import ReverseAttributes
-from xla_contract.ops.scatter import ScatterAttributes
-from xla_contract.ops.transpose import TransposeAttributes
+from xla_contract.ops.definitions import infer_shape
+from xla_contract.ops.elementwise.map import MapAttributes
+from xla_contract.ops.indexing.gather import GatherAttributes
+from xla_contract.ops.indexing.scatter import ScatterAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
+from xla_contract.ops.shaping.reverse import ReverseAttributes
+from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode

@@ -8,9 +8,9 @@ import numpy as np
 
 from tests.conformance.sweep.bounds_reductions import magnitudes
 from tests.fuzz.answers.graph import with_all_results
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz.answers.judge import Judgement, judge
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.builtin_targets import BUILTIN
@@ -21,8 +21,8 @@ from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.verifier import verify
-from xla_server.ops.rng_get_and_update_state import RandomStates
-from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.ops.numerics.subnormals import subnormals_as_zeros
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 
 @dataclasses.dataclass(frozen=True)

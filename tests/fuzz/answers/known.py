@@ -12,8 +12,8 @@ import numpy as np
 
 from tests.conformance.sweep.bounds_reductions import info, wide
 from tests.fuzz.answers.alone import is_inexact
-from xla_contract.ops.convolution import ConvolutionAttributes
-from xla_contract.ops.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
+from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.splat import splat

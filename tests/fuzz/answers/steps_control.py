@@ -7,7 +7,7 @@ from tests.fuzz.answers.graph import FreeGraph
 from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, Graph, Node, Step, scalars
 from xla_client import Builder, ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

@@ -7,7 +7,7 @@ from tests.conformance.sweep.operands import BY_JAX
 from tests.fuzz.answers.graph import FreeGraph
 from tests.property.random_graphs import FLOATS, KINDS, Graph, Node, Step, converted
 from xla_client import ops
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 

@@ -8,8 +8,8 @@ from tests.fuzz.answers.graph import FreeGraph
 from tests.property.random_graphs import FLOATS, INTEGERS, Graph, Node, Step
 from tests.property.random_steps import dot_dimensions
 from xla_client import ConvolutionDimensionNumbers, DotDimensionNumbers, ops
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.triangular_solve import Transpose
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose
 from xla_contract.types.element_type import ElementType as E
 
 _KINDS = (*FLOATS, *FLOATS, *INTEGERS, E.C64, E.C128)

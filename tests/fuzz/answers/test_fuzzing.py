@@ -16,8 +16,8 @@ from tests.fuzz.answers.graph import Case, entry_of, graph_case
 from tests.fuzz.answers.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
 from tests.operations_page.probes import PROBES
-from xla_contract.ops.elementwise import BINARY, UNARY
-from xla_contract.ops.registry import UNDEFINED
+from xla_contract.ops.definitions import UNDEFINED
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from xla_server.app import run
-from xla_server.app.events import Events
+from xla_server.app import lifecycle
+from xla_server.app.wakeup import Events
 
 
 class Server:
@@ -43,9 +43,9 @@ class Scripted(Events):
 
 def drained(words: list[int], caplog: pytest.LogCaptureFixture) -> Server:
     server = Server()
-    caplog.set_level(logging.INFO, run.__name__)
+    caplog.set_level(logging.INFO, lifecycle.__name__)
     with Scripted(words, server) as events:
-        assert run._drain(server, 100, "SIGTERM", events, settle=lambda _: None)  # type: ignore[arg-type]
+        assert lifecycle._drain(server, 100, "SIGTERM", events, settle=lambda _: None)  # type: ignore[arg-type]
     assert [each.message for each in caplog.records if "draining" in each.message] == [
         "draining after SIGTERM"
     ]
@@ -53,12 +53,12 @@ def drained(words: list[int], caplog: pytest.LogCaptureFixture) -> Server:
 
 
 def test_signals_that_come_together_count_as_one(caplog: pytest.LogCaptureFixture) -> None:
-    words = [signal.SIGTERM, signal.SIGINT, run._SETTLED]
+    words = [signal.SIGTERM, signal.SIGINT, lifecycle._SETTLED]
     assert drained(words, caplog).cancelled == 0
 
 
 def test_a_signal_after_that_cancels(caplog: pytest.LogCaptureFixture) -> None:
-    words = [signal.SIGTERM, run._SETTLED, signal.SIGTERM]
+    words = [signal.SIGTERM, lifecycle._SETTLED, signal.SIGTERM]
     assert drained(words, caplog).cancelled == 1
 
 

@@ -2,7 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from xla_server.app.config import (
+from xla_server.app.available_memory import available_memory
+from xla_server.app.endings import ConfigurationError
+from xla_server.app.settings import (
     ALL_DEVICES,
     ENVIRONMENT_PREFIX,
     Platform,
@@ -10,8 +12,6 @@ from xla_server.app.config import (
     incident_directory,
     load_settings,
 )
-from xla_server.app.endings import ConfigurationError
-from xla_server.app.memory import available_memory
 from xla_server.app.wiring import create_server
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from xla_server.app import platforms
-from xla_server.app.config import Settings
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.platform_names import Platform
 from xla_server.app.platforms import PLATFORMS
+from xla_server.app.settings import Settings
 from xla_server.app.wiring import create_server, device_bytes
 from xla_server.backends.interpreter import Interpreter
 

@@ -3,10 +3,10 @@ import ctypes
 import numpy as np
 import pytest
 
-from xla_contract.aligned import aligned_empty
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
+from xla_host.aligned import aligned_empty
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Device
 from xla_server.runtime.blocks import BlockPool, block_size

@@ -17,10 +17,10 @@ from xla_client import (
     ops,
 )
 from xla_client.ops.convolution import default_dimension_numbers
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.registry import DEFINITION
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm
+from xla_contract.ops.definitions import DEFINITION
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify

@@ -5,8 +5,8 @@ import pytest
 
 from tests.processors import MACHINES, WIDTHS
 from xla_server.codegen.emit import llvm
+from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.verify import verify
 from xla_server.target.machine import Machine
 
 

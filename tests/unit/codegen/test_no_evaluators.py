@@ -22,8 +22,8 @@ from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
-from xla_server.ops.exchanges import EXCHANGES
-from xla_server.ops.registry import EVALUATORS
+from xla_server.ops.collectives.exchanges import EXCHANGES
+from xla_server.ops.evaluators import EVALUATORS
 from xla_server.passes.framework.selection import PassOptions
 
 WAITING = {Opcode.INFEED, Opcode.OUTFEED, Opcode.SEND, Opcode.SEND_DONE, Opcode.RECV}

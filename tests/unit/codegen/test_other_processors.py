@@ -20,7 +20,7 @@ from xla_server.codegen.compiler.shared_functions import symbols_in
 from xla_server.codegen.kernel import kernel_object
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.namespace import vocabulary
-from xla_server.codegen.routines.gemm_tiles import heights
+from xla_server.codegen.routines.contraction.gemm_tiles import heights
 from xla_server.target.target import Target
 
 _RANDOM = np.random.default_rng(2)

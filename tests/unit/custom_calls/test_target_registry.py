@@ -9,7 +9,7 @@ import pytest
 from numba import types
 
 from xla_contract.errors import InternalError, ShapeError, UnimplementedError
-from xla_contract.ops.custom_call import CustomCallAttributes
+from xla_contract.ops.control.custom_call import CustomCallAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

@@ -7,7 +7,7 @@ import pytest
 
 from tests.corpus.single_op import result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.custom_call import CustomCallAttributes
+from xla_contract.ops.control.custom_call import CustomCallAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 

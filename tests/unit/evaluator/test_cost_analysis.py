@@ -5,7 +5,7 @@ import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
 from tests.corpus.jax_cases import CASES
-from xla_contract.ops.elementwise import ELEMENTWISE
+from xla_contract.ops.elementwise.elementwise import ELEMENTWISE
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType

@@ -21,7 +21,7 @@ from xla_server.evaluator import plan
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import has_shape
 from xla_server.ir.importer import import_module
-from xla_server.ops.registry import evaluator
+from xla_server.ops.evaluators import evaluator
 
 LINE = np.arange(1, 7, dtype=np.float32)
 TABLE = np.arange(12, dtype=np.float32).reshape(3, 4)

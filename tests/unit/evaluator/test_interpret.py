@@ -25,7 +25,7 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction, HloModule
 from xla_server.ir.verifier import MAX_CALL_DEPTH, verify
 from xla_server.ops.evaluation import TOKEN, Evaluator, Frame, Value
-from xla_server.ops.registry import EVALUATORS
+from xla_server.ops.evaluators import EVALUATORS
 
 X = np.array([1, 2, 3, 4], np.float32)
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
-from xla_contract.ops.fusion import FusionKind
+from xla_contract.ops.control.fusion import FusionKind
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.ir.module import HloModule

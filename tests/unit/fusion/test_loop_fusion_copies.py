@@ -8,7 +8,7 @@ from xla_contract.errors import InternalError
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.fusion.index_maps import scalars
+from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.ir.affine import Variable, variable

@@ -10,7 +10,7 @@ from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.fusion.windows import is_short_window
+from xla_server.fusion.analysis.windows import is_short_window
 from xla_server.target.target import PROCESSOR
 
 _RANDOM = np.random.default_rng(0)

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from xla_contract.aligned import ALIGNMENT, aligned_empty
 from xla_contract.types.literal import Literal, with_aligned_elements
 from xla_contract.types.shape import Shape
+from xla_host.aligned import ALIGNMENT, aligned_empty
 
 
 @pytest.mark.parametrize("dimensions", [(), (0, 3), (5, 7)])

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.fault.plain import until
-from xla_contract import malloc
-from xla_contract.malloc import LARGE_BYTES, IdleTrimmer
+from xla_host import allocator as malloc
+from xla_host.allocator import LARGE_BYTES, IdleTrimmer
 
 PROGRAM = """
 import ctypes, sys
-from xla_contract import malloc
+from xla_host import allocator as malloc
 calls = []
 class Library:
     def __init__(self, refused): self.refused = refused
@@ -54,7 +54,7 @@ def test_older_libraries_take_a_smaller_threshold_and_others_nothing() -> None:
 
 
 def test_importing_the_client_changes_nothing() -> None:
-    program = "import xla_client; from xla_contract import malloc; print(malloc._is_tuned)"
+    program = "import xla_client; from xla_host import allocator as malloc; print(malloc._is_tuned)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
@@ -200,7 +200,7 @@ def test_small_transfers_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MEASURED = """
-from xla_contract import malloc
+from xla_host import allocator as malloc
 malloc.tune()
 def numbers(): return malloc.used_bytes() >> 20, malloc.anonymous_bytes() >> 20
 large = [bytes([1]) * (1 << 13) for _ in range(1 << 13)]

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from xla_contract import piece_line
-from xla_contract.piece_line import (
+from xla_host import socket_polling
+from xla_host.socket_polling import (
     LONG_SECONDS,
     SPIN_SECONDS,
     migrate_thread,
@@ -62,9 +62,9 @@ def test_who_shares_a_processor_with_another_leaves_it(pair, monkeypatch):
     def give_for(seconds: float) -> None:
         clock[0] += seconds
 
-    monkeypatch.setattr(piece_line, "migrate_thread", lambda: left.append(1))
+    monkeypatch.setattr(socket_polling, "migrate_thread", lambda: left.append(1))
     # A clock of the test's own, as a busy machine may take the processor from it at any time.
-    monkeypatch.setattr(piece_line, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    monkeypatch.setattr(socket_polling, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     monkeypatch.setattr(os, "sched_yield", lambda: give_for(LONG_SECONDS / 2))
     assert poll_recv(pair[0], 3) is None
     assert not left

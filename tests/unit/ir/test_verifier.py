@@ -133,7 +133,7 @@ def chain(depth: int) -> HloModule:
 
 
 def parse_parameter(level: int, shape: Shape) -> HloInstruction:
-    from xla_contract.ops.parameter import ParameterAttributes
+    from xla_contract.ops.control.parameter import ParameterAttributes
 
     return HloInstruction(
         f"p{level}", 0, Opcode.PARAMETER, shape, (), ParameterAttributes(0, shape)

@@ -14,9 +14,9 @@ from tests.unit.client.test_ops import (
 )
 from tests.unit.ops.constraints.tables import CASES
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.registry import DEFINITION, UNDEFINED, definition
+from xla_contract.ops.definitions import DEFINITION, UNDEFINED, definition
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.registry import EVALUATORS, NOT_EVALUATED
+from xla_server.ops.evaluators import EVALUATORS, NOT_EVALUATED
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "opcodes.json").read_text())
 

@@ -7,13 +7,13 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.batch_norm import BatchNormAttributes
-from xla_contract.ops.cholesky import CholeskyAttributes
-from xla_contract.ops.fft import FftAttributes, FftType
-from xla_contract.ops.registry import definition, infer_shape
-from xla_contract.ops.rng import RandomDistribution, RngAttributes
-from xla_contract.ops.topk import TopKAttributes
-from xla_contract.ops.triangular_solve import TriangularSolveAttributes
+from xla_contract.ops.definitions import definition, infer_shape
+from xla_contract.ops.indexing.topk import TopKAttributes
+from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
+from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.triangular_solve import TriangularSolveAttributes
+from xla_contract.ops.random.rng import RandomDistribution, RngAttributes
+from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

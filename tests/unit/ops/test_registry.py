@@ -1,12 +1,12 @@
 import pytest
 
 from xla_contract.errors import ShapeError, UnimplementedError
-from xla_contract.ops import registry as contract
+from xla_contract.ops import definitions as contract
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.ops import registry as server
+from xla_server.ops import evaluators as server
 
 PAIR = [Shape.array(ElementType.F32, [2]), Shape.array(ElementType.F32, [3])]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.unit.ops import test_scan as scans
+from tests.unit.ops.reduction import test_scan as scans
 from tests.unit.passes.passing import imported, stated
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule

@@ -32,43 +32,43 @@ ORDERS_OF_SUMS = {
         *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART")
     },
     "codegen/gpu/threads.py": {"RUN"},
-    "codegen/loops/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
-    "codegen/loops/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
-    "codegen/routines/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
-    "codegen/routines/thin_products.py": {"OUTER_HEIGHTS", "ROWS", "_SUMS"},
-    "codegen/routines/winograd_transforms.py": {"RESULTS", "TAPS"},
+    "codegen/loops/reductions/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
+    "codegen/loops/nests/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
+    "codegen/routines/linear_algebra/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
+    "codegen/routines/contraction/thin_products.py": {"OUTER_HEIGHTS", "ROWS", "_SUMS"},
+    "codegen/routines/contraction/winograd_transforms.py": {"RESULTS", "TAPS"},
     "codegen/trace/reductions.py": {"LONG_WINDOW"},
 }
 """Bits of results depend on these, which are the same for every target."""
 
 CANCELLATION = {
-    "codegen/loops/scalar_loop.py": {"_WORK_UNSEEN"},
-    "codegen/loops/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
-    "codegen/routines/heaps.py": {"_LOOK"},
-    "codegen/routines/radix_sort.py": {"LOOK"},
+    "codegen/loops/nests/scalar_loop.py": {"_WORK_UNSEEN"},
+    "codegen/loops/builders/stopping.py": {"LONG_WORK_ITEM", "SPAN"},
+    "codegen/routines/indexing/heaps.py": {"_LOOK"},
+    "codegen/routines/indexing/radix_sort.py": {"LOOK"},
 }
 """Bounds on what an execution does after it is cancelled."""
 
 FORMULAS = {
-    "codegen/functions/coefficients.py": {fit.name for fit in FITS},
-    "codegen/functions/complex_functions.py": {"_ASIN_SERIES", "_HUGE", "_SMALL"},
-    "codegen/functions/complex_power.py": {"_STEPS"},
-    "codegen/functions/conversions.py": {"_EXPONENT", "_EXPONENT_BITS", "_MANTISSA"},
-    "codegen/functions/error_function.py": {"_FAR", "_ONE"},
-    "codegen/functions/exponential.py": {
+    "codegen/functions/real/coefficients.py": {fit.name for fit in FITS},
+    "codegen/functions/complex/complex_functions.py": {"_ASIN_SERIES", "_HUGE", "_SMALL"},
+    "codegen/functions/complex/complex_power.py": {"_STEPS"},
+    "codegen/functions/bits/conversions.py": {"_EXPONENT", "_EXPONENT_BITS", "_MANTISSA"},
+    "codegen/functions/real/error_function.py": {"_FAR", "_ONE"},
+    "codegen/functions/real/exponential.py": {
         *("TINY", "_BOTTOM", "_HALF_LN3", "_MINUS_ONE", "_ONE", "_TOP", "_TOP_OF_HALF")
     },
-    "codegen/functions/half_floats.py": {
+    "codegen/functions/bits/half_floats.py": {
         *("_BIAS_STEP", "_DROPPED_BITS", "_F32_INFINITY", "_F32_SIGN", "_INFINITY", "_QUIET"),
         *("_SIGN", "_STEP"),
     },
-    "codegen/functions/integers.py": {"_EXPONENT_BITS"},
-    "codegen/functions/inverse_trigonometric.py": {"_STEEPEST"},
-    "codegen/functions/irrational.py": {"_WHOLE"},
-    "codegen/functions/logarithm.py": {"_LARGE", "_ROOT_OF_HALF", "_SMALLEST"},
-    "codegen/functions/narrow_floats.py": {"_BIAS", "_INFINITY", "_MANTISSA", "_NAN", "_SIGN"},
-    "codegen/functions/power.py": {"_THIRD"},
-    "codegen/functions/trigonometric.py": {
+    "codegen/functions/bits/integers.py": {"_EXPONENT_BITS"},
+    "codegen/functions/real/inverse_trigonometric.py": {"_STEEPEST"},
+    "codegen/functions/real/irrational.py": {"_WHOLE"},
+    "codegen/functions/real/logarithm.py": {"_LARGE", "_ROOT_OF_HALF", "_SMALLEST"},
+    "codegen/functions/bits/narrow_floats.py": {"_BIAS", "_INFINITY", "_MANTISSA", "_NAN", "_SIGN"},
+    "codegen/functions/real/power.py": {"_THIRD"},
+    "codegen/functions/real/trigonometric.py": {
         *("_DIGITS", "_FIRST", "_RANGES_F32", "_STEP", "_STRAIGHT")
     },
     "codegen/functions/values.py": {"_SHIFTER"},
@@ -77,12 +77,12 @@ FORMULAS = {
 """Layouts of types, and where one formula follows another: results depend on these."""
 
 ROUTINES = {
-    "codegen/routines/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},
-    "codegen/routines/gemm_panels.py": {"_CHUNK"},
-    "codegen/routines/gemm_tiles.py": {"VECTORS"},
-    "codegen/routines/product_tiles.py": {"VECTORS"},
-    "codegen/routines/radix_sort.py": {"_FEW"},
-    "codegen/routines/tiles.py": {"SIDES"},
+    "codegen/routines/movement/concatenation.py": {"LINE_BYTES", "TILE_BYTES"},
+    "codegen/routines/contraction/gemm_panels.py": {"_CHUNK"},
+    "codegen/routines/contraction/gemm_tiles.py": {"VECTORS"},
+    "codegen/routines/contraction/product_tiles.py": {"VECTORS"},
+    "codegen/routines/indexing/radix_sort.py": {"_FEW"},
+    "codegen/routines/movement/tiles.py": {"SIDES"},
 }
 """Sizes that the code of routines is written for, in vectors and cache lines of any machine."""
 
@@ -94,15 +94,15 @@ LIMITS = {
     "codegen/gpu/lower/scatter.py": {"MAX_LINKS", "MAX_WALK"},
     "codegen/gpu/lower/tile_sort.py": {"MAX_TILE"},
     "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
-    "codegen/kernel_ir/corners.py": {"_MOST_STATEMENTS"},
+    "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/unrolling.py": {
         "LOOP_COPIES",
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
         "MIN_LOOKUPS",
     },
-    "codegen/kernel_ir/verify.py": {"MAX_STACK_BYTES"},
-    "codegen/lower/fft_plan.py": {"MAX_CONVOLUTION"},
+    "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},
+    "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
     "fusion/update_barriers.py": {"MAX_UPDATES"},
@@ -130,22 +130,22 @@ FACTS = {
     },
     "codegen/gpu/ptx_child.py": {"_SPEED"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
-    "codegen/loops/pieces.py": {"_LINE"},
-    "codegen/routines/assembly_tiles.py": {"_FACTORS"},
-    "codegen/routines/assembly_transforms.py": {"_LANES", "_NUMBERS", "_TOTALS"},
-    "codegen/routines/concatenation.py": {
+    "codegen/loops/nests/pieces.py": {"_LINE"},
+    "codegen/routines/contraction/assembly_tiles.py": {"_FACTORS"},
+    "codegen/routines/contraction/assembly_transforms.py": {"_LANES", "_NUMBERS", "_TOTALS"},
+    "codegen/routines/movement/concatenation.py": {
         *("BLOCK_ROWS", "COPIED_BYTES", "COUNT", "HEAD_WORDS", "ROWS", "ROW_BYTES"),
         *("BEGIN", "BUFFER", "ENTRY_WORDS", "OFFSET", "SIZE", "STRIDE", "TARGET"),
     },
-    "codegen/routines/exact_sums.py": {"SPATIAL"},
-    "codegen/routines/fourier_passes.py": {"CALL_COST", "PASS_COST", "RADICES"},
-    "codegen/routines/fourier_text.py": {"WIDTH"},
-    "codegen/routines/gemm_panels.py": {"SLACK", "_QUARTER"},
-    "codegen/routines/heaps.py": {"_BYTES"},
-    "codegen/routines/product_tiles.py": {"LEVELS", "_BYTES", "_ROWS_OF_A_POINTER"},
-    "codegen/routines/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
-    "codegen/routines/tiles.py": {"_REGISTERS", "_SHORT"},
-    "codegen/lower/exact_sums.py": {"_ALL"},
+    "codegen/routines/contraction/exact_sums.py": {"SPATIAL"},
+    "codegen/routines/fourier/fourier_passes.py": {"CALL_COST", "PASS_COST", "RADICES"},
+    "codegen/routines/fourier/fourier_text.py": {"WIDTH"},
+    "codegen/routines/contraction/gemm_panels.py": {"SLACK", "_QUARTER"},
+    "codegen/routines/indexing/heaps.py": {"_BYTES"},
+    "codegen/routines/contraction/product_tiles.py": {"LEVELS", "_BYTES", "_ROWS_OF_A_POINTER"},
+    "codegen/routines/indexing/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
+    "codegen/routines/movement/tiles.py": {"_REGISTERS", "_SHORT"},
+    "codegen/lower/contraction/exact_sums.py": {"_ALL"},
     "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},

@@ -6,7 +6,7 @@ import pytest
 
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.loops.chunks import calls_of, chunk_of
+from xla_server.codegen.loops.builders.chunks import calls_of, chunk_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.machine import Machine

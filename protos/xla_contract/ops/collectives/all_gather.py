@@ -7,7 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.collective import (
+from xla_contract.ops.collectives.async_pairs import element_of_start
+from xla_contract.ops.collectives.collective import (
     Participants,
     check_dimension,
     check_participants,
@@ -22,7 +23,6 @@ from xla_contract.ops.definition import (
     OpDefinition,
     without_attributes,
 )
-from xla_contract.ops.halves import element_of_start
 from xla_contract.ops.signature import listed, one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode

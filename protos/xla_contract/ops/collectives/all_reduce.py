@@ -7,7 +7,7 @@ the whole gives, and the second passes it on.
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.ops.collective import (
+from xla_contract.ops.collectives.collective import (
     Participants,
     check_combiner,
     check_participants,

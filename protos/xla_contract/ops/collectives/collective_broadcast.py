@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops.collective import (
+from xla_contract.ops.collectives.collective import (
     Participants,
     needs_arrays,
     read_participants,

@@ -8,14 +8,14 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from xla_contract.ops.collective import needs_arrays
+from xla_contract.ops.collectives.async_pairs import element_of_start
+from xla_contract.ops.collectives.collective import needs_arrays
 from xla_contract.ops.definition import (
     AnyDefinition,
     NoAttributes,
     OpDefinition,
     without_attributes,
 )
-from xla_contract.ops.halves import element_of_start
 from xla_contract.ops.signature import one_or_tuple
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode

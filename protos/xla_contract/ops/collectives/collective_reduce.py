@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.collective import (
+from xla_contract.ops.collectives.collective import (
     Participants,
     check_combiner,
     check_participants,

@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
+from xla_contract.ops.contraction.precision import decode_precision, encode_precision, product_type
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.precision import decode_precision, encode_precision, product_type
 from xla_contract.ops.signature import check_distinct, require_array
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import DotDimensionNumbers

@@ -11,9 +11,9 @@ import enum
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions, infer_dot
+from xla_contract.ops.contraction.precision import decode_precision, encode_precision
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.dot import DotAttributes, free_dimensions, infer_dot
-from xla_contract.ops.precision import decode_precision, encode_precision
 from xla_contract.ops.signature import require_array
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import DotDimensionNumbers

@@ -9,9 +9,9 @@ as the scale means that the operand is not scaled.
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
-from xla_contract.ops import dot
+from xla_contract.ops.contraction import dot
+from xla_contract.ops.contraction.dot import DotAttributes, infer_dot
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.dot import DotAttributes, infer_dot
 from xla_contract.ops.signature import require_array
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

@@ -6,8 +6,8 @@ Semantics: XLA's kCopyStart and kCopyDone. The value between them is (copy, oper
 from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
+from xla_contract.ops.collectives.async_pairs import element_of_start
 from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
-from xla_contract.ops.halves import element_of_start
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

@@ -5,7 +5,7 @@ import enum
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.call import infer_call
+from xla_contract.ops.control.call import infer_call
 from xla_contract.ops.definition import NO_ATTRIBUTES, OpDefinition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode

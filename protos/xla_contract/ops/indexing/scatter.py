@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.gather import batch_sizes, check_batching, check_index_map
+from xla_contract.ops.indexing.gather import batch_sizes, check_batching, check_index_map
 from xla_contract.ops.signature import (
     check_distinct,
     check_reducer,

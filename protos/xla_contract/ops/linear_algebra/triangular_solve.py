@@ -8,8 +8,8 @@ import enum
 from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.cholesky import check_square
 from xla_contract.ops.definition import OpDefinition
+from xla_contract.ops.linear_algebra.cholesky import check_square
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

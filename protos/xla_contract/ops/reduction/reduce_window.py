@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.reduce import split_inputs
+from xla_contract.ops.reduction.reduce import split_inputs
 from xla_contract.ops.rules import any_dynamic
 from xla_contract.ops.signature import check_reducer, exactly, one_or_tuple
 from xla_contract.stubs import hlo_pb2

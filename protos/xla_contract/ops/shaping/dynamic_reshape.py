@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xla_contract.errors import ShapeError
 from xla_contract.ops import rules
 from xla_contract.ops.definition import OpDefinition
-from xla_contract.ops.set_dimension_size import expect_size
+from xla_contract.ops.shaping.set_dimension_size import expect_size
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

@@ -17,7 +17,6 @@ from typing import Generic, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from xla_contract.aligned import aligned_empty
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError, XlaError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.index import memory_element_count
@@ -29,6 +28,7 @@ from xla_contract.wire.literals.proto import literal_from_proto
 from xla_contract.wire.literals.value_proto import literal_of_memory
 from xla_contract.wire.shape_proto import shape_from_proto
 from xla_contract.wire.varint import are_varints, count_varints, encode_varint, read_varint
+from xla_host.aligned import aligned_empty
 
 M = TypeVar("M", bound=Message)
 

@@ -15,7 +15,6 @@ from typing import TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
-from xla_contract import malloc
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.element_type import ElementType
@@ -26,6 +25,7 @@ from xla_contract.wire.literals.payload import PAYLOAD_FIELDS
 from xla_contract.wire.literals.value_proto import is_plain
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_contract.wire.varint import BLOCK, encode_varint, encode_varints
+from xla_host import allocator
 
 MAX_MESSAGE_BYTES = 2**31 - 1
 """Largest size of one protobuf message, in bytes."""
@@ -178,7 +178,7 @@ def _joined(pieces: list[_Piece], shape: Shape) -> bytes:
     size = sum(map(len, pieces))
     _check_size(size, shape)
     if size >= _LARGE_BYTES:
-        malloc.make_resident(size + _BLOCK_HEAD, _COPIES)
+        allocator.make_resident(size + _BLOCK_HEAD, _COPIES)
     written = [piece for piece in pieces if not isinstance(piece, _Unwritten)]
     if len(written) == len(pieces):
         return b"".join(written)

@@ -37,9 +37,9 @@ from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.evaluation import Evaluator, Frame, Value
-from xla_server.ops.registry import evaluator
-from xla_server.ops.rng_get_and_update_state import RandomStates
-from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.ops.evaluators import evaluator
+from xla_server.ops.numerics.subnormals import subnormals_as_zeros
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.passes.dynamic_sizes.size_specialisation import HOST
 from xla_server.passes.dynamic_sizes.sized_values import extents_of
 from xla_server.runtime.host import HostRun

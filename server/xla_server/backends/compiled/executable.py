@@ -21,7 +21,7 @@ from xla_server.execution.feed_protocol import Feeds
 from xla_server.execution.memory_check import LARGE
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import TOKEN
-from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
 

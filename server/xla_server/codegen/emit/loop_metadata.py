@@ -5,9 +5,9 @@ from typing import Any
 
 from llvmlite import ir
 
+from xla_server.codegen.kernel_ir.analysis.vectors import is_of_lookups, is_of_stores
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
-from xla_server.codegen.kernel_ir.vectors import is_of_lookups, is_of_stores
 from xla_server.target.machine import Machine
 from xla_server.target.tuning import tuning_of
 

@@ -10,8 +10,8 @@ from typing import Any
 from llvmlite import ir
 
 from xla_server.codegen.compiler.shared_functions import LIBRARY_SYMBOLS, SharedFunction
-from xla_server.codegen.functions.half_floats import half_of_f64
-from xla_server.codegen.functions.words import Word
+from xla_server.codegen.functions.bits.half_floats import half_of_f64
+from xla_server.codegen.functions.bits.words import Word
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.target.machine import Machine
 

@@ -2,7 +2,7 @@
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise_table import ROWS, KernelForm
+from xla_server.ops.elementwise.elementwise_table import ROWS, KernelForm
 
 
 def function_of(opcode: Opcode, element_type: ElementType, computed: str) -> str:

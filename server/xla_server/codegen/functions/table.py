@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from xla_server.codegen.functions.complex_functions import COMPLEX
-from xla_server.codegen.functions.complex_values import PLAIN_COMPLEX
-from xla_server.codegen.functions.conversions import CONVERSIONS
-from xla_server.codegen.functions.error_function import ERROR_FUNCTION
-from xla_server.codegen.functions.exponential import EXPONENTIAL
-from xla_server.codegen.functions.integers import INTEGERS
-from xla_server.codegen.functions.inverse_trigonometric import INVERSE_TRIGONOMETRIC
-from xla_server.codegen.functions.logarithm import LOGARITHM
-from xla_server.codegen.functions.narrow_floats import NARROW
-from xla_server.codegen.functions.power import POWER
-from xla_server.codegen.functions.simple import SIMPLE
-from xla_server.codegen.functions.trigonometric import TRIGONOMETRIC
+from xla_server.codegen.functions.bits.conversions import CONVERSIONS
+from xla_server.codegen.functions.bits.integers import INTEGERS
+from xla_server.codegen.functions.bits.narrow_floats import NARROW
+from xla_server.codegen.functions.complex.complex_functions import COMPLEX
+from xla_server.codegen.functions.complex.complex_values import PLAIN_COMPLEX
+from xla_server.codegen.functions.real.error_function import ERROR_FUNCTION
+from xla_server.codegen.functions.real.exponential import EXPONENTIAL
+from xla_server.codegen.functions.real.inverse_trigonometric import INVERSE_TRIGONOMETRIC
+from xla_server.codegen.functions.real.logarithm import LOGARITHM
+from xla_server.codegen.functions.real.power import POWER
+from xla_server.codegen.functions.real.simple import SIMPLE
+from xla_server.codegen.functions.real.trigonometric import TRIGONOMETRIC
 
 FUNCTIONS: dict[str, Any] = {
     **COMPLEX,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xla_server.codegen.functions import FUNCTIONS
-from xla_server.codegen.functions.half_floats import half_floats
+from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.gpu.remainder import DIVISION
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC, MASKED_SHIFTS
 from xla_server.codegen.instructions.memory import TYPE_CHANGES, accesses, shared_accesses

@@ -10,7 +10,7 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.rows import row_kernel
 from xla_server.codegen.gpu.threads import thread_kernel
 from xla_server.codegen.gpu.transposes import transpose_kernel
-from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.builders.loop_builder import Nest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

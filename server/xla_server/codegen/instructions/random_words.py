@@ -1,7 +1,7 @@
 """ThreeFry 2x32 and Philox 4x32 as instructions for kernels: random words of one counter.
 
-The numbers are those of xla_server.ops.counter_generators. The rounds are unrolled, so that a loop
-over counters is pure arithmetic and is vectorised.
+The numbers are those of xla_server.ops.numerics.counter_generators. The rounds are unrolled, so
+that a loop over counters is pure arithmetic and is vectorised.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from numba import types
 from xla_server.codegen.instructions.instruction import instruction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.ops.counter_generators import MULTIPLIERS, PARITY, ROTATIONS, WEYL
+from xla_server.ops.numerics.counter_generators import MULTIPLIERS, PARITY, ROTATIONS, WEYL
 
 _WORD, _WIDE = ir.IntType(32), ir.IntType(64)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 
-from xla_server.codegen.kernel_ir.counts import KernelWork, work_of
+from xla_server.codegen.kernel_ir.analysis.counts import KernelWork, work_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, SharedArray, StackArray
 from xla_server.codegen.kernel_ir.numba_text import NumbaText

@@ -6,9 +6,9 @@ faster.
 
 from collections.abc import Sequence
 
+from xla_server.codegen.kernel_ir.analysis.vectors import is_of_lookups
 from xla_server.codegen.kernel_ir.expressions import known
 from xla_server.codegen.kernel_ir.statements import Call, For, Statement, While, blocks_of
-from xla_server.codegen.kernel_ir.vectors import is_of_lookups
 from xla_server.target.capability import Capability
 
 MAX_COPIES = 64

@@ -5,18 +5,18 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.columns import column_kernel
-from xla_server.codegen.loops.interleaved import interleaved
-from xla_server.codegen.loops.loop_builder import Nest
-from xla_server.codegen.loops.pieces import piece_kernel
-from xla_server.codegen.loops.rows import row_kernel
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.short_rows import short_row_kernel
-from xla_server.codegen.loops.split_dimension import split_dimension
-from xla_server.codegen.loops.window_graph import MakeBy
-from xla_server.codegen.loops.windows import window_kernel
-from xla_server.codegen.loops.work_items import parts_of_items
+from xla_server.codegen.loops.builders.collapse import collapsed
+from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
+from xla_server.codegen.loops.builders.split_dimension import split_dimension
+from xla_server.codegen.loops.builders.work_items import parts_of_items
+from xla_server.codegen.loops.nests.columns import column_kernel
+from xla_server.codegen.loops.nests.interleaved import interleaved
+from xla_server.codegen.loops.nests.pieces import piece_kernel
+from xla_server.codegen.loops.nests.rows import row_kernel
+from xla_server.codegen.loops.nests.short_rows import short_row_kernel
+from xla_server.codegen.loops.nests.window_graph import MakeBy
+from xla_server.codegen.loops.nests.windows import window_kernel
 from xla_server.codegen.trace.graph import Store
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from xla_contract.ops.fusion import FusionKind
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.lower.concatenate import lower_concatenate
-from xla_server.codegen.lower.convolution import lower_convolution_fusion
-from xla_server.codegen.lower.dot import lower_dot_fusion
-from xla_server.codegen.lower.loops import lower_loop
+from xla_server.codegen.lower.contraction.convolution import lower_convolution_fusion
+from xla_server.codegen.lower.contraction.dot import lower_dot_fusion
+from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
+from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 

@@ -5,7 +5,7 @@
   rng is expanded, draws one from the execution's source: sixteen bytes each.
 - Custom calls of an operator's targets are Python functions, or C functions of arrays.
 - Collectives wait for other participants of the grid, and write their results into each other's
-  memory (ops/collective.py).
+  memory (ops/collectives/collective.py).
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from xla_contract.errors import XlaError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
-from xla_server.codegen.lower.lapack import LAPACK_CALLS, lower_lapack
+from xla_server.codegen.lower.linear_algebra.lapack import LAPACK_CALLS, lower_lapack
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import exchanged
+from xla_server.ops.collectives.collective import exchanged
+from xla_server.ops.collectives.exchanges import EXCHANGES
 from xla_server.ops.evaluation import TOKEN, Evaluator
-from xla_server.ops.exchanges import EXCHANGES
-from xla_server.ops.registry import EVALUATORS
-from xla_server.ops.send_recv import require_evaluated
+from xla_server.ops.evaluators import EVALUATORS
+from xla_server.ops.feeds.send_recv import require_evaluated
 
 HOST_OPCODES = frozenset(
     {

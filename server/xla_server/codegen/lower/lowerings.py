@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.lower import control
-from xla_server.codegen.lower.concatenate import lower_concatenate
-from xla_server.codegen.lower.convolution import lower_convolution
-from xla_server.codegen.lower.dot import lower_dot
-from xla_server.codegen.lower.fft import lower_fft
+from xla_server.codegen.lower.contraction.convolution import lower_convolution
+from xla_server.codegen.lower.contraction.dot import lower_dot
+from xla_server.codegen.lower.control import control
+from xla_server.codegen.lower.fourier.fft import lower_fft
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import (
     HOST_OPCODES,
@@ -16,17 +15,21 @@ from xla_server.codegen.lower.host import (
     lower_custom_call,
     lower_host,
 )
-from xla_server.codegen.lower.linear_algebra import lower_cholesky, lower_triangular_solve
-from xla_server.codegen.lower.loops import lower_dynamic_update_slice, lower_loop
+from xla_server.codegen.lower.indexing.scatter import lower_scatter
+from xla_server.codegen.lower.indexing.sort import lower_sort, lower_topk
+from xla_server.codegen.lower.linear_algebra.triangular import (
+    lower_cholesky,
+    lower_triangular_solve,
+)
+from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
+from xla_server.codegen.lower.loop_nests.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.lower.lowering import Lower
+from xla_server.codegen.lower.movement.transpose import lower_transpose
 from xla_server.codegen.lower.random import lower_rng_bit_generator
-from xla_server.codegen.lower.scan import lower_reduce_window
-from xla_server.codegen.lower.scatter import lower_scatter
-from xla_server.codegen.lower.select_and_scatter import lower_select_and_scatter
-from xla_server.codegen.lower.sort import lower_sort, lower_topk
-from xla_server.codegen.lower.transpose import lower_transpose
+from xla_server.codegen.lower.reduction.scan import lower_reduce_window
+from xla_server.codegen.lower.reduction.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.trace.rules import RULES
-from xla_server.ops.exchanges import EXCHANGES
+from xla_server.ops.collectives.exchanges import EXCHANGES
 
 LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
     {

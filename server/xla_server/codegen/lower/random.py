@@ -1,13 +1,13 @@
 """Lowering of rng-bit-generator: a loop over counters, each of which gives a few elements.
 
-The counters that are drawn for a shape are defined by xla_server.ops.rng_bit_generator.
+The counters that are drawn for a shape are defined by xla_server.ops.random.rng_bit_generator.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.buffers.code import Value as Array
@@ -35,7 +35,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.rng_bit_generator import split_dimension
+from xla_server.ops.random.rng_bit_generator import split_dimension
 
 STATE, AFTER, BITS = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Buffer(2, Role.WRITE)
 

@@ -1,9 +1,9 @@
 """The cost model of fusion: how often the loop nest of a fusion evaluates each instruction.
 
-A fusion's kernel is written for its sizes and counted (kernel_ir/counts.py). Where it evaluates
-elements again, and storing an instruction of the fusion first takes less time by the same count,
-that instruction is to be a kernel before it. A reduction that varies with no loop of the kernel is
-never left where it keeps a large kernel from being shared by threads.
+A fusion's kernel is written for its sizes and counted (kernel_ir/analysis/counts.py). Where it
+evaluates elements again, and storing an instruction of the fusion first takes less time by the same
+count, that instruction is to be a kernel before it. A reduction that varies with no loop of the
+kernel is never left where it keeps a large kernel from being shared by threads.
 """
 
 import dataclasses
@@ -12,15 +12,15 @@ from typing import TypeAlias
 
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Value
-from xla_server.codegen.loops.chunks import calls_of
-from xla_server.codegen.lower.concatenate import concatenate_writer
+from xla_server.codegen.loops.builders.chunks import calls_of
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
-from xla_server.codegen.lower.loop_kernel import LoopKernel, LoopTask, loop_kernel
-from xla_server.codegen.lower.loops import array_shapes
+from xla_server.codegen.lower.loop_nests.concatenate import concatenate_writer
+from xla_server.codegen.lower.loop_nests.loop_kernel import LoopKernel, LoopTask, loop_kernel
+from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.evaluator.evaluation_cost import evaluation_cost, evaluations_once
-from xla_server.fusion.fusible import is_scalar_constant
+from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_table import CostClass
 from xla_server.target.target import Target
 from xla_server.target.tuning import Tuning
 

@@ -1,6 +1,6 @@
 """The rule for dot: a sum of products, for types and forms that BLAS does not take."""
 
-from xla_contract.ops.dot import free_dimensions
+from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.trace.elementwise import arithmetic, converted
 from xla_server.codegen.trace.graph import Node, ReductionResult

@@ -5,17 +5,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from xla_contract.ops.compare import ComparisonType
+from xla_contract.ops.elementwise.compare import ComparisonType
 from xla_contract.types.element_type import ElementType
+from xla_server.codegen.functions.bits.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
-from xla_server.codegen.functions.narrow_floats import FORMATS, nan_bits
 from xla_server.codegen.trace.graph import Literal, Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.tracer import Index, Tracer, computed_type
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import ROWS
-from xla_server.ops.numeric import WITHOUT_NAN
+from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.numerics.numeric import WITHOUT_NAN
 
 
 def trace_elementwise(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:

@@ -9,7 +9,7 @@ from xla_server.codegen.trace.convolution import trace_convolution
 from xla_server.codegen.trace.dot import trace_dot
 from xla_server.codegen.trace.tracer import Rule
 from xla_server.ir.index_maps import MAPPED
-from xla_server.ops.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 RULES: Mapping[Opcode, Rule] = MappingProxyType(
     {

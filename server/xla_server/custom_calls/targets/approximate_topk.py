@@ -15,7 +15,7 @@ from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.sort import sorted_by
+from xla_server.ops.indexing.sort import sorted_by
 
 
 def _number(instruction: HloInstruction, name: str) -> int:

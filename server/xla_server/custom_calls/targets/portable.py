@@ -27,7 +27,7 @@ from xla_server.custom_calls.linear_algebra.spectral import hermitian_parts
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.topk import ordering_keys
+from xla_server.ops.indexing.topk import ordering_keys
 
 _EIGH_OPTIONS = re.compile(rb"([01]),([01]),[0-9]{1,9},[0-9.eE+-]{1,40}\Z")
 _NAN = float("nan")

@@ -6,7 +6,7 @@ from xla_contract.errors import ShapeError
 from xla_server.custom_calls.target import CustomCallTarget, require_result
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
-from xla_server.ops.rng import STATE, drawn_state
+from xla_server.ops.random.rng import STATE, drawn_state
 
 
 def check(instruction: HloInstruction) -> None:

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.types.opcode import Opcode
-from xla_server.fusion.running_window import running_axis
+from xla_server.fusion.analysis.running_window import running_axis
 from xla_server.ir.index_maps import MAPPED
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE, EXPENSIVE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE, EXPENSIVE
 from xla_server.target.capability import Capability
 
 COSTLY = EXPENSIVE | {Opcode.MAP}

@@ -5,7 +5,7 @@ row.
 import math
 
 from xla_contract.types.opcode import Opcode
-from xla_server.fusion.fusible import ONE_TO_ONE
+from xla_server.fusion.analysis.fusible import ONE_TO_ONE
 from xla_server.ir.module import HloComputation, HloInstruction
 
 

@@ -3,7 +3,7 @@
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.scalar_function import recognise
+from xla_server.ops.numerics.scalar_function import recognise
 
 
 def running_axis(instruction: HloInstruction) -> int | None:

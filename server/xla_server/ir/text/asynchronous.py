@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.text.attributes import Attributes

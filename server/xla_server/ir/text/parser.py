@@ -7,9 +7,9 @@ A computation's signature, comments, and attributes without meaning for the valu
 import re
 
 from xla_contract.errors import InvalidArgumentError, XlaError
-from xla_contract.ops.constant import ConstantAttributes
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.ops.registry import definition
+from xla_contract.ops.control.constant import ConstantAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

@@ -1,11 +1,12 @@
 """all-reduce and collective-reduce: operands reduced over a group, element by element.
 
-Semantics: XLA's AllReduce, with the arithmetic of its CPU backend (`ops/group_reduction.py`).
-Members share the work by elements, never by operands, so that results do not depend on who does it.
+Semantics: XLA's AllReduce, with the arithmetic of its CPU backend
+(`ops/collectives/group_reduction.py`). Members share the work by elements, never by operands, so
+that results do not depend on who does it.
 """
 
-from xla_server.ops.collective import Exchange, Group
-from xla_server.ops.group_reduction import reduce_in_order
+from xla_server.ops.collectives.collective import Exchange, Group
+from xla_server.ops.collectives.group_reduction import reduce_in_order
 
 _LINE = 64
 """Elements that the shares of members are multiples of, so that they do not meet in a line."""

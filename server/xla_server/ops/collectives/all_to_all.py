@@ -1,6 +1,6 @@
 """all-to-all: part j of member i becomes part i of member j, in blocks or whole operands."""
 
-from xla_server.ops.collective import Exchange, Group
+from xla_server.ops.collectives.collective import Exchange, Group
 
 
 def _fill(group: Group, place: int) -> None:

@@ -3,8 +3,8 @@
 Participants in no group get zeros. Members share the work of copying by elements.
 """
 
-from xla_server.ops.all_reduce import share_of
-from xla_server.ops.collective import Exchange, Group
+from xla_server.ops.collectives.all_reduce import share_of
+from xla_server.ops.collectives.collective import Exchange, Group
 
 
 def _fill(group: Group, place: int) -> None:

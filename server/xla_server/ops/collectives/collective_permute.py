@@ -4,7 +4,7 @@ Participants that pairs join, directly or over others, meet; all others go on.
 """
 
 from xla_server.ir.participants import pairs_of
-from xla_server.ops.collective import Exchange, Group
+from xla_server.ops.collectives.collective import Exchange, Group
 
 
 def _fill(group: Group, place: int) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.all_gather import ALL_GATHER
-from xla_server.ops.all_reduce import ALL_REDUCE
-from xla_server.ops.all_to_all import ALL_TO_ALL
-from xla_server.ops.collective import Exchange
-from xla_server.ops.collective_broadcast import COLLECTIVE_BROADCAST
-from xla_server.ops.collective_permute import COLLECTIVE_PERMUTE
-from xla_server.ops.ragged_all_to_all import RAGGED_ALL_TO_ALL
-from xla_server.ops.reduce_scatter import REDUCE_SCATTER
+from xla_server.ops.collectives.all_gather import ALL_GATHER
+from xla_server.ops.collectives.all_reduce import ALL_REDUCE
+from xla_server.ops.collectives.all_to_all import ALL_TO_ALL
+from xla_server.ops.collectives.collective import Exchange
+from xla_server.ops.collectives.collective_broadcast import COLLECTIVE_BROADCAST
+from xla_server.ops.collectives.collective_permute import COLLECTIVE_PERMUTE
+from xla_server.ops.collectives.ragged_all_to_all import RAGGED_ALL_TO_ALL
+from xla_server.ops.collectives.reduce_scatter import REDUCE_SCATTER
 
 EXCHANGES: Mapping[Opcode, Exchange] = MappingProxyType(
     {

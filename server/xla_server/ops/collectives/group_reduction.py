@@ -15,7 +15,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Frame
-from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
 _BLOCK = 1 << 16
 """Elements that are reduced at a time: what is read and written stays in a core's cache."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import Exchange, Group
+from xla_server.ops.collectives.collective import Exchange, Group
 from xla_server.ops.evaluation import Array
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collective import Exchange, Group
+from xla_server.ops.collectives.collective import Exchange, Group
+from xla_server.ops.collectives.group_reduction import reduce_in_order
 from xla_server.ops.evaluation import Array
-from xla_server.ops.group_reduction import reduce_in_order
 
 
 def _fill(group: Group, place: int) -> None:

@@ -17,13 +17,13 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.convolution import ConvolutionAttributes
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.types.dimension_numbers import Window, dilated
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.products import compute_type, matrix_product, to_result
-from xla_server.ops.scalar_function import round_to
-from xla_server.ops.windows import reads
+from xla_server.ops.numerics.products import compute_type, matrix_product, to_result
+from xla_server.ops.numerics.scalar_function import round_to
+from xla_server.ops.numerics.windows import reads
 
 _PATCH_BYTES = 2**26
 """About how much the patch matrix may take at once; the batch is cut in pieces to keep to it."""

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
-from xla_server.ops.products import compute_type, matrix_product, to_result
-from xla_server.ops.scalar_function import round_to
+from xla_server.ops.numerics.products import compute_type, matrix_product, to_result
+from xla_server.ops.numerics.scalar_function import round_to
 
 
 @of_arrays

@@ -5,9 +5,9 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.ragged_dot import RaggedDotAttributes, RaggedMode
+from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes, RaggedMode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.dot import product
+from xla_server.ops.contraction.dot import product
 from xla_server.ops.evaluation import Array, Frame, Value
 
 

@@ -4,11 +4,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.convert import converted
-from xla_server.ops.dot import product
+from xla_server.ops.contraction.dot import product
+from xla_server.ops.elementwise.convert import converted
 from xla_server.ops.evaluation import Array, of_arrays
 
 _Typed: TypeAlias = tuple[Array, ElementType]

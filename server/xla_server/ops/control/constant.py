@@ -5,7 +5,7 @@ Semantics: XLA's kConstant.
 
 from collections.abc import Sequence
 
-from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.literal import Literal
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Frame, Value

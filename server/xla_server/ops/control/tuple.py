@@ -5,7 +5,7 @@ Semantics: XLA's Tuple and GetTupleElement; values are shared, never copied.
 
 from collections.abc import Sequence
 
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 

@@ -5,11 +5,11 @@ Semantics: XLA's BitcastConvertType; the parts of a wide element come low bits f
 
 import numpy as np
 
-from xla_contract.ops.bitcast_convert import width
+from xla_contract.ops.elementwise.bitcast_convert import width
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import of_arrays
-from xla_server.ops.numeric import Array
+from xla_server.ops.numerics.numeric import Array
 
 
 @of_arrays

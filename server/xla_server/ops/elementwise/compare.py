@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.ops.elementwise.compare import (
+    CompareAttributes,
+    ComparisonDirection,
+    ComparisonType,
+)
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.complex_functions import from_parts
 from xla_server.ops.evaluation import of_arrays
-from xla_server.ops.numeric import FLUSHED, Array, flushed, widened
-from xla_server.ops.total_order import total_order_key
+from xla_server.ops.numerics.complex_functions import from_parts
+from xla_server.ops.numerics.numeric import FLUSHED, Array, flushed, widened
+from xla_server.ops.numerics.total_order import total_order_key
 
 _RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = MappingProxyType(
     {

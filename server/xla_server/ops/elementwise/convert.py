@@ -12,10 +12,10 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.complex_functions import from_parts
 from xla_server.ops.evaluation import of_arrays
-from xla_server.ops.numeric import WITHOUT_NAN, Array, flushed, narrowed, widened
-from xla_server.ops.subnormals import subnormals_kept
+from xla_server.ops.numerics.complex_functions import from_parts
+from xla_server.ops.numerics.numeric import WITHOUT_NAN, Array, flushed, narrowed, widened
+from xla_server.ops.numerics.subnormals import subnormals_kept
 
 
 @of_arrays

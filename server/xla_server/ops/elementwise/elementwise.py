@@ -12,11 +12,15 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import ROWS, KernelForm
+from xla_server.ops.elementwise.elementwise_table import ROWS, KernelForm
+from xla_server.ops.elementwise.subnormal_rule import (
+    flushes_operands,
+    flushes_results,
+    unchanged_operand,
+)
 from xla_server.ops.evaluation import Evaluator, Frame, Value, of_arrays
-from xla_server.ops.numeric import FLUSHED, Array, flushed, in_blocks, narrowed, widened
-from xla_server.ops.subnormal_rule import flushes_operands, flushes_results, unchanged_operand
-from xla_server.ops.subnormals import subnormals_kept
+from xla_server.ops.numerics.numeric import FLUSHED, Array, flushed, in_blocks, narrowed, widened
+from xla_server.ops.numerics.subnormals import subnormals_kept
 
 
 def evaluate_elementwise(

@@ -1,8 +1,8 @@
 """The table of elementwise operations: one row for each, and the sets that derive from the rows.
 
 A row has what evaluators, cost models, fusion and code generation know of an operation; its arity
-and types are in `xla_contract.ops.elementwise`. The formula of its kernel function is in
-`xla_server.codegen.functions`.
+and types are in `xla_contract.ops.elementwise.elementwise`. The formula of its kernel function is
+in `xla_server.codegen.functions`.
 """
 
 import dataclasses
@@ -15,10 +15,10 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ops import complex_functions as of_complex
-from xla_server.ops import float_functions as of_floats
-from xla_server.ops import integer_functions as of_integers
-from xla_server.ops.complex_functions import in_more_precision
+from xla_server.ops.numerics import complex_functions as of_complex
+from xla_server.ops.numerics import float_functions as of_floats
+from xla_server.ops.numerics import integer_functions as of_integers
+from xla_server.ops.numerics.complex_functions import in_more_precision
 
 Function: TypeAlias = Callable[..., Any]
 

@@ -8,11 +8,11 @@ narrower types those of F16, F8E8M0FNU, which reaches further, those of F32.
 import ml_dtypes
 import numpy as np
 
-from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
+from xla_contract.ops.elementwise.reduce_precision import ReducePrecisionAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import of_arrays
-from xla_server.ops.numeric import Array, narrowed, widened
+from xla_server.ops.numerics.numeric import Array, narrowed, widened
 
 
 @of_arrays

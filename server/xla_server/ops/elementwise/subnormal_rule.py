@@ -12,8 +12,8 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.splat import splat
-from xla_server.ops.elementwise_table import ROWS
-from xla_server.ops.numeric import FLUSHED
+from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.numerics.numeric import FLUSHED
 
 _EXACT_POWERS = (-1, 0.5, 2, 3, 4)
 """Constant exponents of powers that are a quotient, a root or products, which flush operands."""

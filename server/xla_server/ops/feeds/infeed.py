@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.ops.infeed import InfeedAttributes
+from xla_contract.ops.feeds.infeed import InfeedAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Frame, Value
 

@@ -5,7 +5,7 @@ Semantics: XLA's OutfeedWithToken.
 
 from collections.abc import Sequence
 
-from xla_contract.ops.outfeed import OutfeedAttributes
+from xla_contract.ops.feeds.outfeed import OutfeedAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import TOKEN, Frame, Value
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
 

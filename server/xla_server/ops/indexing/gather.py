@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from xla_contract.ops.gather import GatherAttributes
+from xla_contract.ops.indexing.gather import GatherAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
-from xla_server.ops.indices import Indices, batching_index, index_vectors, spread
+from xla_server.ops.numerics.indices import Indices, batching_index, index_vectors, spread
 
 
 @of_arrays

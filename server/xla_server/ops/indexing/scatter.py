@@ -5,12 +5,12 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.scatter import ScatterAttributes
+from xla_contract.ops.indexing.scatter import ScatterAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.combining import combine_at
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.indices import Indices, Mask, batching_index, index_vectors, spread
-from xla_server.ops.scalar_function import one_or_tuple
+from xla_server.ops.numerics.combining import combine_at
+from xla_server.ops.numerics.indices import Indices, Mask, batching_index, index_vectors, spread
+from xla_server.ops.numerics.scalar_function import one_or_tuple
 
 
 def evaluate_scatter(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

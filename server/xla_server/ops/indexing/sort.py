@@ -10,13 +10,13 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.sort import SortAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.indexing.sort import SortAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.indices import Indices, Mask
-from xla_server.ops.scalar_function import one_or_tuple
+from xla_server.ops.numerics.indices import Indices, Mask
+from xla_server.ops.numerics.scalar_function import one_or_tuple
 
 
 def evaluate_sort(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

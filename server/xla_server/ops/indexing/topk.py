@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.topk import TopKAttributes
+from xla_contract.ops.indexing.topk import TopKAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Value, of_arrays
 

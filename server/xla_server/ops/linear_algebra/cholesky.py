@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.ops.cholesky import CholeskyAttributes
+from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.scalar_function import round_to
+from xla_server.ops.numerics.scalar_function import round_to
 
 
 def evaluate_cholesky(

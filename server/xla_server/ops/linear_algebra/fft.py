@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
-from xla_server.ops.scalar_function import round_to
+from xla_server.ops.numerics.scalar_function import round_to
 
 _NAMES = {
     FftType.FFT: "fftn",

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.cholesky import lapack_dtype
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.scalar_function import round_to
+from xla_server.ops.linear_algebra.cholesky import lapack_dtype
+from xla_server.ops.numerics.scalar_function import round_to
 
 _TRSM_TRANSPOSE = {Transpose.NO_TRANSPOSE: 0, Transpose.TRANSPOSE: 1, Transpose.ADJOINT: 2}
 

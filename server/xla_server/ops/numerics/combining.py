@@ -6,8 +6,8 @@ import numpy as np
 
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Frame
-from xla_server.ops.indices import Indices
-from xla_server.ops.scalar_function import (
+from xla_server.ops.numerics.indices import Indices
+from xla_server.ops.numerics.scalar_function import (
     as_arrays,
     parameter_dtypes,
     recognise,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xla_server.ops.numeric import Array
+from xla_server.ops.numerics.numeric import Array
 
 _PI = 4 * np.arctan(np.longdouble(1))
 

@@ -5,7 +5,7 @@ Semantics: XLA's CPU backend.
 
 import numpy as np
 
-from xla_server.ops.numeric import Array, flushed
+from xla_server.ops.numerics.numeric import Array, flushed
 
 
 def sign(x: Array) -> Array:

@@ -7,7 +7,7 @@ Semantics: XLA's CPU backend. There are no traps: overflow wraps, x / 0 is -1 (a
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
-from xla_server.ops.numeric import Array, from_bits, unsigned_bits, widened
+from xla_server.ops.numerics.numeric import Array, from_bits, unsigned_bits, widened
 
 _EXPONENT_BITS = 6
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_server.ops.evaluation import Array
-from xla_server.ops.scalar_function import round_to
+from xla_server.ops.numerics.scalar_function import round_to
 
 _EXACT_BITS = 53
 

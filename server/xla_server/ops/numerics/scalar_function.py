@@ -10,8 +10,8 @@ import numpy as np
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Array, Value
-from xla_server.ops.numeric import flushed
-from xla_server.ops.total_order import from_total_order_key, total_order_key
+from xla_server.ops.numerics.numeric import flushed
+from xla_server.ops.numerics.total_order import from_total_order_key, total_order_key
 
 _UFUNC: Mapping[Opcode, np.ufunc] = MappingProxyType(
     {

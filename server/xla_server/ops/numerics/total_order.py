@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xla_server.ops.numeric import Array
+from xla_server.ops.numerics.numeric import Array
 
 
 def total_order_key(floats: Array) -> Array:

@@ -10,13 +10,13 @@ from typing import Any, cast
 import ml_dtypes
 import numpy as np
 
-from xla_contract.ops.rng import RandomDistribution, RngAttributes
+from xla_contract.ops.random.rng import RandomDistribution, RngAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.rng_bit_generator import philox_bits
-from xla_server.ops.scalar_function import round_to
+from xla_server.ops.numerics.scalar_function import round_to
+from xla_server.ops.random.rng_bit_generator import philox_bits
 
 STATE = Shape.array(ElementType.U64, (2,))
 """The shape of the state that an instruction draws."""

@@ -9,14 +9,14 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.rng_bit_generator import (
+from xla_contract.ops.random.rng_bit_generator import (
     UNSIGNED_OF_WIDTH,
     RandomAlgorithm,
     RngBitGeneratorAttributes,
 )
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.counter_generators import Words, philox, three_fry
 from xla_server.ops.evaluation import Array, Frame, Value
+from xla_server.ops.numerics.counter_generators import Words, philox, three_fry
 
 
 def evaluate_rng_bit_generator(

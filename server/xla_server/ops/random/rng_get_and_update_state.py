@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Frame, Value
 

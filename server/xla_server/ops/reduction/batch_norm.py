@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from xla_contract.ops.batch_norm import BatchNormAttributes
+from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Value, of_arrays
-from xla_server.ops.scalar_function import round_to
+from xla_server.ops.numerics.scalar_function import round_to
 
 Wide = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.reduce import ReduceAttributes
+from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.scalar_function import (
+from xla_server.ops.numerics.scalar_function import (
     as_arrays,
     one_or_tuple,
     parameter_dtypes,
@@ -22,7 +22,7 @@ from xla_server.ops.scalar_function import (
     round_to,
     rounded_once,
 )
-from xla_server.ops.wide_reducer import widened
+from xla_server.ops.reduction.wide_reducer import widened
 
 
 def evaluate_reduce(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:

@@ -8,11 +8,11 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.scalar_function import (
+from xla_server.ops.numerics.scalar_function import (
     Combiner,
     as_arrays,
     one_or_tuple,
@@ -21,8 +21,8 @@ from xla_server.ops.scalar_function import (
     round_to,
     rounded_once,
 )
-from xla_server.ops.wide_reducer import widened
-from xla_server.ops.windows import reads
+from xla_server.ops.numerics.windows import reads
+from xla_server.ops.reduction.wide_reducer import widened
 
 
 def evaluate_reduce_window(

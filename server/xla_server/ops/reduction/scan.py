@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.scan import ScanAttributes
+from xla_contract.ops.reduction.scan import ScanAttributes
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value

@@ -10,12 +10,12 @@ from typing import cast
 
 import numpy as np
 
-from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
+from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.combining import combine_at
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.indices import Mask
-from xla_server.ops.windows import reads
+from xla_server.ops.numerics.combining import combine_at
+from xla_server.ops.numerics.indices import Mask
+from xla_server.ops.numerics.windows import reads
 
 
 def evaluate_select_and_scatter(

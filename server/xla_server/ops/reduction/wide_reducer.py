@@ -7,15 +7,15 @@ precision of what is accumulated open.
 
 import dataclasses
 
-from xla_contract.ops.constant import ConstantAttributes
-from xla_contract.ops.convert import ConvertAttributes
-from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.ops.control.constant import ConstantAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.elementwise.convert import ConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 _EXACT = {opcode for opcode, row in ROWS.items() if row.is_exact} | {
     Opcode.CONSTANT,

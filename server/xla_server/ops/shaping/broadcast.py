@@ -5,7 +5,7 @@ Semantics: HLO's kBroadcast.
 
 import numpy as np
 
-from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
 

@@ -5,7 +5,7 @@ Semantics: XLA's ConcatInDim.
 
 import numpy as np
 
-from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
 

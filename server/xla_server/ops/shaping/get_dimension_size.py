@@ -5,7 +5,7 @@ Semantics: XLA's GetDimensionSize: of a dynamic dimension it is the size at run 
 
 import numpy as np
 
-from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
+from xla_contract.ops.shaping.get_dimension_size import GetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
 

@@ -5,10 +5,10 @@ Semantics: XLA's Iota; numbers are converted from S64 and wrap or round as conve
 
 import numpy as np
 
-from xla_contract.ops.iota import IotaAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.convert import converted
+from xla_server.ops.elementwise.convert import converted
 from xla_server.ops.evaluation import Array, of_arrays
 
 

@@ -5,7 +5,7 @@ Semantics: XLA's Pad.
 
 import numpy as np
 
-from xla_contract.ops.pad import PadAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.types.dimension_numbers import PaddingDimension
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays

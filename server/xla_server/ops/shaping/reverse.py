@@ -5,7 +5,7 @@ Semantics: XLA's Rev.
 
 import numpy as np
 
-from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
 

@@ -6,10 +6,10 @@ operation there are zeros.
 """
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.bounds import filled, part_of, whole_of, with_size
 from xla_server.ops.evaluation import Array, of_arrays
+from xla_server.ops.numerics.dynamic_bounds import filled, part_of, whole_of, with_size
 
 
 @of_arrays

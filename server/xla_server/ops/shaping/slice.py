@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.slice import SliceAttributes
+from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
 

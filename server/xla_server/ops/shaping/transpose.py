@@ -3,7 +3,7 @@
 Semantics: XLA's Transpose.
 """
 
-from xla_contract.ops.transpose import TransposeAttributes
+from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, of_arrays
 

@@ -9,13 +9,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.reduce import ReduceAttributes
-from xla_contract.ops.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.reduction.reduce import ReduceAttributes
+from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.rewrite_pass import Rule, TargetRewritePass
 from xla_server.target.target import Target

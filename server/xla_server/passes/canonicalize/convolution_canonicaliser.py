@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

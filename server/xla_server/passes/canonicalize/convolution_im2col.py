@@ -4,11 +4,11 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.convolution import ConvolutionAttributes
-from xla_contract.ops.dot import DotAttributes
-from xla_contract.ops.pad import PadAttributes
-from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
+from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,
     PaddingConfig,

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xla_contract.ops.iota import IotaAttributes
-from xla_contract.ops.reduce import ReduceAttributes
-from xla_contract.ops.reverse import ReverseAttributes
+from xla_contract.ops.reduction.reduce import ReduceAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
+from xla_contract.ops.shaping.reverse import ReverseAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass
 from xla_server.passes.simplify.map_inliner import applied

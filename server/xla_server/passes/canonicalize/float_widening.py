@@ -2,12 +2,12 @@
 
 import dataclasses
 
-from xla_contract.ops.convolution import ConvolutionAttributes
-from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.wide_reducer import widened
+from xla_server.ops.reduction.wide_reducer import widened
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner
 from xla_server.passes.framework.rewrite_pass import RewritePass

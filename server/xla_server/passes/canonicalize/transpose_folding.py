@@ -8,7 +8,7 @@ simplifier for reductions to vectors and scalars.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from xla_contract.ops.dot import free_dimensions
+from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction

@@ -7,7 +7,7 @@ transposed once, or not at all where the two cancel.
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 

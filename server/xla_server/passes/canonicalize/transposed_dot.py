@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from xla_contract.ops.dot import free_dimensions
+from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 
 _MAX_CHAIN = 8

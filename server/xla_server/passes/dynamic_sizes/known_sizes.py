@@ -6,7 +6,7 @@ from xla_contract.errors import XlaError
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.ops.evaluation import Array
 
 LARGEST = 64

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from xla_contract.errors import XlaError
-from xla_contract.ops.parameter import ParameterAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.dynamic_operands import UPDATED_IN_PLACE, fit_operands

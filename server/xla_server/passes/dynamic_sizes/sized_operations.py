@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
-from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.bounds import cut, filled, replaced_sizes, with_size
 from xla_server.ops.evaluation import TOKEN
+from xla_server.ops.numerics.dynamic_bounds import cut, filled, replaced_sizes, with_size
 from xla_server.passes.dynamic_sizes.known_sizes import KnownSizes
 from xla_server.passes.dynamic_sizes.sized_values import Known, PaddedArray, array_of
 from xla_server.passes.framework.editor import Editor

@@ -1,7 +1,7 @@
 """Values of dynamic shape while a program of static shape is written.
 
 An array is an instruction of static shape and the number of elements that count in each dimension:
-the counterpart of xla_server.ops.bounds.Part, with its operations on arrays.
+the counterpart of xla_server.ops.numerics.dynamic_bounds.Part, with its operations on arrays.
 """
 
 import dataclasses
@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from xla_contract.ops.pad import PadAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.bounds import cut, filled, part_of, stretched, whole_of
 from xla_server.ops.evaluation import TOKEN, Array, Token, Value
+from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched, whole_of
 from xla_server.passes.framework.editor import Editor
 
 

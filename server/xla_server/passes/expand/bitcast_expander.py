@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
+from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -20,7 +20,7 @@ from xla_server.ir.participants import (
     WHOLE_OF_START,
     check_participants_exist,
 )
-from xla_server.ops.collective import are_all_alone
+from xla_server.ops.collectives.collective import are_all_alone
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 

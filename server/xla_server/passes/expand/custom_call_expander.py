@@ -1,8 +1,8 @@
 """Custom calls that say what operations say: TopK, ApproxTopK, and markers of placement."""
 
 from xla_contract.errors import XlaError
-from xla_contract.ops.sort import SortAttributes
-from xla_contract.ops.topk import TopKAttributes
+from xla_contract.ops.indexing.sort import SortAttributes
+from xla_contract.ops.indexing.topk import TopKAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.custom_calls.targets import approximate_topk, partitioning_markers

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.dot import DotAttributes
-from xla_contract.ops.iota import IotaAttributes
-from xla_contract.ops.ragged_dot import RaggedMode
+from xla_contract.ops.contraction.dot import DotAttributes
+from xla_contract.ops.contraction.ragged_dot import RaggedMode
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

@@ -1,16 +1,16 @@
-"""rng in terms of random words and arithmetic. Semantics: ops/rng.py."""
+"""rng in terms of random words and arithmetic. Semantics: ops/random/rng.py."""
 
 import math
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.custom_call import CustomCallAttributes
-from xla_contract.ops.rng import RandomDistribution
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.ops.control.custom_call import CustomCallAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.random.rng import RandomDistribution
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.targets import random_state
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.rng import (
+from xla_server.ops.random.rng import (
     LOW_WORD,
     STATE,
     computed_type,

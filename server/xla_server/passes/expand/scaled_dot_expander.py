@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.scaled_dot import wider_type
+from xla_server.ops.contraction.scaled_dot import wider_type
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass
 

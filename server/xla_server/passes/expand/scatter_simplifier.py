@@ -1,7 +1,7 @@
 """A scatter of one window written as the update of a box."""
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.ops.dot import free_dimensions
+from xla_contract.ops.contraction.dot import free_dimensions
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

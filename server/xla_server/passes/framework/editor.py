@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from xla_contract.ops.broadcast import BroadcastAttributes
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection
-from xla_contract.ops.constant import ConstantAttributes
-from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.ops.control.constant import ConstantAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.ops.reduce import ReduceAttributes
-from xla_contract.ops.registry import infer_shape
-from xla_contract.ops.reshape import ReshapeAttributes
-from xla_contract.ops.slice import SliceAttributes
-from xla_contract.ops.transpose import TransposeAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.definitions import infer_shape
+from xla_contract.ops.elementwise.compare import CompareAttributes, ComparisonDirection
+from xla_contract.ops.elementwise.convert import ConvertAttributes
+from xla_contract.ops.reduction.reduce import ReduceAttributes
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.reshape import ReshapeAttributes
+from xla_contract.ops.shaping.slice import SliceAttributes
+from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from xla_contract.ops.elementwise import BINARY
+from xla_contract.ops.elementwise.elementwise import BINARY
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ir.splat import literal_of as literal_of

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule

@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.passes.loops.while_analysis import Loop, callers, is_element, loop_of, resize

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from xla_contract.ops.all_gather import AllGatherAttributes
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.collectives.all_gather import AllGatherAttributes
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups

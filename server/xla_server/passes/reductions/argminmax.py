@@ -6,7 +6,7 @@ reductions, one of values and one of indices, can be done many elements at a tim
 
 import ml_dtypes
 
-from xla_contract.ops.compare import ComparisonDirection, ComparisonType
+from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction

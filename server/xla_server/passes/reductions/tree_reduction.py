@@ -5,7 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

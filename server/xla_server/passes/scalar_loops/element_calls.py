@@ -7,7 +7,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.vectorized_scalars import can_lift
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
 from xla_server.passes.loops.counted_loop import Values, counted_loop, read_slice, write_slice

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from xla_contract.ops.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction, HloModule

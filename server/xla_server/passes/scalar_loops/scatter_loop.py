@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

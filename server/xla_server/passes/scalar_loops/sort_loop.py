@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.iota import IotaAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

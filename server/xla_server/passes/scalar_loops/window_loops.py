@@ -5,10 +5,10 @@ Each turn takes what lies under one element of the window, at all positions at o
 
 from collections.abc import Sequence
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.iota import IotaAttributes
-from xla_contract.ops.pad import PadAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension, Window
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode

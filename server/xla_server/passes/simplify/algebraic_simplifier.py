@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
 from xla_server.passes.simplify.rules.arithmetic import ARITHMETIC_RULES, hoist_broadcast

@@ -1,12 +1,12 @@
 """Operations on constants done once, by the evaluators, when the program is compiled."""
 
 from xla_contract.errors import XlaError
-from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import RewritePass

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from xla_contract.ops.map import MapAttributes
+from xla_contract.ops.elementwise.map import MapAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import literal_of
 from xla_server.passes.framework.rewrite_pass import RewritePass

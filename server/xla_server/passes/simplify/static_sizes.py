@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from xla_contract.ops.constant import ConstantAttributes
+from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import grpc
 from google.protobuf.message import DecodeError, EncodeError
 
-from xla_contract import malloc
 from xla_contract.descriptors import Rpc
 from xla_contract.errors import (
     CancelledError,
@@ -20,6 +19,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.wire.literals.parsed_size import SMALL_BYTES, check_parse_size
+from xla_host import allocator
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.response_memory import (
@@ -162,8 +162,8 @@ class Handler:
         try:
             response = self._answer(request, context)
             size = len(request) + len(response)
-            if size >= malloc.LARGE_BYTES:
-                malloc.transferred(size)
+            if size >= allocator.LARGE_BYTES:
+                allocator.transferred(size)
         except BaseException as error:
             # The boundary: what passes it reaches the client as grpc words it, cause and all.
             seconds = time.monotonic() - started

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from xla_contract import malloc
+from xla_host import allocator
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.connection_bytes import Received, received_bytes
 from xla_server.rpc.limits.idle_streams import IdleStreams, IdleTimer
@@ -55,7 +55,7 @@ class MemoryPressure:
         limit_bytes: int,
         *,
         resident: Callable[[], int] = resident_bytes,
-        trim: Callable[[], object] = malloc.trim,
+        trim: Callable[[], object] = allocator.trim,
         received: Callable[[], dict[str, Received]] = received_bytes,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -21,8 +21,8 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
 )
-from xla_contract.piece_line import recv_spinning
 from xla_contract.types.literal import Array
+from xla_host.socket_polling import recv_spinning
 from xla_server.execution.cancellation import Cancellation
 
 MAX_LINES = 16

@@ -21,7 +21,7 @@ from xla_contract.errors import (
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
@@ -36,7 +36,7 @@ from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.ops.registry import evaluator
+from xla_server.ops.evaluators import evaluator
 from xla_server.passes.dynamic_sizes import size_specialisation
 from xla_server.passes.dynamic_sizes.size_specialisation import HOST
 

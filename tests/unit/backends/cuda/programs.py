@@ -16,7 +16,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
-from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 from xla_server.runtime.host import HostRun
 
 

@@ -60,7 +60,7 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
-from xla_server.codegen.routines.matrix_blocks import matrix_routine
+from xla_server.codegen.routines.linear_algebra.matrix_blocks import matrix_routine
 from xla_server.target.machine import Machine
 
 TRUE = Const(Type.B1, (1,))

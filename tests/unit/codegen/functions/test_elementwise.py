@@ -3,14 +3,14 @@
 import pytest
 
 from tests.processors import HOST
-from xla_contract.ops.elementwise import ELEMENTWISE as RULES
+from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of, widens_to_c128
-from xla_server.codegen.kernel_ir.counts import cost_of
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.ops.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 
 def named(opcode: Opcode, kind: ElementType) -> str:

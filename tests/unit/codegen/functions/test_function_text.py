@@ -7,8 +7,9 @@ from llvmlite import ir
 from tests.processors import HOST
 from tests.sources import source_module
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
-from xla_server.codegen.functions import exponential, values
+from xla_server.codegen.functions import values
 from xla_server.codegen.functions.function_text import KeptText
+from xla_server.codegen.functions.real import exponential
 from xla_server.codegen.namespace import vocabulary
 
 NAMES = vocabulary(HOST).names

@@ -20,7 +20,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.kernel import kernel_object
-from xla_server.ops.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 DTYPE: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 SAMPLE = 100_000

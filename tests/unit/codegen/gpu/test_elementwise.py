@@ -14,7 +14,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.elementwise import elementwise_kernel
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.listing import listing
-from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.trace.graph import Literal, Reduction, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.affine import Affine, Variable

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.unit.codegen.instructions.calls import called
-from xla_server.ops import counter_generators
+from xla_server.ops.numerics import counter_generators
 
 
 def test_three_fry_gives_the_words_of_the_generator() -> None:

@@ -5,9 +5,9 @@ import pytest
 from tests.unit.passes.passing import stated
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.loops import schedules
-from xla_server.codegen.loops.scheduled import ScheduledKernel
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
 from xla_server.codegen.loops.schedules import SCHEDULES, ElementGraph, Schedule
-from xla_server.codegen.lower import loop_kernel
+from xla_server.codegen.lower.loop_nests import loop_kernel
 
 _ZERO = "zero = f32[] constant(0)"
 _LOGARITHMS = (

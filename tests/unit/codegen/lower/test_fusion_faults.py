@@ -126,7 +126,7 @@ def test_a_loop_that_is_no_single_kernel_is_run_by_the_executor(
         raise ValueError
 
     before = FUSION_FAULTS.count
-    monkeypatch.setattr("xla_server.codegen.lower.control.lower_small_loop", fail)
+    monkeypatch.setattr("xla_server.codegen.lower.control.control.lower_small_loop", fail)
     (count,) = on_cpu(parse_module(LOOP), [np.int32(0), np.int32(5)], Cpu(threads=1))
     assert FUSION_FAULTS.count == before + 1
     i, x = np.int32(0), np.int32(5)

@@ -7,7 +7,7 @@ from xla_server.codegen.kernel_ir.expressions import Buffer, Const, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.ops.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_table import CostClass
 
 VALUES = [Value(parse_shape("f32[4]"), name) for name in "abc"]
 ROLES = (Role.READ, Role.WRITE, Role.SCRATCH)

@@ -10,7 +10,7 @@ from tests.conformance.sweep.depth import FULL
 from tests.unit.codegen.compiled import assert_same, imported, on_cpu
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.rng_bit_generator import (
+from xla_contract.ops.random.rng_bit_generator import (
     UNSIGNED_OF_WIDTH,
     RandomAlgorithm,
     RngBitGeneratorAttributes,

@@ -13,7 +13,7 @@ from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import stated
 from tests.work_ratio.ratios import operations_ratio, transcendentals_ratio
 from xla_server.backends.compiled.compilation import Compilation, compile_module
-from xla_server.codegen.loops.chunks import calls_of
+from xla_server.codegen.loops.builders.chunks import calls_of
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.fusion.recomputation_guard import RecomputationGuard

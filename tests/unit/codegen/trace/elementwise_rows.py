@@ -13,9 +13,9 @@ from tests.conformance.sweep.bounds import BOUNDS, FLUSHED, Ulps, assert_within
 from tests.conformance.sweep.depth import FULL
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.bitcast_convert import width
-from xla_contract.ops.compare import ComparisonDirection, ComparisonType
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise.bitcast_convert import width
+from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 

@@ -1,4 +1,4 @@
-"""Convolutions as graphs. Results are those of tests/unit/codegen/lower/test_convolution.py."""
+"""Convolutions as graphs. Results are those of codegen/lower/contraction/test_convolution.py."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Products as graphs. Their results are in tests/unit/codegen/lower/test_dot.py."""
+"""Products as graphs. Their results are in tests/unit/codegen/lower/contraction/test_dot.py."""
 
 import pytest
 

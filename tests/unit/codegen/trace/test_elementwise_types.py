@@ -13,10 +13,10 @@ from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import EVERY, REAL_FLOATS, UNSIGNED, every_type
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.compare import ComparisonDirection, ComparisonType
+from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
 from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
-from xla_server.ops.numeric import WITHOUT_NAN
+from xla_server.ops.numerics.numeric import WITHOUT_NAN
 
 every_float = pytest.mark.parametrize("kind", REAL_FLOATS, ids=lambda kind: kind.text)
 

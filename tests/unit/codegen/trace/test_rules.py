@@ -5,7 +5,7 @@ from xla_server.codegen.trace.elementwise import trace_elementwise
 from xla_server.codegen.trace.movement import trace_mapped
 from xla_server.codegen.trace.rules import RULES
 from xla_server.ir.index_maps import MAPPED
-from xla_server.ops.elementwise_table import ROWS
+from xla_server.ops.elementwise.elementwise_table import ROWS
 
 
 def test_no_row_hides_the_rule_of_a_whole_group() -> None:

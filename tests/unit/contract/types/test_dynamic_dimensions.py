@@ -9,8 +9,8 @@ from tests.conformance.examples import ADD, GE, scalar_function
 from xla_client import Builder, Op, Shape, ops
 from xla_client.lib import constants
 from xla_contract.errors import ShapeError
-from xla_contract.ops.fft import FftType
-from xla_contract.ops.reshape import groups
+from xla_contract.ops.linear_algebra.fft import FftType
+from xla_contract.ops.shaping.reshape import groups
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,

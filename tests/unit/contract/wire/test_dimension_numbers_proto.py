@@ -4,7 +4,7 @@ import pytest
 
 from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.ops.registry import definition
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,

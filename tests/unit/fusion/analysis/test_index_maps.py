@@ -9,7 +9,7 @@ from tests.unit.passes.passing import stated
 from xla_server.codegen.trace.graph import Load, Node
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.fusion.index_maps import scalars
+from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.ir.affine import Variable, variable
 
 SAME = {

@@ -5,7 +5,7 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.ops.definition import NoAttributes
-from xla_contract.ops.registry import DEFINITION
+from xla_contract.ops.definitions import DEFINITION
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.importer import import_module

@@ -6,9 +6,9 @@ import pytest
 from tests.corpus.root_text import run_text
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.all_gather import AllGatherAttributes
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.registry import definition
+from xla_contract.ops.collectives.all_gather import AllGatherAttributes
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups

@@ -6,10 +6,10 @@ import pytest
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.root_text import run_text
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.all_reduce import AllReduceAttributes
-from xla_contract.ops.collective import Participants
+from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
+from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 from xla_contract.types.shape import ProgramShape, Shape

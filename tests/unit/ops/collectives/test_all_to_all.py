@@ -5,9 +5,9 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.all_to_all import AllToAllAttributes
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.registry import definition
+from xla_contract.ops.collectives.all_to_all import AllToAllAttributes
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups

@@ -5,8 +5,8 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 

@@ -7,8 +7,8 @@ import pytest
 from tests.corpus.root_text import run_text
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from xla_contract.ops.collective_permute import CollectivePermuteAttributes
-from xla_contract.ops.registry import definition
+from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.definitions import definition
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

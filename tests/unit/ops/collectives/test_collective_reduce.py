@@ -6,9 +6,9 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.collective_reduce import DEFINITION, CollectiveReduceAttributes
-from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.collectives.collective_reduce import DEFINITION, CollectiveReduceAttributes
+from xla_contract.ops.definitions import infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups

@@ -5,9 +5,9 @@ import pytest
 
 from tests.corpus.root_text import run_text
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
-from xla_contract.ops.registry import definition, infer_shape
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups

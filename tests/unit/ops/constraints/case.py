@@ -11,7 +11,7 @@ from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.registry import definition, infer_shape
+from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

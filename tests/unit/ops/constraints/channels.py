@@ -2,7 +2,7 @@
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 

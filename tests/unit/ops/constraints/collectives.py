@@ -6,10 +6,10 @@ from typing import Any
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.all_reduce import AllReduceAttributes
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.collective_reduce import CollectiveReduceAttributes
-from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
+from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 

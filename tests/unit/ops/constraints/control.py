@@ -5,12 +5,12 @@ from typing import Any
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.asynchronous import AsyncAttributes
-from xla_contract.ops.custom_call import CustomCallAttributes
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.infeed import InfeedAttributes
-from xla_contract.ops.outfeed import OutfeedAttributes
-from xla_contract.ops.scan import ScanAttributes
+from xla_contract.ops.control.asynchronous import AsyncAttributes
+from xla_contract.ops.control.custom_call import CustomCallAttributes
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.feeds.infeed import InfeedAttributes
+from xla_contract.ops.feeds.outfeed import OutfeedAttributes
+from xla_contract.ops.reduction.scan import ScanAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 

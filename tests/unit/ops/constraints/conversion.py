@@ -2,11 +2,11 @@
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.bitcast import BitcastAttributes
-from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
-from xla_contract.ops.convert import ConvertAttributes
-from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
-from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
+from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
+from xla_contract.ops.elementwise.convert import ConvertAttributes
+from xla_contract.ops.elementwise.reduce_precision import ReducePrecisionAttributes
+from xla_contract.ops.elementwise.stochastic_convert import StochasticConvertAttributes
+from xla_contract.ops.shaping.bitcast import BitcastAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

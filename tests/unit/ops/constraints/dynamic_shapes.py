@@ -5,10 +5,10 @@ from typing import Any
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.dynamic_reshape import DynamicReshapeAttributes
-from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
-from xla_contract.ops.reshape import ReshapeAttributes
-from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.ops.shaping.dynamic_reshape import DynamicReshapeAttributes
+from xla_contract.ops.shaping.get_dimension_size import GetDimensionSizeAttributes
+from xla_contract.ops.shaping.reshape import ReshapeAttributes
+from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_contract.types.opcode import Opcode
 
 _ONE_DIMENSION = "the function takes one dimension number"

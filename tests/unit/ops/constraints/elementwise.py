@@ -4,7 +4,11 @@ from collections.abc import Callable, Iterator
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
+from xla_contract.ops.elementwise.compare import (
+    CompareAttributes,
+    ComparisonDirection,
+    ComparisonType,
+)
 from xla_contract.types.opcode import Opcode
 
 _FLOATING = ("floating", ("pred", "s32", "u32", "c64"))

@@ -6,12 +6,12 @@ from typing import Any
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.all_gather import AllGatherAttributes
-from xla_contract.ops.all_to_all import AllToAllAttributes
-from xla_contract.ops.collective import Participants
-from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
-from xla_contract.ops.collective_permute import CollectivePermuteAttributes
-from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.ops.collectives.all_gather import AllGatherAttributes
+from xla_contract.ops.collectives.all_to_all import AllToAllAttributes
+from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.unit.ops.constraints.case import Case
-from xla_contract.ops.all_gather import AllGatherAttributes
-from xla_contract.ops.all_reduce import AllReduceAttributes
-from xla_contract.ops.all_to_all import AllToAllAttributes
-from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
-from xla_contract.ops.collective_reduce import CollectiveReduceAttributes
-from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
-from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.collectives.all_gather import AllGatherAttributes
+from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
+from xla_contract.ops.collectives.all_to_all import AllToAllAttributes
+from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
+from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import Opcode
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.gather import GatherAttributes
-from xla_contract.ops.scatter import ScatterAttributes
+from xla_contract.ops.indexing.gather import GatherAttributes
+from xla_contract.ops.indexing.scatter import ScatterAttributes
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.opcode import Opcode
 

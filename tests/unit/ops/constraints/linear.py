@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.batch_norm import BatchNormAttributes
-from xla_contract.ops.cholesky import CholeskyAttributes
-from xla_contract.ops.fft import FftAttributes, FftType
-from xla_contract.ops.rng import RandomDistribution, RngAttributes
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
-from xla_contract.ops.triangular_solve import TriangularSolveAttributes
+from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
+from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.triangular_solve import TriangularSolveAttributes
+from xla_contract.ops.random.rng import RandomDistribution, RngAttributes
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 

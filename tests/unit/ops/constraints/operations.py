@@ -2,7 +2,7 @@
 
 from tests.unit.ops.constraints.case import Case
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.registry import DEFINITION, UNDEFINED
+from xla_contract.ops.definitions import DEFINITION, UNDEFINED
 from xla_contract.types.opcode import VARIADIC, Opcode
 
 _TOO_MANY = tuple(

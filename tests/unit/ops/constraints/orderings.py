@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.map import MapAttributes
-from xla_contract.ops.sort import SortAttributes
-from xla_contract.ops.topk import TopKAttributes
+from xla_contract.ops.elementwise.map import MapAttributes
+from xla_contract.ops.indexing.sort import SortAttributes
+from xla_contract.ops.indexing.topk import TopKAttributes
 from xla_contract.types.opcode import Opcode
 
 _SUM = "(f32[], f32[]) -> f32[]"

@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.convolution import ConvolutionAttributes
-from xla_contract.ops.dot import DotAttributes
-from xla_contract.ops.ragged_dot import RaggedDotAttributes
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
+from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,

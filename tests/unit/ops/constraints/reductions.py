@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.reduce import ReduceAttributes
-from xla_contract.ops.reduce_window import ReduceWindowAttributes
-from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
+from xla_contract.ops.reduction.reduce import ReduceAttributes
+from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttributes
 from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_contract.types.opcode import Opcode
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.broadcast import BroadcastAttributes
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.iota import IotaAttributes
-from xla_contract.ops.parameter import ParameterAttributes
-from xla_contract.ops.reshape import ReshapeAttributes
-from xla_contract.ops.reverse import ReverseAttributes
-from xla_contract.ops.transpose import TransposeAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.parameter import ParameterAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
+from xla_contract.ops.shaping.reshape import ReshapeAttributes
+from xla_contract.ops.shaping.reverse import ReverseAttributes
+from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 

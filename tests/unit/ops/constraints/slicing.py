@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from tests.unit.ops.constraints.case import Case
 from xla_client import ops
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.pad import PadAttributes
-from xla_contract.ops.slice import SliceAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
+from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.opcode import Opcode
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.corpus.root_text import run_text
 from xla_contract.errors import ShapeError
-from xla_contract.ops.convolution import ConvolutionAttributes, infer_convolution
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes, infer_convolution
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
     Window,

@@ -5,7 +5,7 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import ShapeError
-from xla_contract.ops.dot import DotAttributes, infer_dot
+from xla_contract.ops.contraction.dot import DotAttributes, infer_dot
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape

@@ -8,7 +8,11 @@ import pytest
 from tests.conformance.oracle import by_jax, evaluated
 from tests.corpus.jax_programs import lower
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.ragged_dot import DEFINITION, RaggedDotAttributes, infer_ragged_dot
+from xla_contract.ops.contraction.ragged_dot import (
+    DEFINITION,
+    RaggedDotAttributes,
+    infer_ragged_dot,
+)
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.shape import Shape

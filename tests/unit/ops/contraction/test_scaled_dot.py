@@ -7,11 +7,11 @@ import pytest
 from tests.conformance.oracle import by_jax
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.dot import DotAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.scaled_dot import wider_type
+from xla_server.ops.contraction.scaled_dot import wider_type
 
 PLAIN = DotDimensionNumbers((1,), (0,))
 BATCHED = DotDimensionNumbers((2,), (2,), (0,), (0,))

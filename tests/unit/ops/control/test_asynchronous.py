@@ -5,8 +5,8 @@ import pytest
 
 from tests.corpus.hlo_text import parse_hlo, print_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.asynchronous import AsyncAttributes
-from xla_contract.ops.registry import definition, infer_shape
+from xla_contract.ops.control.asynchronous import AsyncAttributes
+from xla_contract.ops.definitions import definition, infer_shape
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

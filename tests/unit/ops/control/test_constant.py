@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.constant import DEFINITION, ConstantAttributes
+from xla_contract.ops.control.constant import DEFINITION, ConstantAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

@@ -3,10 +3,10 @@
 import pytest
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
 from xla_contract.ops.definition import NO_ATTRIBUTES
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.map import MapAttributes
-from xla_contract.ops.registry import definition, infer_shape
+from xla_contract.ops.definitions import definition, infer_shape
+from xla_contract.ops.elementwise.map import MapAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

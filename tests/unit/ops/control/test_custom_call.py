@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import result_of
 from xla_contract.errors import UnimplementedError
-from xla_contract.ops.custom_call import DEFINITION, CustomCallAttributes
+from xla_contract.ops.control.custom_call import DEFINITION, CustomCallAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

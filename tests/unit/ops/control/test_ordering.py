@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.ordering import DomainAttributes
+from xla_contract.ops.control.ordering import DomainAttributes
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.evaluation import TOKEN

@@ -2,7 +2,7 @@ import pytest
 
 from tests.corpus.single_op import inferred
 from xla_contract.errors import ShapeError
-from xla_contract.ops.parameter import DEFINITION, ParameterAttributes
+from xla_contract.ops.control.parameter import DEFINITION, ParameterAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

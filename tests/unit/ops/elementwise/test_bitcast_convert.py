@@ -4,7 +4,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
+from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.compare import (
+from xla_contract.ops.elementwise.compare import (
     DEFINITION,
     CompareAttributes,
     ComparisonDirection,

@@ -4,7 +4,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.ops.elementwise.convert import ConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 

@@ -4,11 +4,11 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.elementwise import BINARY, UNARY
+from xla_contract.ops.elementwise.elementwise import BINARY, UNARY
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.ops.elementwise import EVALUATORS
+from xla_server.ops.elementwise.elementwise import EVALUATORS
 
 INT4 = ml_dtypes.int4
 

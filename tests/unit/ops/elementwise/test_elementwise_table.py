@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from xla_contract.ops.elementwise import ELEMENTWISE as RULES
-from xla_contract.ops.registry import DEFINITION
+from xla_contract.ops.definitions import DEFINITION
+from xla_contract.ops.elementwise.elementwise import ELEMENTWISE as RULES
 from xla_contract.types.opcode import Opcode
-from xla_server.ops.elementwise_table import (
+from xla_server.ops.elementwise.elementwise_table import (
     ELEMENTWISE,
     EXPENSIVE,
     ROWS,
@@ -13,10 +13,10 @@ from xla_server.ops.elementwise_table import (
     KernelForm,
 )
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SOURCES = {
     str(path.relative_to(ROOT)): path.read_text()
-    for room in ("protos", "client", "server")
+    for room in ("host", "protos", "client", "server")
     for path in (ROOT / room).rglob("*.py")
 }
 
@@ -24,8 +24,8 @@ SOURCES = {
 @pytest.mark.parametrize("name", ["ATANH", "CBRT", "COSH", "ERF", "LOG_PLUS_ONE", "POPCNT"])
 def test_an_operation_without_rules_of_its_own_is_named_in_its_rows_alone(name: str) -> None:
     assert {path for path, text in SOURCES.items() if f"Opcode.{name}" in text} == {
-        "protos/xla_contract/ops/elementwise.py",
-        "server/xla_server/ops/elementwise_table.py",
+        "protos/xla_contract/ops/elementwise/elementwise.py",
+        "server/xla_server/ops/elementwise/elementwise_table.py",
         "client/xla_client/ops/elementwise.py",
     }
 

@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
+from xla_contract.ops.elementwise.stochastic_convert import StochasticConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 

@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.infeed import DEFINITION, InfeedAttributes
+from xla_contract.ops.feeds.infeed import DEFINITION, InfeedAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

@@ -12,8 +12,8 @@ from xla_contract.errors import (
     ShapeError,
     UnimplementedError,
 )
-from xla_contract.ops.registry import definition
-from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.ops.definitions import definition
+from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.types.opcode import Opcode
 
 NUMBERS = np.arange(30).reshape(5, 6)

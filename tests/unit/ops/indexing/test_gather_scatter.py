@@ -4,8 +4,8 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import ShapeError
-from xla_contract.ops.gather import GatherAttributes, infer_gather
-from xla_contract.ops.scatter import ScatterAttributes, infer_scatter
+from xla_contract.ops.indexing.gather import GatherAttributes, infer_gather
+from xla_contract.ops.indexing.scatter import ScatterAttributes, infer_scatter
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate

@@ -6,8 +6,8 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.registry import definition, infer_shape
-from xla_contract.ops.sort import SortAttributes
+from xla_contract.ops.definitions import definition, infer_shape
+from xla_contract.ops.indexing.sort import SortAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from xla_server.ops.numeric import BLOCK_ELEMENTS, in_blocks
+from xla_server.ops.numerics.numeric import BLOCK_ELEMENTS, in_blocks
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import imported
 from xla_contract.types.element_type import ElementType as E
-from xla_server.ops.scalar_function import accumulator_dtype
-from xla_server.ops.topk import ordering_keys
+from xla_server.ops.indexing.topk import ordering_keys
+from xla_server.ops.numerics.scalar_function import accumulator_dtype
 
 BODIES = {
     "rows": "[40] reduce(x, i), dimensions={1}",

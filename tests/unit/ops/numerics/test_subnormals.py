@@ -2,7 +2,7 @@ import threading
 
 import numpy as np
 
-from xla_server.ops.subnormals import subnormals_as_zeros
+from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
 TINY = np.full(64, 1e-40, np.float32)
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from xla_contract.types.dimension_numbers import Window, WindowDimension
-from xla_server.ops.windows import reads
+from xla_server.ops.numerics.windows import reads
 
 
 def by_definition(window: WindowDimension, base: int, outputs: int) -> set[tuple[int, int, int]]:

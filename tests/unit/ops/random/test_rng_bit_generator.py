@@ -4,12 +4,12 @@ import pytest
 from tests.corpus.single_op import inferred, result_of
 from xla_client import Builder, ops
 from xla_contract.errors import CancelledError, InvalidArgumentError, ShapeError
-from xla_contract.ops.registry import definition
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.ops.definitions import definition
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.ops.counter_generators import philox, three_fry
+from xla_server.ops.numerics.counter_generators import philox, three_fry
 
 DEFAULT, THREE_FRY, PHILOX = RandomAlgorithm
 

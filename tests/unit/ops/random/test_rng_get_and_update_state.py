@@ -4,7 +4,7 @@ import time
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.backends.interpreter import Interpreter
@@ -14,7 +14,7 @@ from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.rng_get_and_update_state import RandomStates
+from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 STATE = Opcode.RNG_GET_AND_UPDATE_STATE
 START = 0x7012395

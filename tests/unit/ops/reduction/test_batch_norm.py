@@ -5,7 +5,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.batch_norm import BatchNormAttributes
+from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_contract.types.opcode import Opcode
 
 EPSILON = 0.125

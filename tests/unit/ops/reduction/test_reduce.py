@@ -4,7 +4,7 @@ import pytest
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import ShapeError
-from xla_contract.ops.reduce import ReduceAttributes, infer_reduce
+from xla_contract.ops.reduction.reduce import ReduceAttributes, infer_reduce
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module

@@ -3,8 +3,8 @@ import pytest
 
 from tests.corpus.root_text import run_text
 from xla_contract.errors import ShapeError
-from xla_contract.ops.reduce_window import ReduceWindowAttributes
-from xla_contract.ops.registry import infer_shape
+from xla_contract.ops.definitions import infer_shape
+from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape

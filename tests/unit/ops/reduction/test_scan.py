@@ -6,7 +6,7 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_text import parse_hlo, print_hlo
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.scan import DEFINITION, ScanAttributes, infer_scan
+from xla_contract.ops.reduction.scan import DEFINITION, ScanAttributes, infer_scan
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape, parse_program_shape

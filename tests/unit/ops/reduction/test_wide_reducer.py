@@ -6,7 +6,7 @@ from tests.unit.passes.passing import imported
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation
-from xla_server.ops.wide_reducer import wide_type, widened
+from xla_server.ops.reduction.wide_reducer import wide_type, widened
 
 
 def reducer(body: str, kind: str = "f16") -> HloComputation:

@@ -4,7 +4,7 @@ import pytest
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.single_op import inferred
 from xla_contract.errors import ShapeError
-from xla_contract.ops.bitcast import BitcastAttributes
+from xla_contract.ops.shaping.bitcast import BitcastAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate

@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
 from xla_contract.types.opcode import Opcode
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.dynamic_reshape import DynamicReshapeAttributes
+from xla_contract.ops.shaping.dynamic_reshape import DynamicReshapeAttributes
 from xla_contract.types.opcode import Opcode
 
 NUMBERS = np.arange(12, dtype=np.float32)

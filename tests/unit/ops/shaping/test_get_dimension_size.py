@@ -3,7 +3,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
+from xla_contract.ops.shaping.get_dimension_size import GetDimensionSizeAttributes
 from xla_contract.types.opcode import Opcode
 
 

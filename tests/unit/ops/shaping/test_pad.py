@@ -5,7 +5,7 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import ShapeError
-from xla_contract.ops.pad import PadAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.opcode import Opcode
 

@@ -5,8 +5,8 @@ import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.registry import definition
-from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.ops.definitions import definition
+from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.lower.dot import is_canonical
+from xla_server.codegen.lower.contraction.dot import is_canonical
 from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
 
 FORMS = {

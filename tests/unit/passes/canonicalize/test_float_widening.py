@@ -12,7 +12,7 @@ import pytest
 from tests.conformance.oracle import by_jax
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import interpreted, on_cpu
-from tests.unit.ops.test_wide_reducer import LOGADDEXP
+from tests.unit.ops.reduction.test_wide_reducer import LOGADDEXP
 from tests.unit.passes.passing import imported, opcodes, passed
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.importer import import_module

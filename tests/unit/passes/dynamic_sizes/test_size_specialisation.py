@@ -10,8 +10,8 @@ from tests.conformance.examples import ADD, Example
 from tests.unit.evaluator.test_dynamic_shapes import CASES, LINE, sized, zero
 from tests.unit.passes.passing import opcodes
 from xla_client import Builder, Op, Shape, ops
-from xla_contract.ops.rng import RandomDistribution, RngAttributes
-from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.random.rng import RandomDistribution, RngAttributes
+from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
@@ -19,8 +19,8 @@ from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import Plans
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
-from xla_server.ops.bounds import cut, filled, part_of, stretched
 from xla_server.ops.evaluation import TOKEN, Value
+from xla_server.ops.numerics.dynamic_bounds import cut, filled, part_of, stretched
 from xla_server.passes.dynamic_sizes.size_specialisation import has_effect
 from xla_server.passes.dynamic_sizes.sized_values import (
     PaddedExtent,

@@ -8,11 +8,11 @@ import pytest
 
 from tests.corpus import hlo_programs
 from tests.corpus.jax_programs import lower
-from tests.unit.ops import test_ragged_dot as ragged_dots
-from tests.unit.ops import test_scan as scans
+from tests.unit.ops.contraction import test_ragged_dot as ragged_dots
+from tests.unit.ops.reduction import test_scan as scans
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.ragged_dot import RaggedDotAttributes
+from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode

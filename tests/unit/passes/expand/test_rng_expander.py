@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.unit.codegen.compiled import CPU
 from tests.unit.passes.passing import assert_kept, imported, leaves, opcodes, passed, stated
-from xla_contract.ops.rng import RandomDistribution
+from xla_contract.ops.random.rng import RandomDistribution
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
@@ -17,7 +17,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
-from xla_server.ops.rng import words_of
+from xla_server.ops.random.rng import words_of
 from xla_server.passes.expand.rng_expander import RngExpander
 
 SEED = 11

@@ -13,7 +13,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnimplementedError,
 )
-from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.layout import Layout
 from xla_contract.types.literal import Literal

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.functions.narrow_floats import FORMATS
-from xla_server.codegen.functions.words import (
+from xla_server.codegen.functions.bits.narrow_floats import FORMATS
+from xla_server.codegen.functions.bits.words import (
     F32,
     F64,
     LLVM_TYPE,

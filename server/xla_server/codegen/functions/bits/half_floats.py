@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from xla_server.codegen.functions.conversions import reduced
-from xla_server.codegen.functions.narrow_floats import rounded_to_odd
-from xla_server.codegen.functions.words import F32, I16, I32, Word, function
+from xla_server.codegen.functions.bits.conversions import reduced
+from xla_server.codegen.functions.bits.narrow_floats import rounded_to_odd
+from xla_server.codegen.functions.bits.words import F32, I16, I32, Word, function
 from xla_server.target.machine import Machine
 
 _F32_SIGN, _F32_INFINITY = 0x80000000, 0x7F800000

@@ -11,8 +11,8 @@ from typing import Any
 from llvmlite import ir
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.functions.conversions import storage_of
-from xla_server.codegen.functions.words import Word, function
+from xla_server.codegen.functions.bits.conversions import storage_of
+from xla_server.codegen.functions.bits.words import Word, function
 from xla_server.codegen.instructions.intrinsics import call
 
 _EXPONENT_BITS = 6

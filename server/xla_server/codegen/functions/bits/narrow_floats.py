@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from xla_server.codegen.functions.words import F32, F64, I8, I16, I32, I64, Word, function
+from xla_server.codegen.functions.bits.words import F32, F64, I8, I16, I32, I64, Word, function
 
 _SIGN, _INFINITY, _NAN = 0x80000000, 0x7F800000, 0x7FC00000
 _MANTISSA = 23

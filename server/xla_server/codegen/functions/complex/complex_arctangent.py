@@ -7,8 +7,8 @@ With u = x + iy and v = x - iy it is half of u's angle less v's, and half of the
 import functools
 import math
 
-from xla_server.codegen.functions import inverse_trigonometric, logarithm
-from xla_server.codegen.functions.complex_values import Complex
+from xla_server.codegen.functions.complex.complex_values import Complex
+from xla_server.codegen.functions.real import inverse_trigonometric, logarithm
 from xla_server.codegen.functions.values import (
     Value,
     exact_product,

@@ -9,23 +9,22 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from xla_server.codegen.functions import (
-    complex_arctangent,
-    complex_power,
-    exponential,
-    inverse_trigonometric,
-    logarithm,
-    power,
-    trigonometric,
-)
 from xla_server.codegen.functions import values as real
-from xla_server.codegen.functions.complex_values import (
+from xla_server.codegen.functions.complex import complex_arctangent, complex_power
+from xla_server.codegen.functions.complex.complex_values import (
     Complex,
     choose,
     function,
     is_finite,
     is_infinite,
     magnitude,
+)
+from xla_server.codegen.functions.real import (
+    exponential,
+    inverse_trigonometric,
+    logarithm,
+    power,
+    trigonometric,
 )
 from xla_server.codegen.functions.values import Value, select, with_sign
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from xla_server.codegen.functions import trigonometric
-from xla_server.codegen.functions.complex_values import Complex
-from xla_server.codegen.functions.exponential import exp_of_sum
-from xla_server.codegen.functions.irrational import HALF_PI_PARTS, LN2_PARTS, PI
-from xla_server.codegen.functions.power import logarithm_of
+from xla_server.codegen.functions.complex.complex_values import Complex
+from xla_server.codegen.functions.real import trigonometric
+from xla_server.codegen.functions.real.exponential import exp_of_sum
+from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, LN2_PARTS, PI
+from xla_server.codegen.functions.real.power import logarithm_of
 from xla_server.codegen.functions.values import (
     Table,
     Value,

@@ -4,8 +4,8 @@ erfc is exp(-ERF_FAR(|x| - 1)) for f64. For f32 it is the eighth power of a poly
 half the instructions.
 """
 
-from xla_server.codegen.functions.coefficients import ERF_FAR, ERF_NEAR, ERFC_ROOT, EXP
-from xla_server.codegen.functions.exponential import reduced
+from xla_server.codegen.functions.real.coefficients import ERF_FAR, ERF_NEAR, ERFC_ROOT, EXP
+from xla_server.codegen.functions.real.exponential import reduced
 from xla_server.codegen.functions.values import (
     Value,
     even_and_odd,

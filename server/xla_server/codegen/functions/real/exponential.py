@@ -4,8 +4,8 @@ x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n (1 + r + r^2 EXP(r)). Those w
 use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflows before the result.
 """
 
-from xla_server.codegen.functions.coefficients import EXP, EXP2_OF_TANH, SINH, TANH
-from xla_server.codegen.functions.irrational import LN2_PARTS, LOG2_E
+from xla_server.codegen.functions.real.coefficients import EXP, EXP2_OF_TANH, SINH, TANH
+from xla_server.codegen.functions.real.irrational import LN2_PARTS, LOG2_E
 from xla_server.codegen.functions.values import (
     Value,
     at_most,

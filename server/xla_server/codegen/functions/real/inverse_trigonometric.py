@@ -2,9 +2,9 @@
 
 import math
 
-from xla_server.codegen.functions.coefficients import ASIN, ATAN
-from xla_server.codegen.functions.exponential import TINY
-from xla_server.codegen.functions.irrational import HALF_PI_PARTS, QUARTER_PI_PARTS
+from xla_server.codegen.functions.real.coefficients import ASIN, ATAN
+from xla_server.codegen.functions.real.exponential import TINY
+from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, QUARTER_PI_PARTS
 from xla_server.codegen.functions.values import (
     Value,
     at_most,

@@ -6,9 +6,9 @@ s (f^2 / 2 + s^2 LOG(s^2)), where only the last, small term is inexact.
 
 import math
 
-from xla_server.codegen.functions.coefficients import LOG
-from xla_server.codegen.functions.exponential import TINY
-from xla_server.codegen.functions.irrational import LN2_PARTS
+from xla_server.codegen.functions.real.coefficients import LOG
+from xla_server.codegen.functions.real.exponential import TINY
+from xla_server.codegen.functions.real.irrational import LN2_PARTS
 from xla_server.codegen.functions.values import (
     Value,
     at_most,

@@ -2,10 +2,10 @@
 
 import math
 
-from xla_server.codegen.functions.coefficients import ATANH_OF_POW, EXP2_OF_POW, LOG2_OF_POW
-from xla_server.codegen.functions.exponential import exp_of_sum
-from xla_server.codegen.functions.irrational import LN2_PARTS, THIRD_PARTS
-from xla_server.codegen.functions.logarithm import split
+from xla_server.codegen.functions.real.coefficients import ATANH_OF_POW, EXP2_OF_POW, LOG2_OF_POW
+from xla_server.codegen.functions.real.exponential import exp_of_sum
+from xla_server.codegen.functions.real.irrational import LN2_PARTS, THIRD_PARTS
+from xla_server.codegen.functions.real.logarithm import split
 from xla_server.codegen.functions.values import (
     Value,
     bits,

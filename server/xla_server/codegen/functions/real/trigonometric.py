@@ -13,8 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from xla_server.codegen.functions.coefficients import COS, SIN
-from xla_server.codegen.functions.irrational import HALF_PI_PARTS, leading, two_over_pi
+from xla_server.codegen.functions.real.coefficients import COS, SIN
+from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, leading, two_over_pi
 from xla_server.codegen.functions.values import (
     Table,
     Value,

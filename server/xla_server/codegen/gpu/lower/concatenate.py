@@ -14,12 +14,12 @@ from xla_server.codegen.gpu.lower.loops import (
     units_of,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.loop_builder import Nest
-from xla_server.codegen.loops.pieces import Box
-from xla_server.codegen.lower import loops
-from xla_server.codegen.lower.concatenate import Division, boxes_of
-from xla_server.codegen.lower.loop_kernel import (
+from xla_server.codegen.loops.builders.collapse import collapsed
+from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.loops.nests.pieces import Box
+from xla_server.codegen.lower.loop_nests import loops
+from xla_server.codegen.lower.loop_nests.concatenate import Division, boxes_of
+from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
     LoopTask,
     Maker,

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from xla_contract.ops.dot import DotAttributes, free_dimensions
+from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape

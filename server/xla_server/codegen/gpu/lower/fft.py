@@ -7,7 +7,7 @@ spectrum, and the middle one of an even number, are real: XLA takes only their r
 import math
 from collections.abc import Sequence
 
-from xla_contract.ops.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.library_thunks import add_plan
 from xla_server.codegen.gpu.lower.thread_thunks import thread_thunk
@@ -24,9 +24,9 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower import fft
+from xla_server.codegen.lower.fourier import fft
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import real
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import real
 from xla_server.ir.module import HloInstruction
 
 _THROUGH_HOST = ThroughHost(fft.lower_fft)

@@ -6,8 +6,8 @@ writes. Plans that no library computes go through the host.
 
 import math
 
-from xla_contract.ops.cholesky import CholeskyAttributes
-from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
@@ -28,13 +28,13 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower import linear_algebra
+from xla_server.codegen.lower.linear_algebra import triangular
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import real
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import real
 from xla_server.ir.module import HloInstruction
 
-_CHOLESKY = ThroughHost(linear_algebra.lower_cholesky)
-_TRIANGULAR_SOLVE = ThroughHost(linear_algebra.lower_triangular_solve)
+_CHOLESKY = ThroughHost(triangular.lower_cholesky)
+_TRIANGULAR_SOLVE = ThroughHost(triangular.lower_triangular_solve)
 
 _LETTERS = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}
 

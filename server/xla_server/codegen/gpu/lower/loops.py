@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.gpu.schedules import Schedule, scheduled_by
-from xla_server.codegen.kernel_ir import counts
+from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.loop_builder import Nest
-from xla_server.codegen.loops.reduction_groups import reductions_of
-from xla_server.codegen.loops.scheduled import Evaluations, evaluations_of
-from xla_server.codegen.lower import loops
+from xla_server.codegen.loops.builders.collapse import collapsed
+from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.loops.builders.scheduled import Evaluations, evaluations_of
+from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loop_kernel import (
+from xla_server.codegen.lower.loop_nests import loops
+from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
     LoopTask,
     evaluated_instructions,

@@ -1,12 +1,13 @@
 """Lowering of rng-bit-generator for a GPU: a thread draws at one counter.
 
-Semantics: xla_server.ops.rng_bit_generator, bit for bit. Work: one drawing for two to four words.
+Semantics: xla_server.ops.random.rng_bit_generator, bit for bit. Work: one drawing for two to four
+words.
 """
 
 import math
 from collections.abc import Sequence
 
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
@@ -24,7 +25,7 @@ from xla_server.codegen.lower import random
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.random import RandomKernel, upper_word
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.rng_bit_generator import split_dimension
+from xla_server.ops.random.rng_bit_generator import split_dimension
 
 
 def lower_rng_bit_generator(lowering: Lowering, i: HloInstruction) -> Tree:

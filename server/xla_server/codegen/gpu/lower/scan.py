@@ -6,7 +6,8 @@ their totals, a scan of these gives what each part begins with, and another kern
 Each element is read twice and combined up to eleven times; the order is that of sizes alone.
 
 Reducers that are not known to be associative are applied in order, by one thread for a line: the
-time then grows with the length. Running values are those of processors (codegen/lower/scan.py).
+time then grows with the length. Running values are those of processors
+(codegen/lower/reduction/scan.py).
 """
 
 import math
@@ -40,10 +41,10 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.statements import Exchange, Part
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.loops import array_shapes
+from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.scan import Step, step_of
-from xla_server.fusion.running_window import is_backwards, running_axis
+from xla_server.codegen.lower.reduction.scan import Step, step_of
+from xla_server.fusion.analysis.running_window import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import WARP
 

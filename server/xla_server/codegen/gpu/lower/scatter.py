@@ -40,17 +40,17 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.statements import Break, Let
-from xla_server.codegen.loops.scalar_builder import load_element, store_element
-from xla_server.codegen.lower.loops import array_shapes
-from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.scatter_kernel import (
+from xla_server.codegen.loops.builders.scalar_builder import load_element, store_element
+from xla_server.codegen.lower.indexing.scatter_kernel import (
     Combiner,
     entry_index,
     fits_within,
     flat_index,
     load_entry,
 )
-from xla_server.codegen.lower.scatter_space import Space
+from xla_server.codegen.lower.indexing.scatter_space import Space
+from xla_server.codegen.lower.loop_nests.loops import array_shapes
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
 MAX_WALK = 16

@@ -15,7 +15,7 @@ from xla_server.codegen.gpu.lower.scatter import lower_scatter
 from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
-from xla_server.codegen.lower import control
+from xla_server.codegen.lower.control import control
 from xla_server.codegen.lower.host import (
     HOST_OPCODES,
     lower_collective,
@@ -24,9 +24,9 @@ from xla_server.codegen.lower.host import (
 )
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.trace.rules import RULES
-from xla_server.fusion.running_window import running_axis
+from xla_server.fusion.analysis.running_window import running_axis
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.exchanges import EXCHANGES
+from xla_server.ops.collectives.exchanges import EXCHANGES
 
 
 def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -8,9 +8,9 @@ access that is found is one that the kernel does.
 import dataclasses
 from collections.abc import Iterator, Sequence, Set
 
+from xla_server.codegen.kernel_ir.analysis.known_numbers import Known, Numbers, Place
 from xla_server.codegen.kernel_ir.expressions import START, STOP, Cell, Load, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.known_numbers import Known, Numbers, Place
 from xla_server.codegen.kernel_ir.statements import Break, For, If, Let, Part, Statement, Store
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import read_by, walk

@@ -13,6 +13,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from xla_server.codegen.kernel_ir.analysis.known_numbers import Numbers
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
@@ -21,7 +22,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     SharedArray,
     StackArray,
 )
-from xla_server.codegen.kernel_ir.known_numbers import Numbers
 from xla_server.codegen.kernel_ir.statements import (
     Accumulate,
     Call,
@@ -36,7 +36,7 @@ from xla_server.codegen.kernel_ir.statements import (
 )
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
-from xla_server.ops.elementwise_table import ROWS, CostClass
+from xla_server.ops.elementwise.elementwise_table import ROWS, CostClass
 
 _COST = {row.kernel: int(row.cost) for row in ROWS.values()} | {"three_fry": 40}
 """Time of a kernel function in additions, by its name without the type."""

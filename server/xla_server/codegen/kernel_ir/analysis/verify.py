@@ -4,7 +4,8 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from xla_server.codegen.kernel_ir.corners import accesses
+from xla_server.codegen.kernel_ir.analysis.corners import accesses
+from xla_server.codegen.kernel_ir.analysis.hoisting import repeated
 from xla_server.codegen.kernel_ir.expressions import (
     BUFFERS,
     START,
@@ -26,7 +27,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     addresses_of,
     operands_of,
 )
-from xla_server.codegen.kernel_ir.hoisting import repeated
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.statements import (

@@ -20,9 +20,9 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.row_buffers import NO_ROW_BUFFERS
-from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.loops.builders.function_calls import FunctionCalls
+from xla_server.codegen.loops.builders.row_buffers import NO_ROW_BUFFERS
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,

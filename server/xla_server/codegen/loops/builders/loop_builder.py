@@ -23,14 +23,14 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Stop
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.graph_builder import GraphBuilder, applied
-from xla_server.codegen.loops.reduction_groups import is_free, reduction_groups
-from xla_server.codegen.loops.row_buffers import row_buffers
-from xla_server.codegen.loops.scheduled import ScheduledKernel, scheduled
-from xla_server.codegen.loops.stopping import SPAN, is_long, span_of
-from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
-from xla_server.codegen.loops.vector_reductions import VectorReduction, vector_reduction
+from xla_server.codegen.loops.builders.graph_builder import GraphBuilder, applied
+from xla_server.codegen.loops.builders.row_buffers import row_buffers
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel, scheduled
+from xla_server.codegen.loops.builders.stopping import SPAN, is_long, span_of
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
+from xla_server.codegen.loops.reductions.reduction_groups import is_free, reduction_groups
+from xla_server.codegen.loops.reductions.sum_levels import Step, is_even, steps_of, turn_of
+from xla_server.codegen.loops.reductions.vector_reductions import VectorReduction, vector_reduction
 from xla_server.codegen.trace.graph import Literal, Node, Reduction, Store
 from xla_server.ir.affine import Variable
 from xla_server.ir.explicit_stack import Deep

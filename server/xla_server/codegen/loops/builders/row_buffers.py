@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from xla_server.codegen.kernel_ir.counts import cost_of
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.trace.graph import (
     Accumulator,

@@ -7,7 +7,7 @@ from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir.builder import Body, Names
 from xla_server.codegen.kernel_ir.expressions import Expression, Index, Load, Memory
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.graph_builder import GraphBuilder, applied
+from xla_server.codegen.loops.builders.graph_builder import GraphBuilder, applied
 from xla_server.codegen.trace.elementwise import converted
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE

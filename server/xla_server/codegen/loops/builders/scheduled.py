@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from xla_server.codegen.kernel_ir import counts
+from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.chunks import calls_of
+from xla_server.codegen.loops.builders.chunks import calls_of
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.target.loop_tuning import Chunks
 

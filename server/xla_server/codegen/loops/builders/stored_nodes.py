@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Node, Store, reached, roots_of
 from xla_server.ir.affine import Variable
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.reduction_groups import reductions_of
+from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Store
 from xla_server.ir.affine import Variable
 from xla_server.target.loop_tuning import LoopNests

@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from xla_server.codegen.kernel_ir.expressions import Address, Apply, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.vector_reductions import strict
+from xla_server.codegen.loops.reductions.vector_reductions import strict
 from xla_server.codegen.routines.column_sums import FILLED, JOINED, fill_routine, join_routine
 from xla_server.codegen.trace.graph import ReductionResult, Store, variables_of
 from xla_server.ir.affine import Affine, Variable, variable

@@ -25,14 +25,14 @@ from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.column_calls import fill, join, may_call, row_start
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close, looking_if_long
-from xla_server.codegen.loops.reduction_groups import needed_reductions
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.stopping import SPAN
-from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.loops.sum_levels import Step, is_even, steps_of, turn_of
-from xla_server.codegen.loops.vector_reductions import neutral_of, strict
+from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close, looking_if_long
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
+from xla_server.codegen.loops.builders.stopping import SPAN
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
+from xla_server.codegen.loops.nests.column_calls import fill, join, may_call, row_start
+from xla_server.codegen.loops.reductions.reduction_groups import needed_reductions
+from xla_server.codegen.loops.reductions.sum_levels import Step, is_even, steps_of, turn_of
+from xla_server.codegen.loops.reductions.vector_reductions import neutral_of, strict
 from xla_server.codegen.trace.graph import (
     Load,
     Node,
@@ -42,7 +42,7 @@ from xla_server.codegen.trace.graph import (
     own_inputs,
     reached,
 )
-from xla_server.fusion.windows import is_short_window
+from xla_server.fusion.analysis.windows import is_short_window
 from xla_server.ir.affine import Affine, Variable
 
 

@@ -7,8 +7,8 @@ to be decided, and no index is divided.
 
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.collapse import Make
-from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.loops.builders.collapse import Make
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Position, ReductionResult, Store
 from xla_server.codegen.trace.tracer import Index
 from xla_server.ir.affine import Affine, Modulus, Variable, variable

@@ -18,10 +18,16 @@ from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
-from xla_server.codegen.loops.collapse import Make, collapsed, groups_of, indices_of, merged
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.loops.builders.collapse import (
+    Make,
+    collapsed,
+    groups_of,
+    indices_of,
+    merged,
+)
+from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.trace.graph import Apply, Literal, Load, Position, ReductionResult, Store
 from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.target.loop_tuning import Pieces

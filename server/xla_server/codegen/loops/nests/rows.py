@@ -6,11 +6,11 @@ The parallel loop runs over the product of all dimensions but the innermost.
 import math
 
 from xla_server.codegen.kernel_ir.builder import Body
-from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close, looking_if_long
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.loops.work_items import inner_loops
+from xla_server.codegen.loops.builders.function_calls import FunctionCalls
+from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close, looking_if_long
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
+from xla_server.codegen.loops.builders.work_items import inner_loops
 
 
 def row_kernel(nest: Nest) -> ScheduledKernel:

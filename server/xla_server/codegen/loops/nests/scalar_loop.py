@@ -9,9 +9,9 @@ from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Break, If, Set, Stop, While
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.graph_builder import applied
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
-from xla_server.codegen.loops.scalar_builder import Named
+from xla_server.codegen.loops.builders.graph_builder import applied
+from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.loops.builders.scalar_builder import Named
 from xla_server.codegen.trace.graph import Literal, Load, Node, Store, reached
 from xla_server.codegen.trace.kernel_types import KernelType
 from xla_server.target.target import Target

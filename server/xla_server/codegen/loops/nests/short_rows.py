@@ -9,18 +9,18 @@ rows again and reads the other two's results from the stack.
 import math
 from collections.abc import Sequence
 
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.counts import cost_of
 from xla_server.codegen.kernel_ir.expressions import STOP, StackArray, Value, integer_op
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
 from xla_server.codegen.kernel_ir.statements import Part
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.function_calls import FunctionCalls
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest
-from xla_server.codegen.loops.reduction_groups import reduction_groups
-from xla_server.codegen.loops.row_buffers import row_buffers
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.loops.builders.function_calls import FunctionCalls
+from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest
+from xla_server.codegen.loops.builders.row_buffers import row_buffers
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
+from xla_server.codegen.loops.reductions.reduction_groups import reduction_groups
 from xla_server.codegen.trace.graph import Apply, Literal, Node, ReductionResult, reached, roots_of
 
 

@@ -8,15 +8,15 @@ from typing import TypeAlias
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of
-from xla_server.codegen.loops.collapse import groups_of, indices_of, merged
-from xla_server.codegen.loops.stored_nodes import all_nodes
-from xla_server.codegen.loops.window_tiles import Axis, TiledAxis
+from xla_server.codegen.loops.builders.collapse import groups_of, indices_of, merged
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
+from xla_server.codegen.loops.nests.window_tiles import Axis, TiledAxis
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.codegen.trace.graph import Literal, Node, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Rule, Tracer
-from xla_server.fusion.windows import has_free_order
+from xla_server.fusion.analysis.windows import has_free_order
 from xla_server.ir.affine import Affine, Variable, variable
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction

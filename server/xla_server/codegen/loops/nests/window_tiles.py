@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.types.dimension_numbers import WindowDimension
-from xla_server.codegen.loops.window_levels import Level, Spacing, levels_of
+from xla_server.codegen.loops.nests.window_levels import Level, Spacing, levels_of
 from xla_server.target.loop_tuning import WindowTiles
 
 

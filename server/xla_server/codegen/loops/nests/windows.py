@@ -24,9 +24,9 @@ from xla_server.codegen.kernel_ir.expressions import (
     times,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.loop_builder import LoopBuilder, Nest, close
-from xla_server.codegen.loops.scheduled import ScheduledKernel
-from xla_server.codegen.loops.window_graph import (
+from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close
+from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
+from xla_server.codegen.loops.nests.window_graph import (
     AxisFinder,
     MakeBy,
     OtherWindowsError,
@@ -35,10 +35,10 @@ from xla_server.codegen.loops.window_graph import (
     WindowGraph,
     traced,
 )
-from xla_server.codegen.loops.window_levels import Level
-from xla_server.codegen.loops.window_tiles import AxisPass, WindowTile, is_flat_pass, tile_of
+from xla_server.codegen.loops.nests.window_levels import Level
+from xla_server.codegen.loops.nests.window_tiles import AxisPass, WindowTile, is_flat_pass, tile_of
 from xla_server.codegen.trace.graph import Literal
-from xla_server.fusion.windows import IDEMPOTENT, is_short_window
+from xla_server.fusion.analysis.windows import IDEMPOTENT, is_short_window
 from xla_server.passes.framework.queries import combiner
 from xla_server.target.target import Target
 

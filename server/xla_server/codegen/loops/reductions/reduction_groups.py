@@ -5,8 +5,8 @@ result.
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.loops.sum_levels import RUN
-from xla_server.codegen.loops.vector_reductions import vector_reduction
+from xla_server.codegen.loops.reductions.sum_levels import RUN
+from xla_server.codegen.loops.reductions.vector_reductions import vector_reduction
 from xla_server.codegen.trace.graph import (
     Node,
     Reduction,

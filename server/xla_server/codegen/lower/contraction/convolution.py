@@ -4,18 +4,18 @@ Those are copied block by block, into memory of each work item's own, and multip
 dimension order is read and written where it is.
 """
 
-from xla_server.codegen.lower.convolution_phases import Phase
-from xla_server.codegen.lower.direct_convolution import (
+from xla_server.codegen.lower.contraction.convolution_phases import Phase
+from xla_server.codegen.lower.contraction.direct_convolution import (
     direct_phases,
     is_depthwise,
     is_last,
     lower_directly,
 )
-from xla_server.codegen.lower.epilogue import Product
-from xla_server.codegen.lower.exact_sums import can_sum_exactly
-from xla_server.codegen.lower.im2col_plan import Plan
-from xla_server.codegen.lower.im2col_products import lower_products
-from xla_server.codegen.lower.loops import lower_loop
+from xla_server.codegen.lower.contraction.exact_sums import can_sum_exactly
+from xla_server.codegen.lower.contraction.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_products import lower_products
+from xla_server.codegen.lower.loop_nests.epilogue import Product
+from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.convolution import is_filter
 from xla_server.ir.module import HloInstruction

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.types.dimension_numbers import WindowDimension
-from xla_server.codegen.routines.product_tiles import VECTORS, lanes, tallest
+from xla_server.codegen.routines.contraction.product_tiles import VECTORS, lanes, tallest
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 from xla_server.target.tuning import Convolutions

@@ -3,19 +3,19 @@
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.lower.convolution_phases import (
+from xla_server.codegen.lower.contraction.convolution_phases import (
     Phase,
     all_phases,
     do_overlap,
     joined,
     panels,
 )
-from xla_server.codegen.lower.direct_convolution_kernels import add_phases
-from xla_server.codegen.lower.epilogue import Product
-from xla_server.codegen.lower.exact_sums import exact_sums_of
+from xla_server.codegen.lower.contraction.direct_convolution_kernels import add_phases
+from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
+from xla_server.codegen.lower.contraction.winograd import Tiled, add_tiles, fits
+from xla_server.codegen.lower.loop_nests.epilogue import Product
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.reordering import in_order, permuted
-from xla_server.codegen.lower.winograd import Tiled, add_tiles, fits
+from xla_server.codegen.lower.movement.reordering import in_order, permuted
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.channels_last import has_one_place
 from xla_server.target.target import Target

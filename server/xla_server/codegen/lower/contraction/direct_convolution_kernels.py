@@ -22,17 +22,17 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.convolution_phases import (
+from xla_server.codegen.lower.contraction.convolution_phases import (
     Phase,
     panel_columns,
     panels,
     scratch,
     tiles,
 )
-from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel, Product
-from xla_server.codegen.lower.exact_sums import ExactSums
-from xla_server.codegen.routines.direct_block import BLOCK
-from xla_server.codegen.routines.product_tiles import LEVELS, tile_name
+from xla_server.codegen.lower.contraction.exact_sums import ExactSums
+from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
+from xla_server.codegen.routines.contraction.direct_block import BLOCK
+from xla_server.codegen.routines.contraction.product_tiles import LEVELS, tile_name
 
 
 def add_phases(

@@ -19,14 +19,19 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.lower.epilogue import NO_EPILOGUE, Epilogue, EpilogueKernel, Product
-from xla_server.codegen.lower.gemm import Gemm, Side, add_products
-from xla_server.codegen.lower.loops import lower_loop
+from xla_server.codegen.lower.contraction.gemm import Gemm, Side, add_products
+from xla_server.codegen.lower.contraction.thin_product import ThinProduct, add_thin_product
+from xla_server.codegen.lower.loop_nests.epilogue import (
+    NO_EPILOGUE,
+    Epilogue,
+    EpilogueKernel,
+    Product,
+)
+from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.reordering import in_order
-from xla_server.codegen.lower.thin_product import ThinProduct, add_thin_product
-from xla_server.codegen.routines.gemm_tiles import KINDS
-from xla_server.codegen.routines.matrix_blocks import PIECE_WORK
+from xla_server.codegen.lower.movement.reordering import in_order
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS
+from xla_server.codegen.routines.linear_algebra.matrix_blocks import PIECE_WORK
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.canonicalize.thin_dots import ThinDot, thin_dot

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.kernel_ir.routine import Routine
-from xla_server.codegen.lower.epilogue import Ends
-from xla_server.codegen.routines.exact_sums import SPATIAL, exact_sums
+from xla_server.codegen.lower.loop_nests.epilogue import Ends
+from xla_server.codegen.routines.contraction.exact_sums import SPATIAL, exact_sums
 from xla_server.ir.module import HloInstruction
 
 _ALL = 1 << 62

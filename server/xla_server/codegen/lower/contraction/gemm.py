@@ -18,13 +18,13 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.loops.stopping import is_long
-from xla_server.codegen.lower.epilogue import Epilogue, EpilogueKernel, Product
+from xla_server.codegen.loops.builders.stopping import is_long
+from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.routines.gemm_functions import panel_name, tile_name
-from xla_server.codegen.routines.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
-from xla_server.codegen.routines.gemm_panels import SLACK, SOURCES
-from xla_server.codegen.routines.gemm_tiles import VECTORS, Kind, heights
+from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
+from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
+from xla_server.codegen.routines.contraction.gemm_panels import SLACK, SOURCES
+from xla_server.codegen.routines.contraction.gemm_tiles import VECTORS, Kind, heights
 from xla_server.target.target import Target
 from xla_server.target.tuning import MatrixProducts
 

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from xla_server.codegen.lower.im2col import Axis, Line, Matrix
+from xla_server.codegen.lower.movement.im2col import Axis, Line, Matrix
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
 

@@ -22,11 +22,11 @@ from xla_server.codegen.kernel_ir.expressions import (
     whole,
 )
 from xla_server.codegen.kernel_ir.routine import Operands
-from xla_server.codegen.lower.epilogue import Ends, EpilogueKernel, Product
-from xla_server.codegen.lower.exact_sums import exact_sums_of
-from xla_server.codegen.lower.im2col import Indices, MatrixCopy, add_matrix, indices
-from xla_server.codegen.lower.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
+from xla_server.codegen.lower.contraction.im2col_plan import Plan
+from xla_server.codegen.lower.loop_nests.epilogue import Ends, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Tree
+from xla_server.codegen.lower.movement.im2col import Indices, MatrixCopy, add_matrix, indices
 
 
 def lower_products(made: Product, plan: Plan) -> Tree:

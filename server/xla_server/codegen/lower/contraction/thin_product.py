@@ -8,9 +8,9 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Role, condition, integer_op, whole
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.lower.epilogue import Ends, Epilogue, EpilogueKernel, Product
-from xla_server.codegen.routines.gemm_tiles import KINDS
-from xla_server.codegen.routines.thin_products import (
+from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS
+from xla_server.codegen.routines.contraction.thin_products import (
     INNER,
     OUTER,
     OUTER_HEIGHTS,

@@ -27,13 +27,18 @@ from xla_server.codegen.kernel_ir.expressions import (
     whole,
 )
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
-from xla_server.codegen.lower.convolution_phases import Phase, panels
-from xla_server.codegen.lower.epilogue import Epilogue, EpilogueKernel, Product
-from xla_server.codegen.lower.exact_sums import ExactSums
+from xla_server.codegen.lower.contraction.convolution_phases import Phase, panels
+from xla_server.codegen.lower.contraction.exact_sums import ExactSums
+from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.routines.product_tiles import tallest, tile_name
-from xla_server.codegen.routines.winograd_block import BLOCK, panel_width
-from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, TRANSFORM_WEIGHTS
+from xla_server.codegen.routines.contraction.product_tiles import tallest, tile_name
+from xla_server.codegen.routines.contraction.winograd_block import BLOCK, panel_width
+from xla_server.codegen.routines.contraction.winograd_transforms import (
+    RESULTS,
+    SIDE,
+    TAPS,
+    TRANSFORM_WEIGHTS,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

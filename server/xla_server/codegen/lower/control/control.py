@@ -4,8 +4,8 @@ import numpy as np
 
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
+from xla_server.codegen.lower.control.small_loop import elements_of, lower_small_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
-from xla_server.codegen.lower.small_loop import elements_of, lower_small_loop
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
-from xla_server.codegen.loops.element_updates import chain_of, update_stores
-from xla_server.codegen.loops.scalar_builder import Named
-from xla_server.codegen.loops.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
-from xla_server.codegen.loops.stored_nodes import all_nodes
+from xla_server.codegen.loops.builders.element_updates import chain_of, update_stores
+from xla_server.codegen.loops.builders.scalar_builder import Named
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes
+from xla_server.codegen.loops.nests.scalar_loop import Register, ScalarLoop, scalar_loop_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.graph import Load, Node, Position, Store

@@ -14,17 +14,17 @@ import math
 
 import numpy as np
 
-from xla_contract.ops.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.routine import Operands
-from xla_server.codegen.lower.fft_block import Tables
-from xla_server.codegen.lower.fft_context import Array, Lines, Options
-from xla_server.codegen.lower.fft_kernels import BlockKernel, Step
-from xla_server.codegen.lower.fft_lines import LineTransforms
-from xla_server.codegen.lower.fft_products import complete, half_table, mix
+from xla_server.codegen.lower.fourier.fft_block import Tables
+from xla_server.codegen.lower.fourier.fft_context import Array, Lines, Options
+from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, Step
+from xla_server.codegen.lower.fourier.fft_lines import LineTransforms
+from xla_server.codegen.lower.fourier.fft_products import complete, half_table, mix
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.routines.fourier_blocks import block_routine
+from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
 from xla_server.ir.module import HloInstruction
 
 

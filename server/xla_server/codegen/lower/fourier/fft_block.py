@@ -16,7 +16,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     Role,
     StackArray,
 )
-from xla_server.codegen.lower.fft_plan import (
+from xla_server.codegen.lower.fourier.fft_plan import (
     chirp_of,
     generator_of,
     padded_length,
@@ -26,9 +26,9 @@ from xla_server.codegen.lower.fft_plan import (
     roots,
     spectrum_of,
 )
-from xla_server.codegen.routines.fourier_blocks import block_routine
-from xla_server.codegen.routines.fourier_passes import RADICES, generic_pass, pass_routine
-from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
+from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
+from xla_server.codegen.routines.fourier.fourier_passes import RADICES, generic_pass, pass_routine
+from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
 TARGET, SOURCE = Buffer(0, Role.SCRATCH), Buffer(1, Role.SCRATCH)

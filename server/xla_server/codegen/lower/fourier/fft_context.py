@@ -9,15 +9,15 @@ import math
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
-from xla_server.codegen.lower.fft_kernels import Side
-from xla_server.codegen.lower.fft_plan import (
+from xla_server.codegen.lower.fourier.fft_kernels import Side
+from xla_server.codegen.lower.fourier.fft_plan import (
     block_cost,
     divisors,
     padded_length,
     prime_factors,
 )
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
+from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.kernel_tuning import FourierTransforms
 
 

@@ -23,7 +23,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     whole,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.lower.fft_block import (
+from xla_server.codegen.lower.fourier.fft_block import (
     SOURCE,
     TABLES,
     TARGET,
@@ -32,8 +32,8 @@ from xla_server.codegen.lower.fft_block import (
     scratch_bytes,
 )
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.routines.fourier_moves import move_routine
-from xla_server.codegen.routines.fourier_text import WIDTH, pair_bytes
+from xla_server.codegen.routines.fourier.fourier_moves import move_routine
+from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.kernel_tuning import FourierTransforms
 
 

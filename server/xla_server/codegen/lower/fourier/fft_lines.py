@@ -5,18 +5,18 @@ import math
 import numpy as np
 
 from xla_server.codegen.kernel_ir.builder import Body
-from xla_server.codegen.lower.fft_block import Tables
-from xla_server.codegen.lower.fft_context import FORWARD, Array, Context, Lines, Options
-from xla_server.codegen.lower.fft_kernels import Block, BlockKernel, Side, Step, add_fused
-from xla_server.codegen.lower.fft_plan import (
+from xla_server.codegen.lower.fourier.fft_block import Tables
+from xla_server.codegen.lower.fourier.fft_context import FORWARD, Array, Context, Lines, Options
+from xla_server.codegen.lower.fourier.fft_kernels import Block, BlockKernel, Side, Step, add_fused
+from xla_server.codegen.lower.fourier.fft_plan import (
     chirp_of,
     divisors,
     padded_length,
     roots,
     spectrum_of,
 )
-from xla_server.codegen.lower.fft_products import clear_ends, copy_rows, product
-from xla_server.codegen.routines.fourier_blocks import block_routine
+from xla_server.codegen.lower.fourier.fft_products import clear_ends, copy_rows, product
+from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
 
 
 class LineTransforms(Context):

@@ -12,7 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.routines.fourier_passes import CALL_COST, PASS_COST, RADICES, generic_cost
+from xla_server.codegen.routines.fourier.fourier_passes import (
+    CALL_COST,
+    PASS_COST,
+    RADICES,
+    generic_cost,
+)
 
 MAX_CONVOLUTION = 2048
 """Prime factor up to which blocks have convolutions: their scratch memory is on the stack, too."""

@@ -22,12 +22,17 @@ from xla_server.codegen.kernel_ir.expressions import (
     whole,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.fft_block import SOURCE, TARGET, Tables, chirp_operands
-from xla_server.codegen.lower.fft_context import Array, Context, Lines
-from xla_server.codegen.lower.fft_kernels import add_kernel, bits_of, line_operands, move_operands
-from xla_server.codegen.lower.fft_plan import roots
-from xla_server.codegen.routines.fourier_blocks import block_routine
-from xla_server.codegen.routines.fourier_moves import move_routine
+from xla_server.codegen.lower.fourier.fft_block import SOURCE, TARGET, Tables, chirp_operands
+from xla_server.codegen.lower.fourier.fft_context import Array, Context, Lines
+from xla_server.codegen.lower.fourier.fft_kernels import (
+    add_kernel,
+    bits_of,
+    line_operands,
+    move_operands,
+)
+from xla_server.codegen.lower.fourier.fft_plan import roots
+from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
+from xla_server.codegen.routines.fourier.fourier_moves import move_routine
 
 
 def product(

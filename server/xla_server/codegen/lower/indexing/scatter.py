@@ -3,12 +3,12 @@
 from xla_server.buffers.code import CopyThunk
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.stopping import is_long
+from xla_server.codegen.loops.builders.stopping import is_long
+from xla_server.codegen.lower.indexing.scatter_kernel import Buffers, Combiner, ScatterKernel
+from xla_server.codegen.lower.indexing.scatter_space import Ranges, Space
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loops import array_shapes
+from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.scatter_kernel import Buffers, Combiner, ScatterKernel
-from xla_server.codegen.lower.scatter_space import Ranges, Space
 from xla_server.ir.module import HloInstruction
 
 

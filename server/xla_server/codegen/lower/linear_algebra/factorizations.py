@@ -13,9 +13,7 @@ import numpy as np
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.instructions.lapack import LETTER, workspace
 from xla_server.codegen.kernel_ir.expressions import Expression
-from xla_server.codegen.lower.linear_algebra import OTHER_TRIANGLE, factorize
-from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import (
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     Argument,
     MatrixCall,
     MatrixKernel,
@@ -23,7 +21,9 @@ from xla_server.codegen.lower.matrix_kernel import (
     option,
     to,
 )
-from xla_server.codegen.routines.matrix_blocks import BLOCK, is_by_blocks
+from xla_server.codegen.lower.linear_algebra.triangular import OTHER_TRIANGLE, factorize
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.codegen.routines.linear_algebra.matrix_blocks import BLOCK, is_by_blocks
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.ir.module import HloInstruction
 

@@ -12,12 +12,12 @@ from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Role
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.lower import factorizations as lower_factorizations
-from xla_server.codegen.lower import solvers as lower_solvers
-from xla_server.codegen.lower import spectral as lower_spectral
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.linear_algebra import factorizations as lower_factorizations
+from xla_server.codegen.lower.linear_algebra import solvers as lower_solvers
+from xla_server.codegen.lower.linear_algebra import spectral as lower_spectral
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import Answer, MatrixCall, to
 from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
-from xla_server.codegen.lower.matrix_kernel import Answer, MatrixCall, to
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX

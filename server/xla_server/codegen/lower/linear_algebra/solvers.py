@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.lower.linear_algebra import solve
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import MatrixCall, MatrixKernel, option
+from xla_server.codegen.lower.linear_algebra.triangular import solve
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import MatrixCall, MatrixKernel, option
-from xla_server.codegen.routines.perturbed import perturbed
+from xla_server.codegen.routines.linear_algebra.perturbed import perturbed
 from xla_server.ir.module import HloInstruction
 
 

@@ -18,8 +18,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import (
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     Argument,
     MatrixCall,
     MatrixKernel,
@@ -28,6 +27,7 @@ from xla_server.codegen.lower.matrix_kernel import (
     option,
     real,
 )
+from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
 from xla_server.ir.module import HloInstruction

@@ -5,13 +5,13 @@ Large matrices are done by blocks, between which the execution can be stopped.
 Narrow floats do not come here: they are widened before.
 """
 
-from xla_contract.ops.cholesky import CholeskyAttributes
-from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
 from xla_server.codegen.kernel_ir.builder import Branch
 from xla_server.codegen.kernel_ir.expressions import Expression, condition, whole
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import MatrixKernel, flag, real
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.matrix_kernel import MatrixKernel, flag, real
-from xla_server.codegen.routines.matrix_blocks import is_by_blocks
+from xla_server.codegen.routines.linear_algebra.matrix_blocks import is_by_blocks
 from xla_server.ir.module import HloInstruction
 
 _LETTER = {Transpose.NO_TRANSPOSE: "N", Transpose.TRANSPOSE: "T", Transpose.ADJOINT: "C"}

@@ -33,11 +33,11 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, Routine, function_address
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.collapse import Make
-from xla_server.codegen.loops.pieces import Box, are_few, box_kernels
-from xla_server.codegen.loops.split_dimension import split_dimension
+from xla_server.codegen.loops.builders.collapse import Make
+from xla_server.codegen.loops.builders.split_dimension import split_dimension
+from xla_server.codegen.loops.nests.pieces import Box, are_few, box_kernels
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loop_kernel import (
+from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
     LoopTask,
     evaluated_instructions,
@@ -45,9 +45,9 @@ from xla_server.codegen.lower.loop_kernel import (
     maker_of,
     units_of,
 )
-from xla_server.codegen.lower.loops import add_kernel, kernel_operands, lower_loop
+from xla_server.codegen.lower.loop_nests.loops import add_kernel, kernel_operands, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.routines.concatenation import (
+from xla_server.codegen.routines.movement.concatenation import (
     BUFFER,
     BY_BYTES,
     BY_ROWS,
@@ -59,7 +59,7 @@ from xla_server.codegen.routines.concatenation import (
     TILE_BYTES,
     copying,
 )
-from xla_server.codegen.routines.tiles import side_of, tile_name
+from xla_server.codegen.routines.movement.tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.module import HloInstruction

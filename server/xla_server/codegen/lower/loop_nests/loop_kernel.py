@@ -13,12 +13,12 @@ from xla_server.codegen.kernel_ir.expressions import Apply as ApplyExpression
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.loops.chunks import calls_of
-from xla_server.codegen.loops.loop_builder import Nest
-from xla_server.codegen.loops.reduction_groups import reductions_of
-from xla_server.codegen.loops.scheduled import Evaluations
+from xla_server.codegen.loops.builders.chunks import calls_of
+from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.loops.builders.scheduled import Evaluations
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes, prologue_of
+from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
-from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.trace.graph import Load, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE

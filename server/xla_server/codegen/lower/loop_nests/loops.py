@@ -5,11 +5,11 @@ from typing import TypeAlias
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, KernelThunk, Value
-from xla_server.codegen.loops.collapse import collapsed
-from xla_server.codegen.loops.loop_builder import Nest
-from xla_server.codegen.loops.rows import row_kernel
+from xla_server.codegen.loops.builders.collapse import collapsed
+from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.loops.nests.rows import row_kernel
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loop_kernel import (
+from xla_server.codegen.lower.loop_nests.loop_kernel import (
     LoopKernel,
     LoopTask,
     cost_of_evaluations,
@@ -21,7 +21,7 @@ from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.movement import start_indices
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Index, Tracer
-from xla_server.fusion.fusible import is_scalar_constant
+from xla_server.fusion.analysis.fusible import is_scalar_constant
 from xla_server.ir.affine import linear
 from xla_server.ir.explicit_stack import result_of
 from xla_server.ir.module import HloInstruction

@@ -36,8 +36,8 @@ from xla_server.codegen.kernel_ir.expressions import (
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.epilogue import Ends
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
+from xla_server.codegen.lower.loop_nests.epilogue import Ends
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.trace.elementwise import zero
 

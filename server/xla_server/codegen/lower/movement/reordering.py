@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
-from xla_server.codegen.lower.im2col import Axis, Matrix, add_matrix
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.transpose import add_transposition, transposition
+from xla_server.codegen.lower.movement.im2col import Axis, Matrix, add_matrix
+from xla_server.codegen.lower.movement.transpose import add_transposition, transposition
 
 
 def permuted(shape: Shape, order: Sequence[int]) -> Shape:

@@ -29,25 +29,25 @@ from xla_server.codegen.kernel_ir.expressions import (
     plus,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.loops.scalar_builder import (
+from xla_server.codegen.loops.builders.scalar_builder import (
     Named,
     element_variable,
     evaluate,
     load_element,
     store_element,
 )
-from xla_server.codegen.loops.stopping import SPAN, looking, watched_loop
+from xla_server.codegen.loops.builders.stopping import SPAN, looking, watched_loop
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loops import array_shapes, lower_loop
+from xla_server.codegen.lower.loop_nests.loops import array_shapes, lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.elementwise import converted, literal
 from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.rules import RULES
 from xla_server.codegen.trace.tracer import Tracer
-from xla_server.fusion.running_window import is_backwards, running_axis
+from xla_server.fusion.analysis.running_window import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.scalar_function import recognise
+from xla_server.ops.numerics.scalar_function import recognise
 
 _ZERO = literal(np.float64(0), ElementType.F64)
 _NOTHING = literal(np.float64(-0.0), ElementType.F64)

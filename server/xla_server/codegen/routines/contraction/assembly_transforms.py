@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
-from xla_server.codegen.routines.assembly_tiles import naked_function
+from xla_server.codegen.routines.contraction.assembly_tiles import naked_function
 
 _TOTALS, _NUMBERS = 6, 12
 _EXPONENTS, _SEEN = "zmm30", "zmm31"

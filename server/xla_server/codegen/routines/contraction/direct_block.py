@@ -15,7 +15,7 @@ from xla_server.codegen.instructions.intrinsics import select
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
-from xla_server.codegen.routines.product_tiles import product_tile_at
+from xla_server.codegen.routines.contraction.product_tiles import product_tile_at
 
 
 def _products(n: Mapping[str, int]) -> float:

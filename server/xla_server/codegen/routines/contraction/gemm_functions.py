@@ -6,8 +6,12 @@ from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.routines.assembly_tiles import gemm_along, gemm_tile, has_assembly
-from xla_server.codegen.routines.gemm_loops import (
+from xla_server.codegen.routines.contraction.assembly_tiles import (
+    gemm_along,
+    gemm_tile,
+    has_assembly,
+)
+from xla_server.codegen.routines.contraction.gemm_loops import (
     BAND,
     BAND_BY_ROWS,
     LAYOUT,
@@ -15,8 +19,15 @@ from xla_server.codegen.routines.gemm_loops import (
     band_text,
     layout_text,
 )
-from xla_server.codegen.routines.gemm_panels import PANEL, across_text, along_text
-from xla_server.codegen.routines.gemm_tiles import KINDS, TILE, VECTORS, Kind, heights, tile_text
+from xla_server.codegen.routines.contraction.gemm_panels import PANEL, across_text, along_text
+from xla_server.codegen.routines.contraction.gemm_tiles import (
+    KINDS,
+    TILE,
+    VECTORS,
+    Kind,
+    heights,
+    tile_text,
+)
 from xla_server.target.machine import Machine
 
 

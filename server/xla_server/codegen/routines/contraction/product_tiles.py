@@ -20,8 +20,12 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFun
 from xla_server.codegen.instructions.instruction import Instruction, instruction
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
-from xla_server.codegen.routines.assembly_tiles import ProductTile, has_assembly, product_tile
-from xla_server.codegen.routines.gemm_tiles import heights
+from xla_server.codegen.routines.contraction.assembly_tiles import (
+    ProductTile,
+    has_assembly,
+    product_tile,
+)
+from xla_server.codegen.routines.contraction.gemm_tiles import heights
 from xla_server.target.machine import Machine
 
 LEVELS = 4

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.gemm_tiles import KINDS, Kind
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, Kind
 from xla_server.target.machine import Machine
 
 INNER = Routine(

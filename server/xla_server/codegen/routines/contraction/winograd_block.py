@@ -21,8 +21,13 @@ from xla_server.codegen.instructions.intrinsics import (
 from xla_server.codegen.instructions.memory import clear_bytes, copy_bytes
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.product_tiles import VECTORS, lanes, product_tile_at
-from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, winograd_transforms
+from xla_server.codegen.routines.contraction.product_tiles import VECTORS, lanes, product_tile_at
+from xla_server.codegen.routines.contraction.winograd_transforms import (
+    RESULTS,
+    SIDE,
+    TAPS,
+    winograd_transforms,
+)
 from xla_server.target.machine import Machine
 
 _SQUARE = SIDE * SIDE

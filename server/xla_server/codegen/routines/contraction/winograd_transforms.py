@@ -15,9 +15,9 @@ from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFun
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.routines.assembly_tiles import has_assembly
-from xla_server.codegen.routines.assembly_transforms import fits, transform
-from xla_server.codegen.routines.product_tiles import lanes
+from xla_server.codegen.routines.contraction.assembly_tiles import has_assembly
+from xla_server.codegen.routines.contraction.assembly_transforms import fits, transform
+from xla_server.codegen.routines.contraction.product_tiles import lanes
 from xla_server.target.machine import Machine
 
 POINTS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2))

@@ -14,7 +14,7 @@ import functools
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.fourier_text import Complex, FourierText
+from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText
 from xla_server.target.machine import Machine
 
 _KINDS = ("f32", "f64")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from xla_server.codegen.compiler.llvm_text import Loop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.fourier_text import Complex, FourierText, unit_root
+from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText, unit_root
 from xla_server.target.machine import Machine
 
 RADICES = (13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)

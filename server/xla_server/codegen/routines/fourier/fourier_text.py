@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, suffix_of
-from xla_server.codegen.routines.product_tiles import lanes
+from xla_server.codegen.routines.contraction.product_tiles import lanes
 from xla_server.target.machine import Machine
 
 Complex: TypeAlias = tuple[str, str]

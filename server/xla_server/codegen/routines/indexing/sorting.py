@@ -7,8 +7,8 @@ the number of the element. Addresses and words are int64.
 from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import TextFunction
-from xla_server.codegen.routines import heaps
-from xla_server.codegen.routines.radix_sort import RadixText, sorter
+from xla_server.codegen.routines.indexing import heaps
+from xla_server.codegen.routines.indexing.radix_sort import RadixText, sorter
 
 
 def _sorter(words: int, size: int) -> TextFunction:

@@ -26,7 +26,7 @@ from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole
 from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.tiles import SIDES
+from xla_server.codegen.routines.movement.tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
 HEAD_WORDS = 5

@@ -2,28 +2,32 @@
 
 import operator
 
-from xla_contract.ops.bitcast import BitcastAttributes
-from xla_contract.ops.bitcast_convert import BitcastConvertAttributes
-from xla_contract.ops.broadcast import BroadcastAttributes
-from xla_contract.ops.compare import CompareAttributes, ComparisonDirection, ComparisonType
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.convert import ConvertAttributes
-from xla_contract.ops.dynamic_reshape import DynamicReshapeAttributes
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.get_dimension_size import GetDimensionSizeAttributes
-from xla_contract.ops.infeed import InfeedAttributes
-from xla_contract.ops.iota import IotaAttributes
-from xla_contract.ops.ordering import DomainAttributes
-from xla_contract.ops.outfeed import OutfeedAttributes
-from xla_contract.ops.pad import PadAttributes
-from xla_contract.ops.reduce_precision import ReducePrecisionAttributes
-from xla_contract.ops.reshape import ReshapeAttributes
-from xla_contract.ops.reverse import ReverseAttributes
-from xla_contract.ops.set_dimension_size import SetDimensionSizeAttributes
-from xla_contract.ops.slice import SliceAttributes
-from xla_contract.ops.stochastic_convert import StochasticConvertAttributes
-from xla_contract.ops.transpose import TransposeAttributes
-from xla_contract.ops.tuple import GetTupleElementAttributes
+from xla_contract.ops.control.ordering import DomainAttributes
+from xla_contract.ops.control.tuple import GetTupleElementAttributes
+from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
+from xla_contract.ops.elementwise.compare import (
+    CompareAttributes,
+    ComparisonDirection,
+    ComparisonType,
+)
+from xla_contract.ops.elementwise.convert import ConvertAttributes
+from xla_contract.ops.elementwise.reduce_precision import ReducePrecisionAttributes
+from xla_contract.ops.elementwise.stochastic_convert import StochasticConvertAttributes
+from xla_contract.ops.feeds.infeed import InfeedAttributes
+from xla_contract.ops.feeds.outfeed import OutfeedAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.shaping.bitcast import BitcastAttributes
+from xla_contract.ops.shaping.broadcast import BroadcastAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.dynamic_reshape import DynamicReshapeAttributes
+from xla_contract.ops.shaping.get_dimension_size import GetDimensionSizeAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
+from xla_contract.ops.shaping.reshape import ReshapeAttributes
+from xla_contract.ops.shaping.reverse import ReverseAttributes
+from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
+from xla_contract.ops.shaping.slice import SliceAttributes
+from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.dimension_numbers import PaddingConfig
 from xla_contract.types.opcode import Opcode

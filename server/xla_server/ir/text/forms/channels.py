@@ -1,6 +1,6 @@
 """The forms of send and recv."""
 
-from xla_contract.ops.send_recv import ChannelAttributes, RecvAttributes
+from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.text.attribute_kinds import BOOL, INTEGER
 from xla_server.ir.text.forms.form import Attribute, Form, element, record_form

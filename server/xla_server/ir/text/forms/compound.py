@@ -2,25 +2,25 @@
 
 import operator
 
-from xla_contract.ops.batch_norm import BatchNormAttributes
-from xla_contract.ops.cholesky import CholeskyAttributes
-from xla_contract.ops.convolution import ConvolutionAttributes
-from xla_contract.ops.dot import DotAttributes
-from xla_contract.ops.fft import FftAttributes, FftType
-from xla_contract.ops.gather import GatherAttributes
-from xla_contract.ops.map import MapAttributes
-from xla_contract.ops.ragged_dot import RaggedDotAttributes
-from xla_contract.ops.reduce import ReduceAttributes
-from xla_contract.ops.reduce_window import ReduceWindowAttributes
-from xla_contract.ops.rng import RandomDistribution, RngAttributes
-from xla_contract.ops.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
-from xla_contract.ops.rng_get_and_update_state import RngGetAndUpdateStateAttributes
-from xla_contract.ops.scan import ScanAttributes
-from xla_contract.ops.scatter import ScatterAttributes
-from xla_contract.ops.select_and_scatter import SelectAndScatterAttributes
-from xla_contract.ops.sort import SortAttributes
-from xla_contract.ops.topk import TopKAttributes
-from xla_contract.ops.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
+from xla_contract.ops.contraction.dot import DotAttributes
+from xla_contract.ops.contraction.ragged_dot import RaggedDotAttributes
+from xla_contract.ops.elementwise.map import MapAttributes
+from xla_contract.ops.indexing.gather import GatherAttributes
+from xla_contract.ops.indexing.scatter import ScatterAttributes
+from xla_contract.ops.indexing.sort import SortAttributes
+from xla_contract.ops.indexing.topk import TopKAttributes
+from xla_contract.ops.linear_algebra.cholesky import CholeskyAttributes
+from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose, TriangularSolveAttributes
+from xla_contract.ops.random.rng import RandomDistribution, RngAttributes
+from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
+from xla_contract.ops.random.rng_get_and_update_state import RngGetAndUpdateStateAttributes
+from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
+from xla_contract.ops.reduction.reduce import ReduceAttributes
+from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
+from xla_contract.ops.reduction.scan import ScanAttributes
+from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttributes
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.dimension_numbers import (
     DotDimensionNumbers,

@@ -3,18 +3,18 @@
 import dataclasses
 from typing import Any
 
-from xla_contract.ops.all_gather import AllGatherAttributes
-from xla_contract.ops.all_reduce import AllReduceAttributes
-from xla_contract.ops.all_to_all import AllToAllAttributes
-from xla_contract.ops.asynchronous import AsyncAttributes
-from xla_contract.ops.collective import Participants, declared_sizes
-from xla_contract.ops.collective_broadcast import CollectiveBroadcastAttributes
-from xla_contract.ops.collective_permute import CollectivePermuteAttributes
-from xla_contract.ops.collective_reduce import CollectiveReduceAttributes
-from xla_contract.ops.custom_call import CustomCallAttributes
-from xla_contract.ops.fusion import FusionAttributes, FusionKind
-from xla_contract.ops.ragged_all_to_all import RaggedAllToAllAttributes
-from xla_contract.ops.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.collectives.all_gather import AllGatherAttributes
+from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
+from xla_contract.ops.collectives.all_to_all import AllToAllAttributes
+from xla_contract.ops.collectives.collective import Participants, declared_sizes
+from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
+from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
+from xla_contract.ops.collectives.collective_reduce import CollectiveReduceAttributes
+from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttributes
+from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
+from xla_contract.ops.control.asynchronous import AsyncAttributes
+from xla_contract.ops.control.custom_call import CustomCallAttributes
+from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import GroupForm, ReplicaGroups

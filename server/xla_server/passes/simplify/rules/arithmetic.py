@@ -7,12 +7,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xla_contract.ops.compare import ComparisonDirection
-from xla_contract.ops.convert import ConvertAttributes
+from xla_contract.ops.elementwise.compare import ComparisonDirection
+from xla_contract.ops.elementwise.convert import ConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise_table import ELEMENTWISE
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import splat
 from xla_server.passes.framework.rewrite_pass import EditorRule

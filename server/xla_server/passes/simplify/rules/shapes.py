@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.ops.iota import IotaAttributes
+from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

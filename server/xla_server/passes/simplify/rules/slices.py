@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xla_contract.ops.concatenate import ConcatenateAttributes
-from xla_contract.ops.dynamic_slice import DynamicSliceAttributes
-from xla_contract.ops.pad import PadAttributes
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
+from xla_contract.ops.shaping.pad import PadAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from xla_server.codegen.functions.irrational import (
+from xla_server.codegen.functions.real.irrational import (
     HALF_PI_PARTS,
     LN2,
     LN2_PARTS,

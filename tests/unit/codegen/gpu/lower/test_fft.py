@@ -13,7 +13,7 @@ from tests.cuda_twin.lowered import grids, lowered, through_host
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import built, imported, interpreted
 from xla_client import ops
-from xla_contract.ops.fft import FftType
+from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.lower import fft
 from xla_server.codegen.gpu.plans import FftPlan

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, kernel_of, parallel
-from xla_server.codegen.kernel_ir.corners import accesses
+from xla_server.codegen.kernel_ir.analysis.corners import accesses
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,

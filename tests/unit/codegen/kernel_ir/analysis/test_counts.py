@@ -13,8 +13,14 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
+from xla_server.codegen.kernel_ir.analysis.counts import (
+    KernelWork,
+    Work,
+    cost_of,
+    evaluations,
+    work_of,
+)
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat, dealt
-from xla_server.codegen.kernel_ir.counts import KernelWork, Work, cost_of, evaluations, work_of
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
@@ -31,7 +37,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.statements import For, If, Let, Part, While
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.ops.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_table import CostClass
 
 AXIS = Value("i", Type.I64)
 TRUE = Const(Type.B1, (1,))

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO
+from xla_server.codegen.kernel_ir.analysis.vectors import is_of_lookups, is_of_stores
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Cell,
@@ -26,7 +27,6 @@ from xla_server.codegen.kernel_ir.statements import (
     Store,
 )
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.kernel_ir.vectors import is_of_lookups, is_of_stores
 
 AXIS, OTHER = Value("i", Type.I64), Value("j", Type.I64)
 ELEMENT, TOTAL = Value("x", Type.F32), Cell("s", Type.F32)

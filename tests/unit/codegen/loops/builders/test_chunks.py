@@ -1,6 +1,6 @@
 import pytest
 
-from xla_server.codegen.loops.chunks import calls_of, chunk_of
+from xla_server.codegen.loops.builders.chunks import calls_of, chunk_of
 from xla_server.target.loop_tuning import Chunks
 
 TUNED = Chunks()

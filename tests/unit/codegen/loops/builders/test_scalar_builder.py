@@ -9,7 +9,7 @@ from xla_server.codegen.kernel_ir.builder import Body, Names
 from xla_server.codegen.kernel_ir.expressions import Buffer, Const, Index, Role, Value
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.loops.scalar_builder import (
+from xla_server.codegen.loops.builders.scalar_builder import (
     apply_computation,
     element_variable,
     evaluate,

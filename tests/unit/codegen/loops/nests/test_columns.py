@@ -14,8 +14,8 @@ from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.loops.columns import column_kernel
-from xla_server.codegen.loops.loop_builder import Nest
+from xla_server.codegen.loops.builders.loop_builder import Nest
+from xla_server.codegen.loops.nests.columns import column_kernel
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.trace.graph import (
     Accumulator,

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from xla_server.codegen.loops.window_levels import Level, Spacing, levels_of
+from xla_server.codegen.loops.nests.window_levels import Level, Spacing, levels_of
 
 
 def _combined(spacing: Spacing, levels: tuple[Level, ...]) -> list[collections.Counter[int]]:

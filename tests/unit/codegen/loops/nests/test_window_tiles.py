@@ -5,7 +5,7 @@ import math
 import pytest
 
 from xla_contract.types.dimension_numbers import WindowDimension
-from xla_server.codegen.loops.window_tiles import (
+from xla_server.codegen.loops.nests.window_tiles import (
     Axis,
     TiledAxis,
     WindowTile,

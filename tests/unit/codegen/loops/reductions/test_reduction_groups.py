@@ -1,12 +1,12 @@
 """The order of a kernel's reductions, those that share a loop, and the nodes of its prologue."""
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.loops.reduction_groups import (
+from xla_server.codegen.loops.builders.stored_nodes import all_nodes, prologue_of
+from xla_server.codegen.loops.reductions.reduction_groups import (
     needed_reductions,
     reduction_groups,
     reductions_of,
 )
-from xla_server.codegen.loops.stored_nodes import all_nodes, prologue_of
 from xla_server.codegen.trace.graph import (
     Accumulator,
     Apply,

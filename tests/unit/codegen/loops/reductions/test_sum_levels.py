@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from xla_server.codegen.loops.sum_levels import PARTS, RUN, Step, steps_of, turn_of
+from xla_server.codegen.loops.reductions.sum_levels import PARTS, RUN, Step, steps_of, turn_of
 
 SIZES = [
     (1,), (64,), (65,), (100,), (1021,), (16384,), (300_000,), (64, 196), (8, 28, 28), (300, 3),

@@ -22,10 +22,10 @@ from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, WindowDimension
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower import convolution_phases
+from xla_server.codegen.lower.contraction import convolution_phases
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.routines import product_tiles
+from xla_server.codegen.routines.contraction import product_tiles
 from xla_server.target.capability import Capability
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target

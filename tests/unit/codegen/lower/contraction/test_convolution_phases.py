@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.processors import MACHINES
 from xla_contract.types.dimension_numbers import WindowDimension
-from xla_server.codegen.lower.convolution_phases import (
+from xla_server.codegen.lower.contraction.convolution_phases import (
     Line,
     Phase,
     all_phases,
@@ -20,7 +20,7 @@ from xla_server.codegen.lower.convolution_phases import (
     scratch,
     tiles,
 )
-from xla_server.codegen.routines.product_tiles import tallest
+from xla_server.codegen.routines.contraction.product_tiles import tallest
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

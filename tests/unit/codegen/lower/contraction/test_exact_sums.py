@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.sweep.depth import paired
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import imported
-from xla_server.codegen.lower.exact_sums import is_exact
+from xla_server.codegen.lower.contraction.exact_sums import is_exact
 from xla_server.ir.module import HloModule
 
 DTYPES: dict[str, Any] = {

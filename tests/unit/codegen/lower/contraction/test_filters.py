@@ -10,7 +10,7 @@ from jax import lax
 from tests.conformance.oracle import assert_equal_bits
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
-from tests.unit.codegen.lower.test_convolution import agrees, normal
+from tests.unit.codegen.lower.contraction.test_convolution import agrees, normal
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS

@@ -17,9 +17,9 @@ from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.codegen.lower.gemm import Gemm, Side
+from xla_server.codegen.lower.contraction.gemm import Gemm, Side
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.routines.gemm_tiles import KINDS, heights
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, heights
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 from xla_server.target.tuning import tuning_of

@@ -6,7 +6,7 @@ import pytest
 
 from tests.processors import MACHINES
 from tests.unit.passes.passing import stated
-from xla_server.codegen.lower.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_plan import Plan
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 from xla_server.target.tuning import tuning_of

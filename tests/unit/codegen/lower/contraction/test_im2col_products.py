@@ -2,7 +2,7 @@
 
 from tests.unit.codegen.lower.lowered import AVX2, kernels, sizes
 from tests.unit.passes.passing import stated
-from xla_server.codegen.lower.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_plan import Plan
 
 
 def _given(labels: str, kernel: str) -> tuple[list[str], str]:

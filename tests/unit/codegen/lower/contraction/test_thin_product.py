@@ -15,9 +15,9 @@ from tests.processors import HOST, TARGET
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
+from xla_server.codegen.lower.contraction.thin_product import ThinProduct
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.lower.thin_product import ThinProduct
-from xla_server.codegen.routines.thin_products import OUTER_HEIGHTS, inner_heights
+from xla_server.codegen.routines.contraction.thin_products import OUTER_HEIGHTS, inner_heights
 from xla_server.ir.module import HloModule
 
 TUNED = TARGET.tuning.thin_products

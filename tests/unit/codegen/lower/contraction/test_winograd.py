@@ -15,7 +15,12 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.routines.winograd_transforms import RESULTS, SIDE, TAPS, matrices
+from xla_server.codegen.routines.contraction.winograd_transforms import (
+    RESULTS,
+    SIDE,
+    TAPS,
+    matrices,
+)
 
 NHWC = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
 HIGHEST = 2

@@ -9,9 +9,9 @@ from tests.unit.codegen.lower.lowered import AVX2
 from xla_server.codegen.kernel_ir.expressions import Address, StackArray
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.codegen.lower.fft_block import TABLES, BlockTransform, Tables, scratch_bytes
-from xla_server.codegen.lower.fft_plan import prime_way, radices
-from xla_server.codegen.routines.fourier_passes import pass_routine
+from xla_server.codegen.lower.fourier.fft_block import TABLES, BlockTransform, Tables, scratch_bytes
+from xla_server.codegen.lower.fourier.fft_plan import prime_way, radices
+from xla_server.codegen.routines.fourier.fourier_passes import pass_routine
 
 MACHINE = AVX2.machine
 FIRST = StackArray("a", 4096)

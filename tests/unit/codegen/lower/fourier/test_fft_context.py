@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.codegen.lower.lowered import AVX2
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.lower.fft_context import Array, Context, Lines, Vectors
+from xla_server.codegen.lower.fourier.fft_context import Array, Context, Lines, Vectors
 from xla_server.codegen.lower.lowering import Lowering
 
 TO = Vectors(8, AVX2.tuning.fourier)

@@ -6,8 +6,8 @@ from tests.unit.codegen.lower.lowered import AVX2
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body
-from xla_server.codegen.lower.fft_context import Context
-from xla_server.codegen.lower.fft_kernels import BlockKernel, Side, add_kernel
+from xla_server.codegen.lower.fourier.fft_context import Context
+from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, Side, add_kernel
 from xla_server.codegen.lower.lowering import Lowering
 
 LANES = 8

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from xla_server.codegen.lower.fft_context import Lines, Vectors
-from xla_server.codegen.lower.fft_plan import (
+from xla_server.codegen.lower.fourier.fft_context import Lines, Vectors
+from xla_server.codegen.lower.fourier.fft_plan import (
     block_cost,
     chirp_of,
     divisors,
@@ -18,8 +18,8 @@ from xla_server.codegen.lower.fft_plan import (
     roots,
     spectrum_of,
 )
-from xla_server.codegen.routines.fourier_passes import RADICES
-from xla_server.codegen.routines.fourier_text import unit_root
+from xla_server.codegen.routines.fourier.fourier_passes import RADICES
+from xla_server.codegen.routines.fourier.fourier_text import unit_root
 from xla_server.target.kernel_tuning import FourierTransforms
 
 TUNED = FourierTransforms()

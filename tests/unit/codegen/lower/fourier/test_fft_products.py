@@ -6,8 +6,8 @@ import pytest
 from tests.unit.codegen.lower.lowered import AVX2
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower.fft_context import Context, Lines
-from xla_server.codegen.lower.fft_products import (
+from xla_server.codegen.lower.fourier.fft_context import Context, Lines
+from xla_server.codegen.lower.fourier.fft_products import (
     clear_ends,
     complete,
     copy_rows,

@@ -16,9 +16,9 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.code import KernelThunk
+from xla_server.codegen.lower.indexing.scatter_space import Space
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.lower.scatter_space import Space
 from xla_server.ir.module import HloModule
 
 ROWS = ScatterDimensionNumbers((1,), (0,), (0,), 1)

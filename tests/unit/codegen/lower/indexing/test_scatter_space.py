@@ -5,7 +5,7 @@ import pytest
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.codegen.lower.scatter_space import Blocks, Division, Ranges, Space
+from xla_server.codegen.lower.indexing.scatter_space import Blocks, Division, Ranges, Space
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 

@@ -8,7 +8,7 @@ from tests.conformance.examples import scalar_function
 from tests.unit.codegen.trace.traced import expression
 from xla_client import Op, ops
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.lower.sort_keys import Key, element_key, key_of
+from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
 from xla_server.ir.importer import import_module
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.codegen.lower.lowered import kernels, lowered, sizes
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CANCELLATION, KernelThunk
-from xla_server.codegen.lower.factorizations import PORTABLE, calls
+from xla_server.codegen.lower.linear_algebra.factorizations import PORTABLE, calls
 
 TYPED = "api_version=API_VERSION_TYPED_FFI"
 LARGE = 3000

@@ -13,7 +13,7 @@ from xla_client.programs.builder import Op
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import HostThunk
-from xla_server.codegen.lower.lapack import LAPACK_CALLS
+from xla_server.codegen.lower.linear_algebra.lapack import LAPACK_CALLS
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.custom_calls.builtin_targets import BUILTIN

@@ -8,9 +8,9 @@ from tests.unit.codegen.lower.lowered import AVX2
 from tests.unit.passes.passing import stated
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CANCELLATION, CopyThunk, KernelThunk, Value
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import MatrixKernel, option, real
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.matrix_kernel import MatrixKernel, option, real
-from xla_server.ops.elementwise_table import CostClass
+from xla_server.ops.elementwise.elementwise_table import CostClass
 
 SLOTS = AVX2.tuning.linear_algebra.row_slots
 

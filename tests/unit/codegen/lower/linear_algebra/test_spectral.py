@@ -5,7 +5,7 @@ import pytest
 from tests.unit.codegen.lower.lowered import lowered
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CopyThunk, KernelThunk
-from xla_server.codegen.lower.spectral import calls
+from xla_server.codegen.lower.linear_algebra.spectral import calls
 
 TYPED = "api_version=API_VERSION_TYPED_FFI"
 

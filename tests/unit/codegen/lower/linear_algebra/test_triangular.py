@@ -14,7 +14,7 @@ from tests.processors import TARGET
 from tests.unit.codegen.compiled import both, imported, on_cpu
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_contract.ops.triangular_solve import Transpose
+from xla_contract.ops.linear_algebra.triangular_solve import Transpose
 from xla_contract.types.element_type import ElementType as E
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.lowering import lower

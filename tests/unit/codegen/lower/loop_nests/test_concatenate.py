@@ -21,7 +21,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.lower.concatenate import Runs, runs_of
+from xla_server.codegen.lower.loop_nests.concatenate import Runs, runs_of
 from xla_server.codegen.lower.lowering import kernels_of
 
 FEW_OPERANDS = TARGET.tuning.concatenates.max_loop_operands

@@ -20,7 +20,7 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.statements import For
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.epilogue import Epilogue, EpilogueKernel
+from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel
 from xla_server.codegen.lower.lowering import Lowering, kernels_of
 from xla_server.fusion.output_fusion import OutputFusion
 from xla_server.ir.module import HloModule

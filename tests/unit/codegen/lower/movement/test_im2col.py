@@ -9,7 +9,7 @@ import pytest
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.lower.im2col import Axis, Line, Matrix, matrix_kernel
+from xla_server.codegen.lower.movement.im2col import Axis, Line, Matrix, matrix_kernel
 from xla_server.runtime.native import callable_at
 
 ROWS, COLUMNS = Axis("r", 6, 8), Axis("c", 8, 1)

@@ -6,7 +6,7 @@ from tests.unit.codegen.lower.lowered import AVX2
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.reordering import in_order, permuted
+from xla_server.codegen.lower.movement.reordering import in_order, permuted
 
 
 def _copies(shape: str, order: tuple[int, ...]) -> tuple[bool, list[KernelThunk]]:

@@ -18,13 +18,13 @@ from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
-from xla_server.codegen.lower.transpose import (
+from xla_server.codegen.lower.movement.transpose import (
     Axis,
     Transposition,
     transposition,
     transposition_kernel,
 )
-from xla_server.codegen.routines.tiles import side_of, tile_name
+from xla_server.codegen.routines.movement.tiles import side_of, tile_name
 
 FORMS = [
     ((33, 50), (1, 0)),

@@ -8,7 +8,7 @@ import pytest
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import assert_same, built
 from tests.unit.codegen.from_jax import assert_same_as_jax
-from tests.unit.codegen.lower.test_scatter import combiner
+from tests.unit.codegen.lower.indexing.test_scatter import combiner
 from xla_client import ops
 from xla_client.programs.builder import Builder, Op
 from xla_contract.types.shape import Shape

@@ -13,9 +13,9 @@ from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.routines import assembly_tiles, product_tiles
-from xla_server.codegen.routines.gemm_panels import SLACK, along_text
-from xla_server.codegen.routines.gemm_tiles import KINDS, tile_text
+from xla_server.codegen.routines.contraction import assembly_tiles, product_tiles
+from xla_server.codegen.routines.contraction.gemm_panels import SLACK, along_text
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, tile_text
 from xla_server.target.machine import Machine
 
 runs = pytest.mark.skipif(

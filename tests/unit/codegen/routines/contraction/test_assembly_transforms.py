@@ -13,9 +13,9 @@ from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.routines import assembly_transforms
-from xla_server.codegen.routines.assembly_tiles import has_assembly
-from xla_server.codegen.routines.winograd_transforms import matrices, transform_text
+from xla_server.codegen.routines.contraction import assembly_transforms
+from xla_server.codegen.routines.contraction.assembly_tiles import has_assembly
+from xla_server.codegen.routines.contraction.winograd_transforms import matrices, transform_text
 
 INPUT, KERNEL, RESULT = matrices()
 

@@ -10,9 +10,15 @@ from tests.processors import MACHINES, WIDTHS, assembles, runs
 from tests.unit.codegen.assembled import assembly_of, loop_of, object_of
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.routines import product_tiles
-from xla_server.codegen.routines.assembly_tiles import ProductTile
-from xla_server.codegen.routines.gemm_tiles import KINDS, VECTORS, has_pairs, heights, tile_text
+from xla_server.codegen.routines.contraction import product_tiles
+from xla_server.codegen.routines.contraction.assembly_tiles import ProductTile
+from xla_server.codegen.routines.contraction.gemm_tiles import (
+    KINDS,
+    VECTORS,
+    has_pairs,
+    heights,
+    tile_text,
+)
 from xla_server.target.machine import Machine
 
 pytestmark = assembles

@@ -10,15 +10,15 @@ import pytest
 from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import SharedFunction
-from xla_server.codegen.routines.fourier_blocks import fourier_blocks
-from xla_server.codegen.routines.fourier_moves import fourier_moves, move_name
-from xla_server.codegen.routines.fourier_passes import (
+from xla_server.codegen.routines.fourier.fourier_blocks import fourier_blocks
+from xla_server.codegen.routines.fourier.fourier_moves import fourier_moves, move_name
+from xla_server.codegen.routines.fourier.fourier_passes import (
     RADICES,
     fourier_passes,
     generic_pass,
     pass_routine,
 )
-from xla_server.codegen.routines.fourier_text import unit_root
+from xla_server.codegen.routines.fourier.fourier_text import unit_root
 
 FUNCTIONS: Mapping[str, SharedFunction] = {
     **fourier_blocks(HOST),

@@ -8,8 +8,8 @@ import pytest
 
 from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
-from xla_server.codegen.routines.heaps import KEEP, SORT
-from xla_server.codegen.routines.sorting import SORTING
+from xla_server.codegen.routines.indexing.heaps import KEEP, SORT
+from xla_server.codegen.routines.indexing.sorting import SORTING
 
 LOADER = Loader(HOST)
 STAYS, STOPS = np.zeros(1, np.int64), np.ones(1, np.int64)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
-from xla_server.codegen.routines.radix_sort import COUNT_WORDS, LOOK, sorter
-from xla_server.codegen.routines.sorting import SORTING
+from xla_server.codegen.routines.indexing.radix_sort import COUNT_WORDS, LOOK, sorter
+from xla_server.codegen.routines.indexing.sorting import SORTING
 
 KINDS = [(1, 1), (1, 2), (1, 4), (2, 8)]
 

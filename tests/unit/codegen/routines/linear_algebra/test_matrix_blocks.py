@@ -10,10 +10,10 @@ from jax import lax
 from tests.corpus.jax_programs import lower
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.codegen.lower import dot as lower_dot
-from xla_server.codegen.lower import factorizations as lower_factorizations
-from xla_server.codegen.lower import linear_algebra as lower_linear_algebra
-from xla_server.codegen.routines.matrix_blocks import BLOCK, PIECE_WORK, is_by_blocks
+from xla_server.codegen.lower.contraction import dot as lower_dot
+from xla_server.codegen.lower.linear_algebra import factorizations as lower_factorizations
+from xla_server.codegen.lower.linear_algebra import triangular as lower_linear_algebra
+from xla_server.codegen.routines.linear_algebra.matrix_blocks import BLOCK, PIECE_WORK, is_by_blocks
 
 ORDER = 2 * BLOCK + 40
 

@@ -13,14 +13,14 @@ from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import Call
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.routines.concatenation import (
+from xla_server.codegen.routines.movement.concatenation import (
     BY_BYTES,
     BY_ROWS,
     INTERLEAVE,
     LINE_BYTES,
     TILE_BYTES,
 )
-from xla_server.codegen.routines.tiles import SIDES, tile_name
+from xla_server.codegen.routines.movement.tiles import SIDES, tile_name
 from xla_server.runtime.native import callable_at
 
 

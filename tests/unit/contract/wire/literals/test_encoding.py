@@ -117,7 +117,7 @@ def test_memory_for_a_large_message_and_its_copy_is_made_resident(
 ) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        literal_encoding.malloc, "make_resident", lambda *sizes: asked.append(sizes)
+        literal_encoding.allocator, "make_resident", lambda *sizes: asked.append(sizes)
     )
     agrees(Literal.from_numpy(np.zeros(2 * MEBIBYTE, np.uint8)))
     assert not asked

@@ -1,0 +1,1 @@
+"""The process's own memory and sockets, for server and client; nothing of XLA."""

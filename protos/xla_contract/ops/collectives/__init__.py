@@ -1,0 +1,1 @@
+"""Rules and wire forms of operations between replicas and partitions."""

@@ -1,0 +1,1 @@
+"""Rules and wire forms of products of matrices and tensors, and convolutions."""

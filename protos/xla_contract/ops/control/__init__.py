@@ -1,0 +1,1 @@
+"""Rules and wire forms of calls, control flow, tuples and parameters."""

@@ -1,0 +1,1 @@
+"""Rules and wire forms of elementwise operations, conversions and comparisons."""

@@ -1,0 +1,1 @@
+"""Rules and wire forms of values exchanged with the host or another program."""

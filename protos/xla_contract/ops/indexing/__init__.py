@@ -1,0 +1,1 @@
+"""Rules and wire forms of operations that read, write or order by indices and keys."""

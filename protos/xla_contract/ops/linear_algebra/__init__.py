@@ -1,0 +1,1 @@
+"""Rules and wire forms of factorisations, triangular systems and Fourier transforms."""

@@ -1,0 +1,1 @@
+"""Rules and wire forms of random numbers and the states they are drawn from."""

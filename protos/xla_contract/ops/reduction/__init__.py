@@ -1,0 +1,1 @@
+"""Rules and wire forms of reductions, windows, scans and normalisation."""

@@ -1,0 +1,1 @@
+"""Rules and wire forms of operations that give elements other dimensions, or count them."""

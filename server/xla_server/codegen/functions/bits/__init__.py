@@ -1,0 +1,1 @@
+"""Integers, conversions between types, and the bits of narrow floats."""

@@ -1,0 +1,1 @@
+"""Elementary functions of floats, one file per family."""

@@ -1,0 +1,1 @@
+"""Analyses of kernels: the rules they obey, accesses, counts of evaluations."""

@@ -1,0 +1,1 @@
+"""Schedules: each file the loop nests of one form, and which graphs fit it."""

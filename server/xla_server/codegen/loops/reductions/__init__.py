@@ -1,0 +1,1 @@
+"""Reductions: how they are split, combined in vectors, and share loops."""

@@ -1,0 +1,1 @@
+"""Lowering of products of matrices and of convolutions."""

@@ -1,0 +1,1 @@
+"""Lowering of control flow, tuples, aliases and tokens."""

@@ -1,0 +1,1 @@
+"""Lowering of factorisations, triangular systems and calls of LAPACK."""

@@ -1,0 +1,1 @@
+"""Lowering of what loop nests compute, alone or behind a product."""

@@ -1,0 +1,1 @@
+"""Kernels that copy arrays into another order of dimensions."""

@@ -1,0 +1,1 @@
+"""Lowering of running reductions and of select-and-scatter."""

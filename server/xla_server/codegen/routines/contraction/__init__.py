@@ -1,0 +1,1 @@
+"""Tiles, panels and blocks of products and of convolutions."""

@@ -1,0 +1,1 @@
+"""Steps of Fourier transforms over blocks of lines."""

@@ -1,0 +1,1 @@
+"""Sorts and heaps in scratch memory."""

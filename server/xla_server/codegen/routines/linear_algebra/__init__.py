@@ -1,0 +1,1 @@
+"""Factors of matrices and systems of equations, block by block."""

@@ -1,0 +1,1 @@
+"""Copies of arrays: concatenation, and tiles transposed in registers."""

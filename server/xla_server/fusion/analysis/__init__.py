@@ -1,0 +1,1 @@
+"""Analyses of instructions for fusion: classes, index maps, levels."""

@@ -1,0 +1,1 @@
+"""Evaluators of operations between replicas and partitions."""

@@ -1,0 +1,1 @@
+"""Evaluators of products of matrices and tensors, and convolutions."""

@@ -1,0 +1,1 @@
+"""Evaluators of calls, control flow, tuples and parameters."""

@@ -1,0 +1,1 @@
+"""Evaluators of elementwise operations, conversions and comparisons."""

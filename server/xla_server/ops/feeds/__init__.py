@@ -1,0 +1,1 @@
+"""Evaluators of values exchanged with the host or another program."""

@@ -1,0 +1,1 @@
+"""Evaluators of operations that read, write or order by indices and keys."""

@@ -1,0 +1,1 @@
+"""Evaluators of factorisations, triangular systems and Fourier transforms."""

@@ -1,0 +1,1 @@
+"""Parts that evaluators share: number types, functions of numbers, windows, indices."""

@@ -1,0 +1,1 @@
+"""Evaluators of random numbers and the states they are drawn from."""

@@ -1,0 +1,1 @@
+"""Evaluators of reductions, windows, scans and normalisation."""

@@ -1,0 +1,1 @@
+"""Evaluators of operations that give elements other dimensions, or count them."""
