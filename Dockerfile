@@ -5,6 +5,7 @@
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY host host
 COPY protos protos
 COPY client client
 COPY server server
