@@ -44,6 +44,7 @@ class LocalOptions(TypedDict, total=False):
     execution_wait_seconds: Real
     max_replicated_bytes: Size
     collective_timeout_seconds: Real
+    cuda_memory_fraction: Real
     session_launches: Number
     session_compile_seconds: Real
     max_compile_seconds: Real

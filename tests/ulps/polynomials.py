@@ -16,7 +16,7 @@ import numpy as np
 import xla_server
 from tests.ulps.minimax import DIGITS, Function, remez, rounded_in_turn
 
-PATH = Path(xla_server.__file__).parent / "codegen" / "functions" / "coefficients.py"
+PATH = Path(xla_server.__file__).parent / "codegen/functions/real/coefficients.py"
 
 
 @dataclasses.dataclass(frozen=True)

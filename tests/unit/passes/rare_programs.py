@@ -47,6 +47,11 @@ PROGRAMS: Mapping[str, HloModule] = {
         "c = f32[4,3] concatenate(x0, x1, x2), dimensions={1}",
         "s = f32[4] reduce(c, zero), dimensions={1}, to_apply=add",
     ),
+    "a convolution of many features": stated(
+        ["f32[8,32,32,64]", "f32[3,3,64,64]"],
+        "f32[8,32,32,64] convolution(x0, x1), window={size=3x3 pad=1_1x1_1}, "
+        "dim_labels=b01f_01io->b01f",
+    ),
     "a marked value": stated(
         ["f32[2,3]"],
         "f32[2,3] negate(m)",
