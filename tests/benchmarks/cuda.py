@@ -1,12 +1,12 @@
 """`make bench-cuda`: programs on a GPU against JAX on the same GPU, in one process, by turns.
 
-Arguments are on the device on both sides. The columns are ratios:
+Arguments are on the device on both sides. The columns are ratios, with JAX as 1.
 
-- "run": a program in its worker, its launches and the wait for its end, to a call of JAX that waits
-  for its results;
-- "call": an execution as a session makes it, to the same;
-- "stream": a run, to calls of JAX of which the next begins before the last has ended;
-- "compile": compilations, no kernel being in memory or on disk.
+- "run" is a program in its worker with its launches and the wait for its end. JAX waits for its
+  results, too.
+- "call" is an execution as a session makes it, to the same call of JAX.
+- "stream" is a run to calls of JAX of which the next begins before the last has ended.
+- "compile" has no kernel in memory or on disk.
 
 Costs of the driver itself stand first. `ONLY=softmax,matmul` chooses by parts of names or groups,
 `SECONDS=200` bounds the whole, `OUT=FILE` takes all figures as JSON.
