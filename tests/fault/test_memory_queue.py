@@ -71,7 +71,8 @@ class Client(Plain):
     def hold(self, count: int = COUNT) -> None:
         """Launch an execution that keeps its memory until `go`."""
         self.launch(-1, self.compile(large(count, is_gated=True)))
-        until(lambda: self.executions()[0] == 1)
+        # It has a slot before it has memory.
+        until(lambda: self.describe().use.device_bytes >= count * SCALAR.element_type.byte_width)
 
     def keep(self, byte_size: int) -> xla_data_pb2.GlobalDataHandle:
         literal = literal_to_proto(Literal.from_numpy(np.zeros(byte_size, np.uint8)))
