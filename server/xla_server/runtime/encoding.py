@@ -20,6 +20,7 @@ from xla_server.buffers.code import (
     Switch,
     Value,
 )
+from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
 from xla_server.runtime import executor
@@ -54,12 +55,12 @@ class Encoded:
 
 def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     """The tables of a program, whose kernels are compiled."""
-    rows = [row for row in code.rows if not _is_nothing(row, assignment)]
+    rows = [row for row in code.rows if not copies_nothing(row, assignment)]
     parameters = [Place("parameter", number) for number in range(len(code.parameters))]
-    results = _places("result", assignment.results)
-    named = [assignment.places[value] for row in rows for value in _named(row)]
-    constants = _places("constant", [*named, *assignment.results])
-    arena = _places("arena", named)
+    results = of_kind("result", assignment.results)
+    named = [assignment.places[value] for row in rows for value in addressed(row)]
+    constants = of_kind("constant", [*named, *assignment.results])
+    arena = of_kind("arena", named)
     order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
     slots = {place: number for number, place in enumerate(order)}
     compiled = kernels.get_all(row.kernel for row in rows if isinstance(row, KernelThunk))
@@ -98,17 +99,11 @@ class _Tables:
         self._slots = slots
         self._compiled = compiled
         self._kernels = kernels
-        self._labels: dict[Label, int] = {}
+        self._labels = label_positions(rows)
         self.rows: list[list[int]] = []
         self.indices: list[int] = []
         self.targets: list[int] = []
         self.hosts: dict[int, HostThunk] = {}
-        position = 0
-        for row in rows:
-            if isinstance(row, Label):
-                self._labels[row] = position
-            else:
-                position += 1
         for row in rows:
             if not isinstance(row, Label):
                 numbers = self._numbers(row)
@@ -152,31 +147,3 @@ class _Tables:
                 self.hosts[len(self.rows)] = row
                 return [executor.HOST]
         raise AssertionError(row)
-
-
-def _named(row: Row) -> tuple[Value, ...]:
-    """The values whose addresses a row needs."""
-    match row:
-        case KernelThunk():
-            return tuple(value for value in row.arguments if value is not CANCELLATION)
-        case CopyThunk():
-            return (row.target, row.source)
-        case Branch():
-            return (row.predicate,)
-        case Switch():
-            return (row.index,)
-        case HostThunk():
-            return (*row.reads, *row.writes)
-    return ()
-
-
-def _places(kind: str, places: Iterable[Place]) -> list[Place]:
-    """Return the buffers of a kind, each once."""
-    return list(dict.fromkeys(place for place in places if place.kind == kind))
-
-
-def _is_nothing(row: Row, assignment: Assignment) -> bool:
-    """Return whether a row copies a value to its own memory."""
-    return isinstance(row, CopyThunk) and (
-        assignment.places[row.target] == assignment.places[row.source]
-    )

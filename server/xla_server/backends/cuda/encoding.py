@@ -1,7 +1,7 @@
 """Encoding of code and its buffer assignment as what a device's worker walks."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xla_server.backends.cuda.buffers import as_bytes
 from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
@@ -14,13 +14,13 @@ from xla_server.buffers.code import (
     Branch,
     Code,
     CopyThunk,
-    HostThunk,
     Jump,
     KernelThunk,
     Label,
     Switch,
     Value,
 )
+from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans import LibraryPlan
 
@@ -51,12 +51,12 @@ def encode(
 
     Raises ValueError for a kernel of the device that tests the cancellation flag: the worker does.
     """
-    kept = [row for row in rows if not _is_nothing(row, assignment)]
+    kept = [row for row in rows if not copies_nothing(row, assignment)]
     named = [assignment.places[value] for row in kept for value in _named(row)]
     parameters = [Place("parameter", number) for number in range(len(code.parameters))]
-    results = _places("result", assignment.results)
-    constants = _places("constant", [*named, *assignment.results])
-    arena = _places("arena", named)
+    results = of_kind("result", assignment.results)
+    constants = of_kind("constant", [*named, *assignment.results])
+    arena = of_kind("arena", named)
     order = [*parameters, *results, *constants, *arena]
     slots = {place: number for number, place in enumerate(order)}
     tables = _Tables(kept, assignment, slots, modules)
@@ -91,16 +91,10 @@ class _Tables:
         modules: Mapping[str, DeviceModule],
     ) -> None:
         self._assignment, self._slots, self._compiled = assignment, slots, modules
-        self._labels: dict[Label, int] = {}
+        self._labels = label_positions(rows)
         self.modules: dict[DeviceModule, int] = {}
         self.kernels: dict[DeviceKernel, int] = {}
         self.steps: list[tuple[HostStep, Mapping[Value, int]]] = []
-        position = 0
-        for row in rows:
-            if isinstance(row, Label):
-                self._labels[row] = position
-            else:
-                position += 1
         self.rows = [self._encoded(row) for row in rows if not isinstance(row, Label)]
 
     def _slot(self, value: Value) -> int:
@@ -149,30 +143,5 @@ def _buffers(row: KernelThunk, grid: GridKernel) -> list[Value]:
 
 
 def _named(row: PlacedRow) -> tuple[Value, ...]:
-    """The values whose addresses a row needs."""
-    match row:
-        case KernelThunk():
-            return tuple(value for value in row.arguments if value is not CANCELLATION)
-        case CopyThunk():
-            return (row.target, row.source)
-        case Branch():
-            return (row.predicate,)
-        case Switch():
-            return (row.index,)
-        case HostStep():
-            return (*row.reads, *row.writes)
-        case HostThunk():
-            raise AssertionError(row)
-    return ()
-
-
-def _places(kind: str, places: Iterable[Place]) -> list[Place]:
-    """Return the buffers of a kind, each once."""
-    return list(dict.fromkeys(place for place in places if place.kind == kind))
-
-
-def _is_nothing(row: PlacedRow, assignment: Assignment) -> bool:
-    """Return whether a row copies a value to its own memory."""
-    return isinstance(row, CopyThunk) and (
-        assignment.places[row.target] == assignment.places[row.source]
-    )
+    """Return the values whose addresses a row or step needs."""
+    return (*row.reads, *row.writes) if isinstance(row, HostStep) else addressed(row)

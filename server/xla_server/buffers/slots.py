@@ -1,0 +1,56 @@
+"""Slots of encoded programs: which buffers rows name, by kind, and where their labels are."""
+
+from collections.abc import Iterable
+
+from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.code import (
+    CANCELLATION,
+    Branch,
+    CopyThunk,
+    HostThunk,
+    KernelThunk,
+    Label,
+    Row,
+    Switch,
+    Value,
+)
+
+
+def addressed(row: Row) -> tuple[Value, ...]:
+    """Return the values whose addresses a row needs."""
+    match row:
+        case KernelThunk():
+            return tuple(value for value in row.arguments if value is not CANCELLATION)
+        case CopyThunk():
+            return (row.target, row.source)
+        case Branch():
+            return (row.predicate,)
+        case Switch():
+            return (row.index,)
+        case HostThunk():
+            return (*row.reads, *row.writes)
+    return ()
+
+
+def of_kind(kind: str, places: Iterable[Place]) -> list[Place]:
+    """Return the buffers of a kind, each once."""
+    return list(dict.fromkeys(place for place in places if place.kind == kind))
+
+
+def copies_nothing(row: object, assignment: Assignment) -> bool:
+    """Return whether a row copies a value to its own memory."""
+    return isinstance(row, CopyThunk) and (
+        assignment.places[row.target] == assignment.places[row.source]
+    )
+
+
+def label_positions(rows: Iterable[object]) -> dict[Label, int]:
+    """Return the number of the row behind each label, where labels are no rows."""
+    found: dict[Label, int] = {}
+    position = 0
+    for row in rows:
+        if isinstance(row, Label):
+            found[row] = position
+        else:
+            position += 1
+    return found
