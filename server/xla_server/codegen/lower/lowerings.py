@@ -6,7 +6,7 @@ from types import MappingProxyType
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.contraction.convolution import lower_convolution
 from xla_server.codegen.lower.contraction.dot import lower_dot
-from xla_server.codegen.lower.control import control
+from xla_server.codegen.lower.control.control import CONTROL
 from xla_server.codegen.lower.fourier.fft import lower_fft
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import (
@@ -36,25 +36,16 @@ LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
         **dict.fromkeys(HOST_OPCODES, lower_host),
         **dict.fromkeys(EXCHANGES, lower_collective),
-        Opcode.ADD_DEPENDENCY: control.lower_alias,
-        Opcode.AFTER_ALL: control.lower_token,
-        Opcode.CALL: control.lower_call,
+        **CONTROL,
         Opcode.CHOLESKY: lower_cholesky,
         Opcode.CONCATENATE: lower_concatenate,
-        Opcode.CONDITIONAL: control.lower_conditional,
-        Opcode.CONSTANT: control.lower_constant,
         Opcode.CONVOLUTION: lower_convolution,
-        Opcode.COPY: control.lower_alias,
         Opcode.CUSTOM_CALL: lower_custom_call,
-        Opcode.DOMAIN: control.lower_alias,
         Opcode.DOT: lower_dot,
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
         Opcode.FFT: lower_fft,
         Opcode.FUSION: lower_fusion,
-        Opcode.GET_TUPLE_ELEMENT: control.lower_get_tuple_element,
-        Opcode.OPT_BARRIER: control.lower_alias,
         Opcode.REDUCE_WINDOW: lower_reduce_window,
-        Opcode.RESHAPE: control.lower_alias,
         Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
         Opcode.SCATTER: lower_scatter,
         Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
@@ -62,8 +53,6 @@ LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.TOPK: lower_topk,
         Opcode.TRANSPOSE: lower_transpose,
         Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
-        Opcode.TUPLE: control.lower_tuple,
-        Opcode.WHILE: control.lower_while,
     }
 )
 """The lowering of each opcode that this platform runs: a loop nest where a rule computes an element

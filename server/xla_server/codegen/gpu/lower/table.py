@@ -15,7 +15,7 @@ from xla_server.codegen.gpu.lower.scatter import lower_scatter
 from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
-from xla_server.codegen.lower.control import control
+from xla_server.codegen.lower.control.control import CONTROL
 from xla_server.codegen.lower.host import (
     HOST_OPCODES,
     lower_collective,
@@ -40,32 +40,21 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
         **dict.fromkeys(HOST_OPCODES, ThroughHost(lower_host)),
         **dict.fromkeys(EXCHANGES, ThroughHost(lower_collective)),
-        Opcode.ADD_DEPENDENCY: control.lower_alias,
-        Opcode.AFTER_ALL: control.lower_token,
-        Opcode.CALL: control.lower_call,
+        **CONTROL,
         Opcode.CHOLESKY: lower_cholesky,
         Opcode.CONCATENATE: lower_concatenate,
-        Opcode.CONDITIONAL: control.lower_conditional,
-        Opcode.CONSTANT: control.lower_constant,
-        Opcode.COPY: control.lower_alias,
         Opcode.CUSTOM_CALL: ThroughHost(lower_custom_call),
-        Opcode.DOMAIN: control.lower_alias,
         Opcode.DOT: lower_dot,
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
         Opcode.FFT: lower_fft,
         Opcode.FUSION: lower_fusion,
-        Opcode.GET_TUPLE_ELEMENT: control.lower_get_tuple_element,
-        Opcode.OPT_BARRIER: control.lower_alias,
         Opcode.REDUCE_WINDOW: lower_reduce_window,
-        Opcode.RESHAPE: control.lower_alias,
         Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
         Opcode.SCATTER: lower_scatter,
         Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
         Opcode.SORT: lower_sort,
         Opcode.TOPK: lower_topk,
         Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
-        Opcode.TUPLE: control.lower_tuple,
-        Opcode.WHILE: control.lower_while,
     }
 )
 """The lowering of each opcode on a GPU: a loop nest where a rule computes an element and the opcode

@@ -1,11 +1,14 @@
 """Lowering of what moves no data: tuples, control flow, aliases, tokens."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
 from xla_server.codegen.lower.control.small_loop import elements_of, lower_small_loop
-from xla_server.codegen.lower.lowering import Lowering, Tree, leaves
+from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
 
@@ -153,3 +156,22 @@ def lower_conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
         lowering.add(Jump(end))
     lowering.add(end)
     return result
+
+
+CONTROL: Mapping[Opcode, Lower] = MappingProxyType(
+    {
+        Opcode.ADD_DEPENDENCY: lower_alias,
+        Opcode.AFTER_ALL: lower_token,
+        Opcode.CALL: lower_call,
+        Opcode.CONDITIONAL: lower_conditional,
+        Opcode.CONSTANT: lower_constant,
+        Opcode.COPY: lower_alias,
+        Opcode.DOMAIN: lower_alias,
+        Opcode.GET_TUPLE_ELEMENT: lower_get_tuple_element,
+        Opcode.OPT_BARRIER: lower_alias,
+        Opcode.RESHAPE: lower_alias,
+        Opcode.TUPLE: lower_tuple,
+        Opcode.WHILE: lower_while,
+    }
+)
+"""The lowerings of what moves no data of its own: the same on every machine."""
