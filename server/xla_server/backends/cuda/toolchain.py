@@ -87,7 +87,7 @@ class DeviceModules:
             return self._toolchain.compile({symbol_of(k): kernels[k] for k in kernels})
         except MemoryError:
             raise
-        except Exception as error:
+        except Exception as error:  # Whatever the compiler raises, the kernel at fault is named.
             for key, kernel in kernels.items():
                 try:
                     self._toolchain.compile({symbol_of(key): kernel})

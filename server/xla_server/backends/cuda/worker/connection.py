@@ -55,7 +55,7 @@ class Connection:
                 send(self._channel, self._answer(request))
         except (EOFError, OSError):
             self._abandon()
-        except BaseException as error:
+        except BaseException as error:  # A worker with a thread less would hang its callers.
             end_process(error, self._device.recent)
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class Connection:
             return error
         except DeviceLostError:
             raise
-        except Exception as error:
+        except Exception as error:  # A fault in one request is the server's to report.
             return RequestError(f"{type(error).__name__}: {error}")
 
     def _do(self, body: messages.Body) -> object:

@@ -105,7 +105,7 @@ class ProgramRun:
         try:
             arena = self._allocate(program.arena_bytes) if program.arena_bytes else 0
             self._results = tuple(self._allocate(size) for size in program.results)
-        except BaseException:
+        except BaseException:  # The run alone knows of the memory, whatever was raised.
             self._free(self._owned)
             raise
         self._addresses = (
@@ -123,8 +123,9 @@ class ProgramRun:
             self._wait()
             if step is not None:
                 return Suspended(self._number, step.number, self._addresses)
-            self._free([each for each in self._owned if each not in self._results])
-        except BaseException:
+            results = set(self._results)
+            self._free([each for each in self._owned if each not in results])
+        except BaseException:  # The same, and the stream may still use it.
             self.abandon()
             raise
         self._owned = []

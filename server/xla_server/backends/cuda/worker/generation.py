@@ -139,7 +139,7 @@ class Connection:
                 self.receive()
             except UnavailableError:
                 raise
-            except Exception as error:
+            except Exception as error:  # It belongs to a call that is over.
                 _LOG.debug("an answer that nobody waits for: %s", error)
 
     def close(self) -> None:

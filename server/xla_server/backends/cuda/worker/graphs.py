@@ -71,12 +71,12 @@ class FixedGraphs:
             walk()
         except DeviceLostError:
             raise
-        except Exception:
+        except Exception:  # A wrong call fails in plain launches, too.
             is_refused = True
         try:
             graph = self._driver.end_capture(self._stream)
         except DeviceLostError:
             raise
-        except Exception:
+        except Exception:  # The same.
             is_refused = True
         return None if is_refused else graph

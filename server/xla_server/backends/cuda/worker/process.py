@@ -211,7 +211,7 @@ class LoadedDeviceProgram:
                     cancellation.checkpoint()
                     access = HostAccess(loaded.process, connection, outcome.addresses)
                     step(outcome.step, access)
-                except BaseException:
+                except BaseException:  # An interrupt too: the worker waits for an answer.
                     connection.settle()
                     stop.call(messages.Abandon())
                     raise
