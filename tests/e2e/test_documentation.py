@@ -15,7 +15,7 @@ import pytest
 
 from tests import server_page
 from tests.e2e.process import ServerProcess, start_server
-from xla_server.app.settings import Settings, load_settings
+from xla_server.app.options.settings import Settings, load_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]

@@ -16,7 +16,7 @@ from tests.fault.programs import double, endless, gated
 from tests.unit.sessions.sample_runs import argument_of
 from xla_client import ops
 from xla_contract.stubs import xla_extension_pb2, xla_pb2
-from xla_server.app import lifecycle
+from xla_server.app.serving import lifecycle
 from xla_server.rpc import server as rpc_server
 
 THREADS = 5

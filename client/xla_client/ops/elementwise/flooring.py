@@ -4,9 +4,9 @@ XLA has none: `div` of integers truncates, and `rem` has the sign of the dividen
 need one operation, others a few. Integers divided by zero give no number that means anything.
 """
 
-from xla_client.ops.comparison import eq, gt, lt, ne
-from xla_client.ops.elementwise import and_, div, rem, round_nearest_even, xor
-from xla_client.ops.selection import select
+from xla_client.ops.elementwise.comparison import eq, gt, lt, ne
+from xla_client.ops.elementwise.elementwise import and_, div, rem, round_nearest_even, xor
+from xla_client.ops.elementwise.selection import select
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar

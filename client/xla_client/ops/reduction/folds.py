@@ -8,10 +8,10 @@ import functools
 import math
 from collections.abc import Callable
 
-from xla_client.ops import comparison, elementwise
-from xla_client.ops.conversion import convert_element_type
-from xla_client.ops.reduction import reduce
-from xla_client.ops.special_values import extreme_array, number_array
+from xla_client.ops.elementwise import comparison, elementwise
+from xla_client.ops.elementwise.conversion import convert_element_type
+from xla_client.ops.elementwise.special_values import extreme_array, number_array
+from xla_client.ops.reduction.reduction import reduce
 from xla_client.programs.builder import Builder, Dimensions, Op, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.computation import Computation

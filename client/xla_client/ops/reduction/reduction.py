@@ -4,7 +4,7 @@ Semantics: XLA's Reduce, Map, Sort and TopK. A computation is a Computation or a
 which may use constants of the program around it.
 """
 
-from xla_client.ops.initial_values import initial_values
+from xla_client.ops.reduction.initial_values import initial_values
 from xla_client.programs.builder import (
     Dimensions,
     Op,

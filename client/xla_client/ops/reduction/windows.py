@@ -1,6 +1,6 @@
 """Windows that slide over arrays. Semantics: XLA's ReduceWindow and SelectAndScatter."""
 
-from xla_client.ops.initial_values import initial_values
+from xla_client.ops.reduction.initial_values import initial_values
 from xla_client.programs.builder import (
     Dimensions,
     Op,

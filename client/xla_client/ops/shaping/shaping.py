@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from xla_client.coercion.numbers import flags
-from xla_client.ops.flooring import floor_mod
-from xla_client.ops.slicing import concat_in_dim, dynamic_slice, slice_in_dim
+from xla_client.ops.elementwise.flooring import floor_mod
+from xla_client.ops.shaping.slicing import concat_in_dim, dynamic_slice, slice_in_dim
 from xla_client.programs.broadcasting import plan_in_dim
 from xla_client.programs.builder import (
     Dimensions,

@@ -15,8 +15,8 @@ from xla_client.coercion.literals import as_array
 from xla_client.coercion.numbers import described
 from xla_client.ops.control import get_tuple_element
 from xla_client.ops.indexing import gather
-from xla_client.ops.shaping import reshape, rev
-from xla_client.ops.slicing import dynamic_slice, slice
+from xla_client.ops.shaping.shaping import reshape, rev
+from xla_client.ops.shaping.slicing import dynamic_slice, slice
 from xla_client.programs.builder import Op
 from xla_contract.errors import ArgumentTypeError, ShapeError, XlaError
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
-from xla_server.app.modules import load_module
+from xla_server.app.compile_tool.modules import load_module
+from xla_server.app.compile_tool.trial_run import trial_run
+from xla_server.app.options.settings import load_settings
 from xla_server.app.platforms import create_backend
-from xla_server.app.settings import load_settings
-from xla_server.app.trial_run import trial_run
 from xla_server.backends.compile_options import DumpOptions, Pattern
 from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.backends.diagnostics.dump import Dump

@@ -21,11 +21,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from xla_server.app.available_memory import available_memory
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.mistakes import nearest, origin, unknown_variables
-from xla_server.app.platform_names import DEFAULT, Platform
-from xla_server.app.sizes import format_size, parse_size
+from xla_server.app.options.available_memory import available_memory
+from xla_server.app.options.mistakes import nearest, origin, unknown_variables
+from xla_server.app.options.platform_names import DEFAULT, Platform
+from xla_server.app.options.sizes import format_size, parse_size
 
 ENVIRONMENT_PREFIX = "XLA_SERVER_"
 CONFIG_VARIABLE = f"{ENVIRONMENT_PREFIX}CONFIG"
@@ -141,7 +141,7 @@ def _check_addresses(addresses: tuple[str, ...]) -> tuple[str, ...]:
 
 
 SIZE = BeforeValidator(parse_size)
-"""Marks a number of bytes, which may be written with a unit (app/sizes.py)."""
+"""Marks a number of bytes, which may be written with a unit (app/options/sizes.py)."""
 
 DEVICES = BeforeValidator(_device_count)
 """Marks a number of devices, which may be written `all`."""

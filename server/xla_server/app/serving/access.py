@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.settings import Settings, SocketMode
+from xla_server.app.options.settings import Settings, SocketMode
 from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.certificates import (
     KeyPairFiles,

@@ -10,11 +10,11 @@ import threading
 from collections.abc import Callable
 
 from xla_host import allocator
-from xla_server.app.access import Access, connecting_line, prepare_access
+from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import create_backend
-from xla_server.app.settings import Settings
-from xla_server.app.wakeup import Events
-from xla_server.app.wiring import create_server
+from xla_server.app.serving.access import Access, connecting_line, prepare_access
+from xla_server.app.serving.wakeup import Events
+from xla_server.app.serving.wiring import create_server
 from xla_server.backends.platform import Backend
 from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer

@@ -8,9 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ConfigurationError, ending, fail
-from xla_server.app.flags import flag, with_flags
-from xla_server.app.logs import configure_logs
-from xla_server.app.settings import CONFIG_VARIABLE, Settings, described, load_settings, notation
+from xla_server.app.options.flags import flag, with_flags
+from xla_server.app.options.settings import (
+    CONFIG_VARIABLE,
+    Settings,
+    described,
+    load_settings,
+    notation,
+)
+from xla_server.app.serving.logs import configure_logs
 
 
 def _flag_of(name: str) -> inspect.Parameter:
@@ -46,7 +52,7 @@ def serve(
     with ending():
         settings = load_settings(flags | {"listen": flags["listen"] or None}, config)
     # These modules load most of the server; a wrong option is reported before.
-    from xla_server.app.lifecycle import PlatformError, run_until_signalled
+    from xla_server.app.serving.lifecycle import PlatformError, run_until_signalled
     from xla_server.rpc.listeners import CannotListenError
 
     configure_logs(settings.log_level)

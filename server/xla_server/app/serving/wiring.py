@@ -3,18 +3,18 @@
 import contextlib
 from collections.abc import Iterator
 
-from xla_server.app.access import Access, prepare_access
+from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import create_backend
-from xla_server.app.settings import Settings
+from xla_server.app.serving.access import Access, prepare_access
 from xla_server.backends.platform import Backend
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads.pools import PoolSizes
 from xla_server.rpc.threads.thread_pool import ThreadPool
-from xla_server.sessions.limits.caller_shares import CallerShares
 from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
 

@@ -8,7 +8,7 @@ import pytest
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
 from xla_contract.stubs import hlo_pb2
-from xla_server.app.modules import load_module
+from xla_server.app.compile_tool.modules import load_module
 from xla_server.ir.exporter import export_module
 from xla_server.ir.text.parser import parse_module
 from xla_server.ir.text.printer import print_module

@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from xla_server.app.flags import flag, switch, with_flags
+from xla_server.app.options.flags import flag, switch, with_flags
 
 app = typer.Typer()
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.mistakes import line_of, nearest, unknown_variables
-from xla_server.app.settings import load_settings
+from xla_server.app.options.mistakes import line_of, nearest, unknown_variables
+from xla_server.app.options.settings import load_settings
 
 FILE = """
 # feed_items = 3, once

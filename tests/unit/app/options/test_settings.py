@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from xla_server.app.available_memory import available_memory
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.settings import (
+from xla_server.app.options.available_memory import available_memory
+from xla_server.app.options.settings import (
     ALL_DEVICES,
     ENVIRONMENT_PREFIX,
     Platform,
@@ -12,7 +12,7 @@ from xla_server.app.settings import (
     incident_directory,
     load_settings,
 )
-from xla_server.app.wiring import create_server
+from xla_server.app.serving.wiring import create_server
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.settings import Settings, is_size, load_settings
-from xla_server.app.sizes import RULE, format_size, parse_size, readable_size
+from xla_server.app.options.settings import Settings, is_size, load_settings
+from xla_server.app.options.sizes import RULE, format_size, parse_size, readable_size
 
 SIZES = [name for name in Settings.model_fields if is_size(name)]
 

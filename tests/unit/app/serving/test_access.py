@@ -11,9 +11,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.certificates import Authority
-from xla_server.app.access import connecting_line, prepare_access
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.settings import Settings, SocketMode
+from xla_server.app.options.settings import Settings, SocketMode
+from xla_server.app.serving.access import connecting_line, prepare_access
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from xla_server.app import lifecycle
-from xla_server.app.wakeup import Events
+from xla_server.app.serving import lifecycle
+from xla_server.app.serving.wakeup import Events
 
 
 class Server:

@@ -5,8 +5,8 @@ import sys
 
 _TEXT = """
 import gc, os, signal
-from xla_server.app import lifecycle as run
-from xla_server.app.settings import Settings
+from xla_server.app.serving import lifecycle as run
+from xla_server.app.options.settings import Settings
 
 def announced(server, settings):
     assert gc.get_freeze_count() > 10_000

@@ -22,7 +22,8 @@ finally:
 
 _SERVING = """
 import json, os, signal, sys, threading
-from xla_server.app import cli, lifecycle as run
+from xla_server.app import cli
+from xla_server.app.serving import lifecycle as run
 from xla_server.backends import deferred
 
 original = deferred.DeferredBackend._backend

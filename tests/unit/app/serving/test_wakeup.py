@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from xla_server.app.wakeup import Events
+from xla_server.app.serving.wakeup import Events
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ import pytest
 
 from xla_server.app import platforms
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.platform_names import Platform
+from xla_server.app.options.platform_names import Platform
+from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import PLATFORMS
-from xla_server.app.settings import Settings
-from xla_server.app.wiring import create_server, device_bytes
+from xla_server.app.serving.wiring import create_server, device_bytes
 from xla_server.backends.interpreter import Interpreter
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.shares.caller import Caller
 
 Level = tuple[str, str]
 """A holder of resources: "identity" or "connection", and its name."""

@@ -7,7 +7,7 @@ connections of one identity share its part in the same way, and so do the sessio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.shares.caller import Flow
 
 T = TypeVar("T")
 

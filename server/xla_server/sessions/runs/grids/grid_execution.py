@@ -11,8 +11,8 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
-from xla_server.sessions.runs.participant_threads import start
-from xla_server.sessions.runs.rendezvous import Rendezvous
+from xla_server.sessions.runs.grids.participant_threads import start
+from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 
 T = TypeVar("T")
 

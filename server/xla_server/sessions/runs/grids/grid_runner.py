@@ -21,7 +21,8 @@ from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.programs.compile_request import CompileRequest, prepare_program
 from xla_server.sessions.programs.executable_table import LoadedExecutable
-from xla_server.sessions.runs.grid_execution import run_on_grid
+from xla_server.sessions.runs.grids.grid_execution import run_on_grid
+from xla_server.sessions.runs.grids.shards import cut, cut_bytes, joined, joined_shape, require_cut
 from xla_server.sessions.runs.program_runner import (
     ProgramRunner,
     profile_of,
@@ -37,7 +38,6 @@ from xla_server.sessions.runs.requests import (
     ShardsArgument,
     WholeArgument,
 )
-from xla_server.sessions.runs.shards import cut, cut_bytes, joined, joined_shape, require_cut
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

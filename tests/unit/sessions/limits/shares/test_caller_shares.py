@@ -1,7 +1,7 @@
 import pytest
 
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, CallerUse
 
 SHARES = CallerShares(identity=0.875, connection=0.75)
 LIMIT = 64

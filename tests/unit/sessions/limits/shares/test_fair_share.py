@@ -1,10 +1,10 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares
-from xla_server.sessions.limits.fair_share import FairShare
 from xla_server.sessions.limits.semaphores import FairSemaphore, SharedSemaphore
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
+from xla_server.sessions.limits.shares.fair_share import FairShare
 
 NOUN = "executions at the same time"
 

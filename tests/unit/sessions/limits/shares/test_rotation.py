@@ -3,8 +3,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xla_server.sessions.limits.caller import Flow
-from xla_server.sessions.limits.rotation import Rotation
+from xla_server.sessions.limits.shares.caller import Flow
+from xla_server.sessions.limits.shares.rotation import Rotation
 
 
 class Item(NamedTuple):

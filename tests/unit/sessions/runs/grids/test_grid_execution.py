@@ -21,9 +21,9 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ops.evaluation import Meeting
 from xla_server.sessions.limits.blocking import Worker, current_worker
-from xla_server.sessions.runs import grid_execution
-from xla_server.sessions.runs.grid_execution import run_on_grid
-from xla_server.sessions.runs.participant_threads import start
+from xla_server.sessions.runs.grids import grid_execution
+from xla_server.sessions.runs.grids.grid_execution import run_on_grid
+from xla_server.sessions.runs.grids.participant_threads import start
 
 Job = Callable[[Collectives, Cancellation], Any]
 FOREVER = 1000.0

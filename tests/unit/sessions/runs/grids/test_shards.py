@@ -7,7 +7,7 @@ from xla_client import Shape
 from xla_contract.errors import XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.sharding import MANUAL, REPLICATED, Sharding, ShardingKind
-from xla_server.sessions.runs.shards import cut, cut_bytes, joined, joined_shape, require_cut
+from xla_server.sessions.runs.grids.shards import cut, cut_bytes, joined, joined_shape, require_cut
 
 ROWS = Sharding.tiled([4, 1])
 COPIED_COLUMNS = Sharding.tiled([1, 2], [1, 3, 0, 2], [(ShardingKind.REPLICATED, 2)])

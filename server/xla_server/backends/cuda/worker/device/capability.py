@@ -1,6 +1,6 @@
 """The compute capability that programs are compiled for on a device."""
 
-from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.target.gpu import GPUS
 
 

@@ -12,14 +12,14 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xla_server.backends.cuda.worker.capability import capability
-from xla_server.backends.cuda.worker.errors import CudaError, checked
-from xla_server.backends.cuda.worker.libraries import Libraries
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.device.capability import capability
+from xla_server.backends.cuda.worker.device.errors import CudaError, checked
+from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     NoDeviceError,
     OutOfDeviceMemoryError,
 )
+from xla_server.backends.cuda.worker.libraries import Libraries
 from xla_server.codegen.gpu.plans import LibraryPlan
 from xla_server.target.gpu import STATIC_SHARED_BYTES
 

@@ -9,7 +9,7 @@ of its own: what `prepare` returns is called in several streams at once.
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from xla_server.backends.cuda.worker.protocol import DeviceDescription
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription
 from xla_server.codegen.gpu.plans import LibraryPlan
 
 

@@ -5,7 +5,7 @@ Semantics: the CUDA driver API, CUresult.
 
 from typing import Any
 
-from xla_server.backends.cuda.worker.protocol import DeviceLostError
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
 
 LOST = frozenset(
     {

@@ -10,7 +10,7 @@ import socket
 import struct
 from typing import Any, TypeAlias
 
-from xla_server.backends.cuda.worker.protocol import DeviceProgram
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceProgram
 
 HEAD = struct.Struct("<Q")
 """The bytes of the message that follows; on the control connection the index of a new one."""

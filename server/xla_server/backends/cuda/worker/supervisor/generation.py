@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from xla_contract.errors import UnavailableError
-from xla_server.backends.cuda.worker import messages
-from xla_server.backends.cuda.worker.protocol import DeviceDescription, NoDeviceError
-from xla_server.backends.cuda.worker.shared_memory import (
+from xla_server.backends.cuda.worker.exchange import messages
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription, NoDeviceError
+from xla_server.backends.cuda.worker.exchange.shared_memory import (
     BLOCK_OFFSETS,
     MAX_CONNECTIONS,
     STOP,

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from xla_contract.errors import ResourceExhaustedError, UnavailableError
-from xla_server.backends.cuda.worker import messages, transfers
-from xla_server.backends.cuda.worker.generation import Connection, WorkerProcess
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.exchange import messages
+from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceProgram,
     NoDeviceError,
@@ -24,7 +23,9 @@ from xla_server.backends.cuda.worker.protocol import (
     RunCancelledError,
     Suspended,
 )
-from xla_server.backends.cuda.worker.shared_memory import GO, STOP
+from xla_server.backends.cuda.worker.exchange.shared_memory import GO, STOP
+from xla_server.backends.cuda.worker.supervisor import transfers
+from xla_server.backends.cuda.worker.supervisor.generation import Connection, WorkerProcess
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Array
 

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from xla_server.backends.cuda.worker.generation import Connection, WorkerProcess
-from xla_server.backends.cuda.worker.messages import (
+from xla_server.backends.cuda.worker.exchange.messages import (
     INLINE_BYTES,
     Download,
     DownloadStaged,
     Upload,
     UploadStaged,
 )
-from xla_server.backends.cuda.worker.shared_memory import BLOCK_BYTES
+from xla_server.backends.cuda.worker.exchange.shared_memory import BLOCK_BYTES
+from xla_server.backends.cuda.worker.supervisor.generation import Connection, WorkerProcess
 from xla_server.ops.evaluation import Array
 
 

@@ -23,17 +23,17 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
     FakeBindings,
     FakeLibrary,
 )
-from xla_server.backends.cuda.worker.capability import capability
-from xla_server.backends.cuda.worker.driver import CapturingDriver
-from xla_server.backends.cuda.worker.errors import CudaError, checked
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.device.capability import capability
+from xla_server.backends.cuda.worker.device.driver import CapturingDriver
+from xla_server.backends.cuda.worker.device.errors import CudaError, checked
+from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
     NoDeviceError,
     OutOfDeviceMemoryError,
 )
 
-MODULE_NAME = "xla_server.backends.cuda.worker.cuda_driver"
+MODULE_NAME = "xla_server.backends.cuda.worker.device.cuda_driver"
 
 
 @pytest.fixture

@@ -29,9 +29,9 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
-from xla_server.backends.cuda.worker.messages import RequestError
-from xla_server.backends.cuda.worker.process import DeviceWorker, HostAccess
-from xla_server.backends.cuda.worker.protocol import HostStep, Jump, NoDeviceError
+from xla_server.backends.cuda.worker.exchange.messages import RequestError
+from xla_server.backends.cuda.worker.exchange.protocol import HostStep, Jump, NoDeviceError
+from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker, HostAccess
 from xla_server.execution.cancellation import Cancellation
 
 __all__ = ["pipes", "worker"]

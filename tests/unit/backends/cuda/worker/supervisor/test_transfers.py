@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.unit.backends.cuda.worker.workers import pipes, uploaded, worker
-from xla_server.backends.cuda.worker.messages import INLINE_BYTES
-from xla_server.backends.cuda.worker.process import DeviceWorker
-from xla_server.backends.cuda.worker.shared_memory import BLOCK_BYTES, BLOCKS
+from xla_server.backends.cuda.worker.exchange.messages import INLINE_BYTES
+from xla_server.backends.cuda.worker.exchange.shared_memory import BLOCK_BYTES, BLOCKS
+from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker
 
 __all__ = ["pipes", "worker"]
 
