@@ -9,8 +9,8 @@ import pytest
 
 import xla_client as xc
 from tests.certificates import DAY, Authority, Pair
+from tests.e2e.access.test_identity import serve
 from tests.e2e.process import ServerProcess, start_server
-from tests.e2e.test_identity import serve
 from tests.fault.plain import until
 from xla_server.identity.certificates import fingerprint
 

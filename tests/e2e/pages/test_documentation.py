@@ -17,7 +17,7 @@ from tests import server_page
 from tests.e2e.process import ServerProcess, start_server
 from xla_server.app.options.settings import Settings, load_settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 CLIENT = ROOT / "docs" / "CLIENT.md"
 SERVER = ROOT / "docs" / "SERVER.md"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "CLIENT.md")
 
 # JAX would take longer than all the rest.

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.process import start_server
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "client" / "examples"
 GO_TOOLS = ("go", "protoc-gen-go", "protoc-gen-go-grpc")
 WRONG = (

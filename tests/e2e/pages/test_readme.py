@@ -11,7 +11,7 @@ import pytest
 import xla_client
 from tests.e2e.process import start_server
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = (Path(__file__).parents[3] / "README.md").read_text()
 
 
 def _blocks(heading: str) -> list[str]:

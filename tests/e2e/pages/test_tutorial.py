@@ -10,7 +10,7 @@ nbformat = pytest.importorskip("nbformat", reason="the extra `dev` is not instal
 nbclient = pytest.importorskip("nbclient", reason="the extra `dev` is not installed whole")
 pytest.importorskip("ipykernel", reason="the extra `dev` is not installed whole")
 
-NOTEBOOK = Path(__file__).parents[2] / "client" / "examples" / "tutorial.ipynb"
+NOTEBOOK = Path(__file__).parents[3] / "client" / "examples" / "tutorial.ipynb"
 
 
 def outputs_of(notebook: Any) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ from grpc import StatusCode
 import xla_client as xc
 from tests.corpus.jax_programs import lower
 from tests.e2e.process import ServerProcess, refused, start_server
-from tests.e2e.test_sessions import Extension
+from tests.e2e.sessions.test_sessions import Extension
 from xla_client import Builder, Shape, ops
 from xla_client.programs import conversions
 from xla_client.programs.computation import as_computation

@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 import xla_client as xc
 from tests.e2e import modules
 from tests.e2e.process import start_server
-from tests.e2e.test_executions import Extension
+from tests.e2e.runs.test_executions import Extension
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, endless, program
 from xla_contract.descriptors import EXTENSION_RPCS

@@ -9,7 +9,7 @@ import pytest
 
 import xla_client
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILES = sorted(path.name for path in (ROOT / "protos" / "xla").glob("*.proto"))
 
 CLIENT = r"""

@@ -19,7 +19,7 @@ from tests.fault.plain import until
 from xla_client import Builder, Computation, Op, Shape, ops
 from xla_contract.stubs import xla_pb2
 
-EXAMPLES = Path(__file__).parents[2] / "client" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "client" / "examples"
 X = np.arange(8, dtype=np.float32)
 PART = Shape.parse("f32[2]")
 

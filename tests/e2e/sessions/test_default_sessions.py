@@ -13,7 +13,7 @@ from grpc import StatusCode
 from tests.e2e import modules
 from tests.e2e.fixed_port import FixedPort, free_port
 from tests.e2e.process import Raw, refused, start_server
-from tests.e2e.test_sessions import Extension, eventually, shape_request
+from tests.e2e.sessions.test_sessions import Extension, eventually, shape_request
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2

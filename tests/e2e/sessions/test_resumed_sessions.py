@@ -16,7 +16,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
 from tests.e2e.process import start_server
-from tests.e2e.test_sessions import Extension
+from tests.e2e.sessions.test_sessions import Extension
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import DOUBLE, PAIR, endless, program
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2

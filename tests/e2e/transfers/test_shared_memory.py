@@ -16,7 +16,7 @@ from grpc import StatusCode
 
 import xla_client as xc
 from tests.e2e.process import start_server
-from tests.e2e.shared_values import call, random_array, use
+from tests.e2e.transfers.shared_values import call, random_array, use
 from tests.fault.plain import until
 from xla_client.transfers import shared_memory
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError

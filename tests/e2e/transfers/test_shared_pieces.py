@@ -14,7 +14,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.process import start_server
-from tests.e2e.shared_values import call, random_array, use
+from tests.e2e.transfers.shared_values import call, random_array, use
 from tests.fault.plain import until
 from xla_client.transfers.pipelined_copy import THRESHOLD
 from xla_contract.errors import (

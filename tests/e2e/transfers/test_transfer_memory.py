@@ -44,7 +44,7 @@ def test_transfers_take_a_few_times_the_literal_and_give_it_back(tmp_path: Path)
     with start_server(tmp_path, "--platform", "interpreter") as server:
         # A client in a process of its own: what tests left in this one is not of transfers.
         done = subprocess.run(
-            [sys.executable, "-m", "tests.e2e.test_transfer_memory"],
+            [sys.executable, "-m", "tests.e2e.transfers.test_transfer_memory"],
             input=f"{server.address} {server.process.pid}",
             text=True,
             capture_output=True,

@@ -15,8 +15,8 @@ import pytest
 import xla_client as xc
 from tests.e2e.fixed_port import FixedPort
 from tests.e2e.process import start_server
+from tests.fault.clients.test_greedy_clients import Connection
 from tests.fault.plain import until
-from tests.fault.test_greedy_clients import Connection
 from xla_client import Builder, Shape, ops
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2

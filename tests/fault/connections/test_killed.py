@@ -22,7 +22,7 @@ from tests.fault.programs import ONES, double, endless
 from tests.fault.rounds import rounds
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @contextlib.contextmanager
