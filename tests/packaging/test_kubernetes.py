@@ -9,7 +9,7 @@ import yaml
 
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.targets import ROUTING_KEY
-from xla_server.app.settings import ENVIRONMENT_PREFIX, load_settings
+from xla_server.app.options.settings import ENVIRONMENT_PREFIX, load_settings
 from xla_server.rpc.metadata import SESSION_KEY
 
 DIRECTORY = Path(__file__).parents[2] / "deploy" / "kubernetes"
