@@ -60,6 +60,7 @@ def _cuda(settings: Settings) -> Backend:
 
     options = _options(settings)
     directory = _kernel_directory(settings)
+    fraction = settings.cuda_memory_fraction
     try:
         count = count_devices()
         if settings.devices > count:
@@ -69,7 +70,6 @@ def _cuda(settings: Settings) -> Backend:
         workers = start_workers(count if settings.devices == ALL_DEVICES else settings.devices)
     except NoDeviceError as error:
         raise ConfigurationError(f"platform: {error}") from error
-    fraction = settings.cuda_memory_fraction
     is_bounded = "max_device_bytes" in settings.model_fields_set
 
     def load() -> Backend:

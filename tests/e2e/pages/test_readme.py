@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 import xla_client
 from tests.e2e.process import start_server
+from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 
 README = (Path(__file__).parents[3] / "README.md").read_text()
 
@@ -69,3 +70,16 @@ def test_what_it_shows_runs_as_it_stands(
     assert "f32[2,3]{1,0}\n" in capsys.readouterr().out
     with names["client"] as resumed:
         assert resumed.session_token == names["token"]
+
+
+@pytest.mark.parametrize(
+    ("heading", "rpcs"),
+    [("rpc", RPCS), ("rpc of `XlaExtensionService`", EXTENSION_RPCS)],
+    ids=["xla", "extension"],
+)
+def test_the_tables_of_rpcs_have_each_once(heading: str, rpcs: Sequence[Rpc]) -> None:
+    found = re.search(rf"^\| {heading} \| what it does \|\n(.*?)\n\n", README, re.DOTALL | re.M)
+    assert found is not None
+    rows = [line.split("|")[1] for line in found[1].splitlines()[1:]]
+    named = [name.strip() for row in rows for name in row.split(",")]
+    assert sorted(named) == sorted(rpc.name for rpc in rpcs)
