@@ -24,6 +24,7 @@ from xla_server.codegen.gpu.plans import LibraryPlan
 TOTAL_BYTES = 256 << 20
 PIPES = "XLA_FAKE_DRIVER_PIPES"
 MAX_MODULES = 3
+PINNED = 1 << 63
 _DEVICES = 2
 
 
@@ -95,8 +96,9 @@ class FakeDriver:
     def free_bytes(self) -> int:
         return TOTAL_BYTES - self._reserved
 
-    def pin(self, memory: memoryview) -> None:
+    def pin(self, memory: memoryview) -> int:
         self._pinned.append(memory)
+        return PINNED
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         self._later(stream, lambda: self._write(address, bytes(source)))
@@ -152,6 +154,43 @@ class FakeDriver:
     def launch_graph(self, graph: list[Callable[[], None]], stream: int) -> None:
         assert stream not in self._captured
         self._streams[stream].extend(graph)
+
+    def capture_loop(
+        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
+    ) -> None:
+        turn = self._captured_of(body)
+
+        def loop() -> None:
+            while self._read(predicate, 1)[0] and not self._is_stopped(stop):
+                for work in turn:
+                    work()
+
+        self._later(stream, loop)
+
+    def capture_case(
+        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> None:
+        found = list(map(self._captured_of, cases))
+
+        def case() -> None:
+            number = int.from_bytes(self._read(index, byte_size), "little")
+            for work in found[min(number, len(found) - 1)]:
+                work()
+
+        self._later(stream, case)
+
+    def _captured_of(self, body: Callable[[int], None]) -> list[Callable[[], None]]:
+        stream = self.new_stream()
+        self.begin_capture(stream)
+        try:
+            body(stream)
+        finally:
+            captured = self.end_capture(stream)
+        return captured
+
+    def _is_stopped(self, word: int) -> bool:
+        start = word - PINNED
+        return any(self._pinned[0][start : start + 8])
 
     def _later(self, stream: int, work: Callable[[], None]) -> None:
         assert self._current.is_set
