@@ -185,6 +185,9 @@ class CudaDriver:
 
     def begin_capture(self, stream: int) -> None:
         """Begin a graph. Other threads may call what a capture forbids its own."""
+        # Loading may allocate, which a graph would have. A graph without loops does without.
+        with contextlib.suppress(CudaError):
+            self._tellers  # noqa: B018
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
 

@@ -202,6 +202,9 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
     driver.begin_capture(7)
     driver.capture_loop(5, 6, turn, 7)
     assert cuda.captured == {7: GRAPH}
+    names = [name for name, *_ in cuda.calls]
+    captured = names[names.index("cuStreamBeginCapture") :]
+    assert not {"cuModuleLoadData", "cuFuncLoad"} & set(captured)
     # The bodies of a node are graphs of their own, within those of nodes around it.
     turns, cases = GRAPH * 16, [GRAPH * 256, GRAPH * 256 + 1]
     assert [graph for graph, _ in launched] == cases
@@ -224,6 +227,16 @@ def test_conditional_nodes_have_what_their_bodies_give_a_stream(
         *dict(launched).values(),
     }
     assert [to for to, *_ in cuda.named("cuStreamUpdateCaptureDependencies")] == [7, inner]
+
+
+def test_a_driver_that_does_not_load_their_kernels_has_graphs_without_loops(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    cuda.fails["cuModuleLoadData"] = CUresult.CUDA_ERROR_INVALID_PTX
+    driver.begin_capture(7)
+    with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_PTX"):
+        driver.capture_loop(5, 6, lambda stream: None, 7)
+    driver.launch_graph(driver.end_capture(7), 7)
 
 
 def test_a_body_that_fails_leaves_no_stream_captured(driver: Any, cuda: FakeBindings) -> None:
