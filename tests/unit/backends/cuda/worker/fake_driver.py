@@ -24,6 +24,7 @@ from xla_server.codegen.gpu.plans import LibraryPlan
 TOTAL_BYTES = 256 << 20
 PIPES = "XLA_FAKE_DRIVER_PIPES"
 MAX_MODULES = 3
+LATE = 100
 PINNED = 1 << 63
 _DEVICES = 2
 
@@ -240,6 +241,22 @@ class FakeDriver:
     def _kernel_hang(self, count: int, addresses: Sequence[int]) -> None:
         _pipe("begun").write_bytes(b"!")
         threading.Event().wait()
+
+    def _kernel_late_fault(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_fault)
+
+    def _kernel_late_wait(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_wait)
+
+    def _kernel_late_hang(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_hang)
+
+    def _kernel_late_die(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_die)
+
+    def _late(self, addresses: Sequence[int], kernel: Callable[[int, Sequence[int]], None]) -> None:
+        if self._read(addresses[0], 1)[0] == LATE:
+            kernel(1, addresses)
 
     def _kernel_die(self, count: int, addresses: Sequence[int]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)

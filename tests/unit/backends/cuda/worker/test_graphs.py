@@ -16,6 +16,7 @@ from xla_server.backends.cuda.worker import loaded as loaded_programs
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
+    DeviceLostError,
     DeviceRow,
     Finished,
     HostStep,
@@ -165,6 +166,14 @@ def test_a_loop_that_is_stopped_in_a_graph_cancels_its_run(
     with pytest.raises(RunCancelledError):
         ProgramRun(device.lane, loaded, [address]).go_on()
     assert (next(turns), device.graphs) == (41, 1)
+
+
+def test_a_device_that_is_lost_in_a_loop_is_told_with_its_graph(device: Device) -> None:
+    rows = [*COUNTING[:3], launch("late_fault", 0, 0), Jump(0)]
+    loaded, address = device.load_with_arena(rows), device.value()
+    with pytest.raises(DeviceLostError, match="ILLEGAL_ADDRESS"):
+        ProgramRun(device.lane, loaded, [address]).go_on()
+    assert device.recent[-1] == "graph of is_below_two_hundred, increment, late_fault"
 
 
 def _items(items: Items) -> object:

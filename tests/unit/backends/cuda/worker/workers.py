@@ -36,6 +36,7 @@ COMMAND = (
 KERNELS = (
     *("increment", "is_below_five", "fault", "begin", "wait", "hang", "die"),
     *("uncapturable", "is_below_two_hundred"),
+    *("late_fault", "late_wait", "late_hang", "late_die"),
 )
 
 
