@@ -1,24 +1,38 @@
 """Checks of a driver alone, without a platform: memory, copies, streams, one kernel."""
 
+import mmap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from tests.cuda.outcomes import Check, error_of
 from tests.cuda_twin.test_twin import AT, moving
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import ConditionalDriver, Driver
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.codegen.kernel_ir.expressions import Index
 
 COUNT = 1 << 16
 
+_PINNED: list[mmap.mmap] = []
+"""Memory that a driver has pinned, which must stay."""
+
 
 def driver_checks(driver: Driver, toolchain: Toolchain) -> Iterator[Check]:
     """Yield the checks of a driver, in order."""
     checked = _Checked(driver, toolchain)
-    for name in ("describes", "copies", "counts_bytes", "refuses_too_much", "launches", "threads"):
+    names = (
+        "describes",
+        "copies",
+        "counts_bytes",
+        "refuses_too_much",
+        "launches",
+        "loops",
+        "threads",
+    )
+    for name in names:
         yield name.replace("_", " "), getattr(checked, name)
 
 
@@ -67,11 +81,15 @@ class _Checked:
         assert error.requested == wanted, error
         self.copies()
 
-    def launches(self) -> None:
+    def _mirror(self) -> Any:
+        """Return a kernel that writes COUNT numbers backward."""
         back = Index(COUNT - 1, ((AT.terms[0][0], -1),))
         module = self._toolchain.compile({"k": moving(back, AT, COUNT)})
         (kernel,) = self._driver.load(module, ["k"])
-        driver, stream = self._driver, self._driver.new_stream()
+        return kernel
+
+    def launches(self) -> None:
+        kernel, driver, stream = self._mirror(), self._driver, self._driver.new_stream()
         numbers = np.arange(COUNT, dtype=np.float32)
         found = np.zeros_like(numbers)
         given, made = (driver.allocate(numbers.nbytes, stream) for _ in range(2))
@@ -80,6 +98,50 @@ class _Checked:
         driver.download(found.data.cast("B"), made, stream)
         driver.synchronise(stream)
         assert np.array_equal(found, numbers[::-1])
+
+    def loops(self) -> None:
+        """A graph with a loop of three turns, with cases in it, and the same with a stop."""
+        kernel, driver, stream = self._mirror(), self._driver, self._driver.new_stream()
+        assert isinstance(driver, ConditionalDriver)
+        word = mmap.mmap(-1, mmap.PAGESIZE)
+        stop = driver.pin(memoryview(word))
+        _PINNED.append(word)
+        numbers = np.arange(COUNT, dtype=np.float32)
+        data = numbers.data.cast("B")
+        given, made = (driver.allocate(data.nbytes, stream) for _ in range(2))
+        # Flags that each turn moves by one, with the first as predicate and index; -1 as an index.
+        flags, moved, minus, marks = (driver.allocate(8, stream) for _ in range(4))
+
+        def mark(number: int) -> Callable[[int], None]:
+            return lambda inner: driver.copy(marks + number, minus, 1, inner)
+
+        def turn(inner: int) -> None:
+            driver.copy(moved, flags + 1, 4, inner)
+            driver.copy(flags, moved, 4, inner)
+            driver.launch(kernel, COUNT // 32, 32, 0, (given, made), inner)
+            driver.copy(given, made, data.nbytes, inner)
+            driver.capture_case(flags, 1, [mark(0), mark(1), mark(2)], inner)
+            driver.capture_case(minus, 4, [mark(3), mark(4)], inner)
+
+        driver.begin_capture(stream)
+        driver.capture_loop(flags, stop, turn, stream)
+        graph = driver.end_capture(stream)
+        for is_stopped in (False, True, False):
+            word[0] = is_stopped
+            for address, source in {
+                given: data,
+                flags: memoryview(b"\1\1\1\0\0\0\0\0"),
+                minus: memoryview(b"\xff" * 8),
+                marks: memoryview(bytes(8)),
+            }.items():
+                driver.upload(address, source, stream)
+            driver.launch_graph(graph, stream)
+            found, marked = np.zeros_like(numbers), bytearray(8)
+            driver.download(found.data.cast("B"), given, stream)
+            driver.download(memoryview(marked), marks, stream)
+            driver.synchronise(stream)
+            assert np.array_equal(found, numbers if is_stopped else numbers[::-1]), is_stopped
+            assert marked == (bytes(8) if is_stopped else b"\xff\xff\0\0\xff\0\0\0"), marked
 
     def threads(self) -> None:
         errors: list[BaseException] = []

@@ -55,13 +55,49 @@ ENTRY e {
   ROOT r = f32[24,24] get-tuple-element(end), index=1 }
 """
 
+CASES = """HloModule cases
+squared { x = f32[24,24] parameter(0)
+  product = f32[24,24] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = f32[24,24] tanh(product) }
+turned { x = f32[24,24] parameter(0)
+  ROOT t = f32[24,24] transpose(x), dimensions={1,0} }
+turned_and_less { x = f32[24,24] parameter(0)
+  t = f32[24,24] transpose(x), dimensions={1,0}
+  ROOT s = f32[24,24] subtract(x, t) }
+body { p = (s32[], f32[24,24]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[24,24] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  six = s32[] constant(6)
+  left = s32[] remainder(i, six)
+  chosen = s32[] subtract(left, one)
+  case = f32[24,24] conditional(chosen, x, x, x),
+    branch_computations={squared, turned, turned_and_less}
+  three = s32[] constant(3)
+  is_late = pred[] compare(left, three), direction=GE
+  either = f32[24,24] conditional(is_late, case, case),
+    true_computation=turned, false_computation=squared
+  ROOT n = (s32[], f32[24,24]) tuple(next, either) }
+below { p = (s32[], f32[24,24]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  limit = s32[] constant(60)
+  ROOT c = pred[] compare(i, limit), direction=LT }
+ENTRY e {
+  x = f32[24,24] parameter(0)
+  zero = s32[] constant(0)
+  begin = (s32[], f32[24,24]) tuple(zero, x)
+  end = (s32[], f32[24,24]) while(begin), body=body, condition=below
+  ROOT r = f32[24,24] get-tuple-element(end), index=1 }
+"""
+
 TURNS = 8
 
 
 def graph_checks(sides: Sides) -> Iterator[Check]:
     """Yield the checks of a platform."""
     checked = _Checked(sides)
-    for name, text in {"kernels": KERNELS, "a loop": LOOP}.items():
+    for name, text in {"kernels": KERNELS, "a loop": LOOP, "cases": CASES}.items():
         yield f"{name} again", lambda text=text: checked.again(text)
         yield f"{name} again in threads", lambda text=text: checked.in_threads(text)
 

@@ -79,13 +79,17 @@ class Piece:
         _LIBC.munmap(self._begin, self._room + mmap.PAGESIZE)
 
 
+def _bytes_at(address: int, byte_size: int) -> int:
+    return int.from_bytes(ctypes.string_at(address, byte_size), "little")
+
+
 Work = Callable[[], None]
 
 
 class TwinDriver:
     """A device of the host, which does at once all that a stream is given.
 
-    Implements xla_server.backends.cuda.worker.device.driver.CapturingDriver.
+    Implements xla_server.backends.cuda.worker.device.driver.ConditionalDriver.
     """
 
     total_bytes = 4 << 30
@@ -151,6 +155,44 @@ class TwinDriver:
         for work in graph:
             self._give(stream, work)
 
+    def capture_loop(
+        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
+    ) -> None:
+        """Let a graph do a body while a byte is not zero, and eight bytes of the host are."""
+        turn = self._captured_of(body)
+
+        def loop() -> None:
+            while self._value(predicate, 1) and not _bytes_at(stop, 8):
+                turn()
+
+        self._give(stream, loop)
+
+    def capture_case(
+        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> None:
+        """Let a graph do the case with a number, the last where there is none."""
+        found = list(map(self._captured_of, cases))
+        last = len(found) - 1
+        self._give(stream, lambda: found[min(self._value(index, byte_size), last)]())
+
+    def _captured_of(self, body: Callable[[int], None]) -> Work:
+        stream = self.new_stream()
+        self.begin_capture(stream)
+        try:
+            body(stream)
+        finally:
+            works = self.end_capture(stream)
+
+        def work() -> None:
+            for each in works:
+                each()
+
+        return work
+
+    def _value(self, address: int, byte_size: int) -> int:
+        self._require(address, byte_size)
+        return _bytes_at(address, byte_size)
+
     def allocate(self, byte_size: int, stream: int) -> int:
         """Return new memory. Raises OutOfDeviceMemoryError where the device has no room."""
         with self._lock:
@@ -186,8 +228,9 @@ class TwinDriver:
         """Return the bytes that could be allocated now."""
         return self._free_bytes
 
-    def pin(self, memory: memoryview) -> None:
-        """Do nothing: the host's memory is the device's."""
+    def pin(self, memory: memoryview) -> int:
+        """Return the address: the host's memory is the device's."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         """Copy bytes to the device."""

@@ -24,6 +24,7 @@ from tests.unit.codegen.trace.elementwise_rows import SLICE
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
+from xla_server.backends.cuda.worker.device import conditions
 from xla_server.codegen.gpu.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.ptx import PtxCompiler
@@ -153,3 +154,13 @@ def test_columns_are_read_by_neighbours(name: str, tmp_path: Path) -> None:
     assert code.count(symbol, r"BAR") == 1
     assert code.count(symbol, r"(LDL|STL|SHFL|D(FMA|ADD|MUL))") == 0
     assert max(code.registers) <= REGISTERS
+
+
+@every_gpu
+def test_kernels_of_conditional_nodes_are_machine_code(name: str, tmp_path: Path) -> None:
+    text, code = tmp_path / "conditions.ptx", tmp_path / "conditions.cubin"
+    text.write_bytes(conditions.KERNELS)
+    compiler = tool("nvidia-cuda-nvcc", "ptxas")
+    subprocess.run([compiler, f"-arch={name}", text, "-o", code], check=True)
+    for symbol in conditions.SYMBOLS:
+        assert symbol.encode() in code.read_bytes()

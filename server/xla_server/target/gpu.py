@@ -55,7 +55,8 @@ class Gpu:
     `ptx` is the version of PTX to write, such as 80 for 8.0: the oldest that the compute
     capability has, as a driver refuses a version newer than its own. The others are counts and
     bytes: `registers` of 32 bits, `threads` and `shared_bytes` belong to one multiprocessor,
-    `block_shared_bytes` is what one block may have of them.
+    `block_shared_bytes` is what one block may have of them. `has_conditional_graphs` lets loops and
+    branches be nodes of graphs; without it the host reads what they depend on.
     """
 
     ptx: int
@@ -65,6 +66,7 @@ class Gpu:
     shared_bytes: int
     block_shared_bytes: int
     l2_bytes: int
+    has_conditional_graphs: bool = True
 
 
 _REGISTERS = 64 << 10

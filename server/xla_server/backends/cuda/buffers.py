@@ -155,9 +155,7 @@ class Placement:
             return CudaBuffer.of_elements(parts, shape, device)
         if not shape.is_array or literal.dynamic_sizes or shape.dynamic_dimensions:
             return CudaBuffer.of_literal(literal, device)
-        worker, data = self.workers[device.ordinal], as_bytes(literal.value)
-        memory = worker.allocate(data.nbytes)
-        worker.upload(memory, data)
+        memory = self.workers[device.ordinal].placed(as_bytes(literal.value))
         return CudaBuffer.of_block(memory, shape, device)
 
     def from_value(self, value: Value, shape: Shape, device: Device) -> CudaBuffer:

@@ -141,11 +141,7 @@ class CudaProgram:
     ) -> tuple[list[Array], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and nanoseconds."""
         worker = self._workers[device.ordinal]
-        given = []
-        for array in arrays:
-            memory = worker.allocate(array.nbytes)
-            worker.upload(memory, as_bytes(array))
-            given.append(memory)
+        given = [worker.placed(as_bytes(array)) for array in arrays]
         blocks, nanoseconds = self.run(given, device, cancellation, lambda: host, times)
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):

@@ -38,9 +38,9 @@ def main() -> None:
         send(control, error)
         return
     try:
-        driver.pin(shared.view)
+        shared.device_address = driver.pin(shared.view)
     except Exception as error:
-        # Copies are slower then, and right.
+        # Copies are slower then, graphs have no loops, and results are right.
         print(f"shared memory is not pinned: {error}", file=sys.stderr, flush=True)
     device = OwnedDevice(driver, shared)
     send(control, driver.description)

@@ -9,7 +9,7 @@ import threading
 
 from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange import messages
-from xla_server.backends.cuda.worker.exchange.messages import RequestError, receive, send
+from xla_server.backends.cuda.worker.exchange.messages import Reader, RequestError, send
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceLostError,
     OutOfDeviceMemoryError,
@@ -50,8 +50,9 @@ class Connection:
                 *(self._device.driver, self._stream, self._device.shared, self._index),
                 self._device.recent,
             )
+            reader = Reader(self._channel)
             while True:
-                request = receive(self._channel, messages.MAX_REQUEST_BYTES)
+                request = reader.receive(messages.MAX_REQUEST_BYTES)
                 send(self._channel, self._answer(request))
         except (EOFError, OSError):
             self._abandon()
@@ -79,8 +80,10 @@ class Connection:
     def _do(self, body: messages.Body) -> object:
         driver, stream = self._device.driver, self._stream
         match body:
-            case messages.Allocate(byte_size):
+            case messages.Allocate(byte_size, data):
                 address = driver.allocate(max(byte_size, 1), stream)
+                if data:
+                    driver.upload(address, memoryview(data), stream)
                 # Other streams may use it from now on.
                 driver.synchronise(stream)
                 return address

@@ -1,20 +1,22 @@
 """Runs of programs on a device: their memory, and the walk over their rows.
 
 Launches are asynchronous. A run waits for its stream where it reads a predicate, before a step of
-the server, and at its end. It reads its cancellation word before each row. Work that a stream was
-given cannot be taken back, so what rows take is measured when they are new, by a wait after each,
-and a run waits once it has given the stream too much. Errors of new rows are told with their row.
+the server, and at its end. It reads its cancellation word before each row and after a wait, and a
+loop in a graph reads it at each turn. Work that a stream was given cannot be taken back, so what
+rows take is measured when they are new, by a wait after each, and a run waits once it has given the
+stream too much. Errors of new rows are told with their row.
 """
 
 import collections
+import functools
 import itertools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
-from xla_server.backends.cuda.worker.device.driver import CapturingDriver, Driver
+from xla_server.backends.cuda.worker.device.driver import CapturingDriver, ConditionalDriver, Driver
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
@@ -32,6 +34,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.graphs import FixedGraphs, Graphs
 from xla_server.backends.cuda.worker.loaded import LoadedProgram
+from xla_server.backends.cuda.worker.segments import Case, Items, Loop, Segment
 
 MAX_PENDING_NANOSECONDS = 20_000_000
 """Work that a stream is given before it is waited for: a cancelled run ends within that.
@@ -61,6 +64,12 @@ class Lane:
         self._capturing = driver if isinstance(driver, CapturingDriver) else None
         self._graphs: weakref.WeakKeyDictionary[LoadedProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
+        self.word = shared.word(connection)
+        """The device's address of the cancellation word; zero where it has none."""
+        self.conditional: ConditionalDriver | None = None
+        """The driver, if its graphs have loops that can be stopped."""
+        if self.word and isinstance(driver, ConditionalDriver):
+            self.conditional = driver
 
     def graphs(self, loaded: LoadedProgram, addresses: tuple[int, ...]) -> FixedGraphs | None:
         """Return the graphs of a program in the stream; None if it or the device has none."""
@@ -121,6 +130,8 @@ class ProgramRun:
         try:
             step = self._walked()
             self._wait()
+            # A loop that was stopped leaves values that no turn of it gave.
+            self._lane.check()
             if step is not None:
                 return Suspended(self._number, step.number, self._addresses)
             results = set(self._results)
@@ -142,9 +153,10 @@ class ProgramRun:
         while self._row < len(rows):
             self._lane.check()
             first = self._row
-            end = self._loaded.segments.get(first)
-            if end is not None and self._is_launched(first, end):
-                self._row = end
+            segments = self._loaded.segments.get(first, ())
+            launched = next(filter(self._is_launched, segments), None)
+            if launched is not None:
+                self._row = launched.end
                 continue
             row = rows[first]
             self._row = first + 1
@@ -157,22 +169,37 @@ class ProgramRun:
                     self._give(first, row)
         return None
 
-    def _is_launched(self, first: int, end: int) -> bool:
+    def _is_launched(self, segment: Segment) -> bool:
         """Launch a segment as a graph, if there is one for the run's addresses."""
-        cost = self._loaded.nanoseconds(first, end)
+        cost = self._loaded.nanoseconds(segment.first, segment.end)
         if cost is None or cost > MAX_PENDING_NANOSECONDS or self._graphs is None:
             return False
-        rows = self._loaded.program.rows[first:end]
-
-        def walk() -> None:
-            for row in rows:
-                _DO[type(row)](self, row)
-
-        if not self._graphs.launch(first, walk):
+        if segment.has_jumps and self._lane.conditional is None:
             return False
-        self._lane.recent.append(f"graph of {self._loaded.launches[first]}")
+        walk = functools.partial(self._capture, segment.items, self._stream)
+        if not self._graphs.launch(segment, walk):
+            return False
+        self._lane.recent.append(f"graph of {self._loaded.launches[segment]}")
         self._add(cost)
         return True
+
+    def _capture(self, items: Items, stream: int) -> None:
+        """Give a stream rows, loops and branches for a graph."""
+        conditional = self._lane.conditional
+        for item in items:
+            match item:
+                case Loop() if conditional:
+                    self._capture(item.condition, stream)
+                    turn = functools.partial(self._capture, item.body + item.condition)
+                    predicate = self._addresses[item.predicate]
+                    conditional.capture_loop(predicate, self._lane.word, turn, stream)
+                case Case() if conditional:
+                    cases = [functools.partial(self._capture, case) for case in item.cases]
+                    index = self._addresses[item.index]
+                    conditional.capture_case(index, item.byte_size, cases, stream)
+                case int():
+                    row = self._loaded.program.rows[item]
+                    _DO[type(row)](self, row, stream)
 
     def _give(self, number: int, row: DeviceRow) -> None:
         """Give the stream a row, and wait for it while the row is new."""
@@ -181,12 +208,12 @@ class ProgramRun:
             self._lane.recent.append(name)
         cost = self._loaded.nanoseconds(number, number + 1)
         if cost is not None:
-            _DO[type(row)](self, row)
+            _DO[type(row)](self, row, self._stream)
             self._add(cost)
             return
         self._wait()
         begin = time.perf_counter_ns()
-        _DO[type(row)](self, row)
+        _DO[type(row)](self, row, self._stream)
         self._wait()
         self._loaded.measure(number, time.perf_counter_ns() - begin)
 
@@ -204,7 +231,7 @@ class ProgramRun:
         self._pending = 0
         return found
 
-    def _launch(self, row: Launch) -> None:
+    def _launch(self, row: Launch, stream: int) -> None:
         kernel = self._loaded.program.kernels[row.kernel]
         self._driver.launch(
             self._loaded.kernels[row.kernel],
@@ -212,17 +239,17 @@ class ProgramRun:
             kernel.threads,
             kernel.shared_bytes,
             [self._addresses[slot] for slot in row.slots],
-            self._stream,
+            stream,
         )
 
-    def _call(self, row: LibraryCall) -> None:
+    def _call(self, row: LibraryCall, stream: int) -> None:
         addresses = [self._addresses[slot] for slot in row.slots]
-        self._driver.call(self._loaded.plans[row.plan], addresses, self._stream)
+        self._driver.call(self._loaded.plans[row.plan], addresses, stream)
 
-    def _copy(self, row: Copy) -> None:
+    def _copy(self, row: Copy, stream: int) -> None:
         target, source = self._addresses[row.target], self._addresses[row.source]
         if row.byte_size and target != source:
-            self._driver.copy(target, source, row.byte_size, self._stream)
+            self._driver.copy(target, source, row.byte_size, stream)
 
     def _jump(self, row: Jump) -> None:
         self._row = row.row
@@ -246,11 +273,9 @@ class ProgramRun:
         self._owned = []
 
 
-_Do: TypeAlias = Mapping[type, Callable[[ProgramRun, Any], None]]
-
-_DO: _Do = MappingProxyType(
+_DO: Mapping[type, Callable[[ProgramRun, Any, int], None]] = MappingProxyType(
     {Launch: ProgramRun._launch, LibraryCall: ProgramRun._call, Copy: ProgramRun._copy}
 )
-_GO: _Do = MappingProxyType(
+_GO: Mapping[type, Callable[[ProgramRun, Any], None]] = MappingProxyType(
     {Jump: ProgramRun._jump, Branch: ProgramRun._branch, Switch: ProgramRun._switch}
 )

@@ -1,4 +1,4 @@
-"""Graphs: rows of a program that need neither the server nor a predicate, as one launch.
+"""Graphs: rows of a program that do not need the server, as one launch.
 
 A graph has its addresses in it. Memory of a pool comes back at the same addresses, and the values
 of a loop stay where they are: each set of addresses that comes a second time gets a graph.
@@ -10,6 +10,7 @@ from typing import Any
 
 from xla_server.backends.cuda.worker.device.driver import CapturingDriver
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
+from xla_server.backends.cuda.worker.segments import Segment
 
 MAX_ADDRESS_SETS = 32
 """Sets of addresses that a program has graphs for in one stream, those that were used last."""
@@ -22,8 +23,8 @@ class Graphs:
         self._driver, self._stream = driver, stream
         self._sets: collections.OrderedDict[tuple[int, ...], FixedGraphs]
         self._sets = collections.OrderedDict()
-        self.refused: set[int] = set()
-        """First rows of segments that the driver could not capture: they have no graphs."""
+        self.refused: set[Segment] = set()
+        """Segments that the driver could not capture: they have no graphs."""
 
     def at(self, addresses: tuple[int, ...]) -> "FixedGraphs":
         """Return the graphs for the addresses of all slots."""
@@ -39,28 +40,28 @@ class Graphs:
 class FixedGraphs:
     """The graphs of a program for one set of addresses."""
 
-    def __init__(self, driver: CapturingDriver, stream: int, refused: set[int]) -> None:
+    def __init__(self, driver: CapturingDriver, stream: int, refused: set[Segment]) -> None:
         self._driver, self._stream, self._refused = driver, stream, refused
-        self._graphs: dict[int, Any] = {}
-        self._seen: set[int] = set()
+        self._graphs: dict[Segment, Any] = {}
+        self._seen: set[Segment] = set()
 
-    def launch(self, first: int, walk: Callable[[], None]) -> bool:
-        """Launch the graph of the segment at a row, which `walk` makes the second time.
+    def launch(self, segment: Segment, walk: Callable[[], None]) -> bool:
+        """Launch the graph of a segment, which `walk` makes the second time.
 
         Returns False where there is none.
         """
-        if first not in self._graphs:
-            if first in self._refused:
+        if segment not in self._graphs:
+            if segment in self._refused:
                 return False
-            if first not in self._seen:
-                self._seen.add(first)
+            if segment not in self._seen:
+                self._seen.add(segment)
                 return False
             graph = self._captured(walk)
             if graph is None:
-                self._refused.add(first)
+                self._refused.add(segment)
                 return False
-            self._graphs[first] = graph
-        self._driver.launch_graph(self._graphs[first], self._stream)
+            self._graphs[segment] = graph
+        self._driver.launch_graph(self._graphs[segment], self._stream)
         return True
 
     def _captured(self, walk: Callable[[], None]) -> Any:

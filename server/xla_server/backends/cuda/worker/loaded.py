@@ -6,7 +6,6 @@ from typing import Any
 from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
-    Copy,
     DeviceProgram,
     DeviceRow,
     Jump,
@@ -14,6 +13,8 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     LibraryCall,
     Switch,
 )
+from xla_server.backends.cuda.worker.segments import Segment, segments
+from xla_server.target.gpu import GPUS
 
 MEASUREMENTS = 2
 """Executions of a row that are timed; in the first, libraries may load code."""
@@ -37,12 +38,18 @@ class LoadedProgram:
         self.kernels = [next(modules[kernel.module]) for kernel in program.kernels]
         plans = dict.fromkeys(row.plan for row in program.rows if isinstance(row, LibraryCall))
         self.plans: dict[Any, Any] = {plan: driver.prepare(plan) for plan in plans}
-        self.segments = segments(program.rows)
-        """The end of each segment by its first row."""
-        self.launches = {first: self._launches(first, end) for first, end in self.segments.items()}
-        """The names of what segments launch, by their first rows."""
+        with_jumps = GPUS[driver.description.capability].has_conditional_graphs
+        self.segments = segments(program.rows, with_jumps=with_jumps)
+        """Rows that graphs can have, by the first one."""
+        self.launches = {
+            each: self._launches(each) for found in self.segments.values() for each in found
+        }
+        """The names of what segments launch."""
         self._sums: dict[tuple[int, int], int] = {}
-        self._measured = [0] * len(program.rows)
+        # A jump is no work of the device.
+        self._measured = [
+            MEASUREMENTS if isinstance(row, Jump | Branch | Switch) else 0 for row in program.rows
+        ]
         self._nanoseconds = [0] * len(program.rows)
 
     def nanoseconds(self, first: int, end: int) -> int | None:
@@ -57,8 +64,8 @@ class LoadedProgram:
         self._nanoseconds[row] = nanoseconds
         self._measured[row] += 1
 
-    def _launches(self, first: int, end: int) -> str:
-        names = (self.name(row) for row in self.program.rows[first:end])
+    def _launches(self, segment: Segment) -> str:
+        names = (self.name(row) for row in self.program.rows[segment.first : segment.end])
         return ", ".join(dict.fromkeys(filter(None, names)))[:_SHOWN]
 
     def name(self, row: DeviceRow) -> str:
@@ -66,36 +73,3 @@ class LoadedProgram:
         if isinstance(row, Launch):
             return self.program.kernels[row.kernel].symbol
         return type(row.plan).__name__ if isinstance(row, LibraryCall) else ""
-
-
-def segments(rows: Sequence[DeviceRow]) -> dict[int, int]:
-    """Return the end of each segment by its first row.
-
-    A segment is two or more rows that a graph can have, one after the other: no jump leads into its
-    midst.
-    """
-    targets = {target for row in rows for target in _targets(row)}
-    found: dict[int, int] = {}
-    first = 0
-    for number in range(len(rows) + 1):
-        ends = number == len(rows) or not _has_graphs(rows[number])
-        if ends or number in targets:
-            if number - first > 1:
-                found[first] = number
-            first = number + 1 if ends else number
-    return found
-
-
-def _has_graphs(row: DeviceRow) -> bool:
-    return isinstance(row, Launch | Copy) or (isinstance(row, LibraryCall) and row.plan.has_graphs)
-
-
-def _targets(row: DeviceRow) -> tuple[int, ...]:
-    match row:
-        case Jump(target):
-            return (target,)
-        case Branch(_, otherwise):
-            return (otherwise,)
-        case Switch(_, rows):
-            return rows
-    return ()

@@ -13,6 +13,7 @@ from typing import Any
 TOTAL_BYTES = 1 << 20
 CONTEXT, POOL, MODULE, FUNCTION, GRAPH, EXECUTABLE = 0x77, 0x99, 0xA, 0xB, 0xC, 0xD
 RESERVED, USED = 5, 7
+MAPPED, CONDITION = 1 << 40, 1 << 50
 
 
 class CUresult(enum.IntEnum):
@@ -30,6 +31,7 @@ class FakeBindings(types.ModuleType):
 
     CUresult = CUresult
     CU_MEMHOSTREGISTER_PORTABLE = 1
+    CU_MEMHOSTREGISTER_DEVICEMAP = 2
     CUdevice_attribute = types.SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR="major",
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR="minor",
@@ -43,12 +45,21 @@ class FakeBindings(types.ModuleType):
     CUstream_flags = types.SimpleNamespace(CU_STREAM_NON_BLOCKING=1)
     CUstreamCaptureMode = types.SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2)
     CUfunction_attribute = types.SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+    CUgraphConditionalNodeType = types.SimpleNamespace(
+        CU_GRAPH_COND_TYPE_WHILE="while", CU_GRAPH_COND_TYPE_SWITCH="switch"
+    )
+    CUgraphNodeType = types.SimpleNamespace(CU_GRAPH_NODE_TYPE_CONDITIONAL=13)
+    CUstreamUpdateCaptureDependencies_flags = types.SimpleNamespace(
+        CU_STREAM_SET_CAPTURE_DEPENDENCIES=1
+    )
     cuuint64_t = int
 
     def __init__(self) -> None:
         super().__init__("cuda.bindings.driver")
         self.calls: list[tuple[Any, ...]] = []
         self.memory: dict[int, Any] = {}
+        self.captured: dict[int, int] = {}
+        """The graphs of streams that are captured."""
         self.capability = (9, 0)
         self.fails: dict[str, CUresult] = {}
         """The errors that functions return from now on."""
@@ -68,6 +79,31 @@ class FakeBindings(types.ModuleType):
     def named(self, name: str) -> list[tuple[Any, ...]]:
         """Return the arguments of the calls of a function."""
         return [arguments for called, *arguments in self.calls if called == name]  # type: ignore[misc]
+
+    def CUgraphNodeParams(self) -> Any:
+        return types.SimpleNamespace(conditional=types.SimpleNamespace())
+
+    def _cuMemHostGetDevicePointer(self, address: int, flags: int) -> tuple[Any, ...]:
+        return (address + MAPPED,)
+
+    def _cuStreamGetCaptureInfo(self, stream: int) -> tuple[Any, ...]:
+        return (1, 1, self.captured[stream], ["before"], None, 1)
+
+    def _cuStreamBeginCapture(self, stream: int, mode: int) -> tuple[Any, ...]:
+        self.captured[stream] = GRAPH
+        return ()
+
+    def _cuStreamBeginCaptureToGraph(self, stream: int, graph: int, *_: Any) -> tuple[Any, ...]:
+        self.captured[stream] = graph
+        return ()
+
+    def _cuGraphConditionalHandleCreate(self, graph: int, *_: Any) -> tuple[Any, ...]:
+        return (CONDITION + len(self.named("cuGraphConditionalHandleCreate")),)
+
+    def _cuGraphAddNode(self, graph: int, *rest: Any) -> tuple[Any, ...]:
+        described = rest[-1].conditional
+        described.phGraph_out = [graph * 16 + number for number in range(described.size)]
+        return ("node",)
 
     def _cuDeviceGetCount(self) -> tuple[Any, ...]:
         return (2,)
@@ -125,14 +161,16 @@ class FakeBindings(types.ModuleType):
         return (FUNCTION,)
 
     def _cuLaunchKernel(self, function: int, *rest: Any) -> tuple[Any, ...]:
-        *_, parameters, _ = rest
+        *_, stream, parameters, _ = rest
+        if stream in self.captured:
+            return ()
         places = (ctypes.c_uint64 * 2).from_address(parameters)
         source, target = (ctypes.c_uint64.from_address(place).value for place in places)
         ctypes.memmove(target, source, rest[0] * rest[3])
         return ()
 
     def _cuStreamEndCapture(self, stream: int) -> tuple[Any, ...]:
-        return (GRAPH,)
+        return (self.captured.pop(stream),)
 
     def _cuGraphInstantiate(self, graph: int, flags: int) -> tuple[Any, ...]:
         return (EXECUTABLE,)

@@ -24,6 +24,8 @@ from xla_server.codegen.gpu.plans import LibraryPlan
 TOTAL_BYTES = 256 << 20
 PIPES = "XLA_FAKE_DRIVER_PIPES"
 MAX_MODULES = 3
+LATE = 100
+PINNED = 1 << 63
 _DEVICES = 2
 
 
@@ -95,8 +97,9 @@ class FakeDriver:
     def free_bytes(self) -> int:
         return TOTAL_BYTES - self._reserved
 
-    def pin(self, memory: memoryview) -> None:
+    def pin(self, memory: memoryview) -> int:
         self._pinned.append(memory)
+        return PINNED
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         self._later(stream, lambda: self._write(address, bytes(source)))
@@ -153,6 +156,43 @@ class FakeDriver:
         assert stream not in self._captured
         self._streams[stream].extend(graph)
 
+    def capture_loop(
+        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
+    ) -> None:
+        turn = self._captured_of(body)
+
+        def loop() -> None:
+            while self._read(predicate, 1)[0] and not self._is_stopped(stop):
+                for work in turn:
+                    work()
+
+        self._later(stream, loop)
+
+    def capture_case(
+        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> None:
+        found = list(map(self._captured_of, cases))
+
+        def case() -> None:
+            number = int.from_bytes(self._read(index, byte_size), "little")
+            for work in found[min(number, len(found) - 1)]:
+                work()
+
+        self._later(stream, case)
+
+    def _captured_of(self, body: Callable[[int], None]) -> list[Callable[[], None]]:
+        stream = self.new_stream()
+        self.begin_capture(stream)
+        try:
+            body(stream)
+        finally:
+            captured = self.end_capture(stream)
+        return captured
+
+    def _is_stopped(self, word: int) -> bool:
+        start = word - PINNED
+        return any(self._pinned[0][start : start + 8])
+
     def _later(self, stream: int, work: Callable[[], None]) -> None:
         assert self._current.is_set
         self._captured.get(stream, self._streams[stream]).append(work)
@@ -201,6 +241,22 @@ class FakeDriver:
     def _kernel_hang(self, count: int, addresses: Sequence[int]) -> None:
         _pipe("begun").write_bytes(b"!")
         threading.Event().wait()
+
+    def _kernel_late_fault(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_fault)
+
+    def _kernel_late_wait(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_wait)
+
+    def _kernel_late_hang(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_hang)
+
+    def _kernel_late_die(self, count: int, addresses: Sequence[int]) -> None:
+        self._late(addresses, self._kernel_die)
+
+    def _late(self, addresses: Sequence[int], kernel: Callable[[int, Sequence[int]], None]) -> None:
+        if self._read(addresses[0], 1)[0] == LATE:
+            kernel(1, addresses)
 
     def _kernel_die(self, count: int, addresses: Sequence[int]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,8 @@
 """Programs whose addresses come again are launched as graphs, with the same results."""
 
 import collections
+import dataclasses
+import itertools
 import sys
 from collections.abc import Sequence
 
@@ -10,9 +12,11 @@ from tests.unit.backends.cuda.worker.fake_driver import FakeDriver
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker import executor
+from xla_server.backends.cuda.worker import loaded as loaded_programs
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
+    DeviceLostError,
     DeviceRow,
     Finished,
     HostStep,
@@ -28,8 +32,10 @@ from xla_server.backends.cuda.worker.exchange.shared_memory import (
 )
 from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
 from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
-from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, LoadedProgram, segments
+from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, LoadedProgram
+from xla_server.backends.cuda.worker.segments import MAX_DEPTH, Case, Items, Loop, segments
 from xla_server.codegen.gpu.plans import FftPlan, GemmPlan, Matrix
+from xla_server.target.gpu import GPUS
 
 TWICE = (launch("increment", 0, 0), launch("increment", 0, 0))
 
@@ -37,15 +43,25 @@ TWICE = (launch("increment", 0, 0), launch("increment", 0, 0))
 class Device:
     """The fake device in this process, and programs of one parameter on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_pinned: bool = True) -> None:
         self.driver, self.shared = FakeDriver(0), SharedMemory(new_shared_memory())
         self.driver.make_current()
+        if is_pinned:
+            self.shared.device_address = self.driver.pin(self.shared.view)
         self.recent: collections.deque[str] = collections.deque()
         self.stream = self.driver.new_stream()
         self.lane = Lane(self.driver, self.stream, self.shared, 0, self.recent)
 
     def load(self, rows: Sequence[DeviceRow]) -> LoadedProgram:
         return LoadedProgram(self.driver, program(*rows), ())
+
+    def load_with_arena(self, rows: Sequence[DeviceRow]) -> LoadedProgram:
+        """Load rows with four bytes of zero in slot 1, and others in slots behind it."""
+        zeros = self.driver.allocate(4, self.stream)
+        self.driver.upload(zeros, memoryview(bytes(4)), self.stream)
+        return LoadedProgram(
+            self.driver, program(*rows, constants=[bytes(4)], arena=[0, 256]), [zeros]
+        )
 
     def value(self) -> int:
         """Return the address of a byte, which is one."""
@@ -83,31 +99,161 @@ def test_addresses_that_come_again_have_a_graph(device: Device) -> None:
     assert device.read(second) == 3
 
 
-def test_the_body_of_a_loop_has_a_graph(device: Device) -> None:
-    body = (launch("increment", 0, 0), Copy(0, 0, 1), launch("is_below_two_hundred", 0, 1))
-    rows = [*body, Branch(1, 5), Jump(0)]
-    loaded = LoadedProgram(device.driver, program(*rows, arena=[0]), ())
-    address = device.value()
+COUNTING = [
+    *(launch("is_below_two_hundred", 0, 1), Branch(1, 5)),
+    *(launch("increment", 0, 0), Copy(0, 0, 1), Jump(0)),
+]
+"""Counts a byte to two hundred."""
+
+
+def test_a_loop_is_a_graph_within_its_first_run(device: Device) -> None:
+    loaded, address = device.load_with_arena(COUNTING), device.value()
+    waits = device.driver.waits
+    device.run(loaded, address)
+    assert device.read(address) == 200
+    assert device.graphs == 1
+    assert device.driver.waits - waits < 20
+
+
+@pytest.mark.parametrize("lacks", ["capability", "pinned memory", "driver"])
+def test_where_graphs_have_no_loops_their_bodies_are_graphs(
+    device: Device, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    gpu = dataclasses.replace(GPUS["sm_90"], has_conditional_graphs=False)
+    if lacks == "capability":
+        monkeypatch.setattr(loaded_programs, "GPUS", {"sm_90": gpu})
+    elif lacks == "pinned memory":
+        device = Device(is_pinned=False)
+    else:
+        monkeypatch.setattr(FakeDriver, "capture_loop", _refused)
+    loaded, address = device.load_with_arena(COUNTING), device.value()
     device.run(loaded, address)
     assert device.read(address) == 200
     assert device.graphs == 199 - MEASUREMENTS - 1
+
+
+def _refused(*arguments: object) -> None:
+    raise ValueError("conditional nodes are not supported")
+
+
+@pytest.mark.parametrize(
+    ("chooses", "end"), [(Branch(1, 6), 201), (Switch(1, (4, 6)), 200), (Switch(3, (4, 6)), 201)]
+)
+def test_a_loop_with_cases_is_one_graph(device: Device, chooses: DeviceRow, end: int) -> None:
+    # Slot 1 has four bytes, 1 below five and else 0; slot 3 has -1. The second case adds two.
+    rows = [
+        *(launch("is_below_two_hundred", 0, 2), Branch(2, 10), launch("is_below_five", 0, 1)),
+        *(chooses, TWICE[0], Jump(9), *TWICE, Jump(9), Jump(0)),
+    ]
+    loaded, address = device.load_with_arena(rows), device.value()
+    for number in 2 * list(range(len(rows))):
+        loaded.measure(number, 0)
+    device.run(loaded, address)
+    assert (device.read(address), device.graphs) == (end, 1)
+
+
+def test_a_loop_that_is_stopped_in_a_graph_cancels_its_run(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = itertools.count()
+
+    def turn(driver: FakeDriver, count: int, addresses: Sequence[int]) -> None:
+        if next(turns) == 40:
+            device.shared.set_word(0, STOP)
+
+    monkeypatch.setattr(FakeDriver, "_kernel_increment", turn)
+    loaded, address = device.load_with_arena(COUNTING), device.value()
+    with pytest.raises(RunCancelledError):
+        ProgramRun(device.lane, loaded, [address]).go_on()
+    assert (next(turns), device.graphs) == (41, 1)
+
+
+def test_a_device_that_is_lost_in_a_loop_is_told_with_its_graph(device: Device) -> None:
+    rows = [*COUNTING[:3], launch("late_fault", 0, 0), Jump(0)]
+    loaded, address = device.load_with_arena(rows), device.value()
+    with pytest.raises(DeviceLostError, match="ILLEGAL_ADDRESS"):
+        ProgramRun(device.lane, loaded, [address]).go_on()
+    assert device.recent[-1] == "graph of is_below_two_hundred, increment, late_fault"
+
+
+def _items(items: Items) -> object:
+    """Return items as tuples of their row numbers."""
+    found: list[object] = []
+    for item in items:
+        match item:
+            case Loop():
+                found.append(("loop", item.condition, _items(item.body)))
+            case Case():
+                found.append(("case", *map(_items, item.cases)))
+            case _:
+                found.append(item)
+    return tuple(found)
+
+
+def test_loops_and_cases_are_found_within_each_other() -> None:
+    work = TWICE[0]
+    inner = [work, Branch(1, 6), work, Jump(2)]
+    rows: list[DeviceRow] = [work, Branch(1, 7), *inner, Jump(0), work]
+    found = segments(rows)
+    outer = (("loop", (0,), (("loop", (2,), (4,)),)), 7)
+    assert [_items(each.items) for each in found[0]] == [outer, outer[:1]]
+    assert [_items(each.items) for each in found[2]] == [outer[0][2]]
+    cases: list[DeviceRow] = [Switch(1, (1, 3, 4)), work, Jump(6), Jump(6), work, Jump(6)]
+    assert [_items(each.items) for each in segments(cases)[0]] == [(("case", (1,), (), (4,)),)]
+
+
+STEP = HostStep(0)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # A step of the server, and a loop, in the condition; a step in the body.
+        [STEP, Branch(1, 3), Jump(0)],
+        [TWICE[0], Branch(1, 3), Jump(0), Branch(1, 5), Jump(0)],
+        [TWICE[0], Branch(1, 4), STEP, Jump(0)],
+        # Ways out that lead elsewhere, cases out of order, a case without an end.
+        [TWICE[0], Branch(1, 2), Jump(0)],
+        [Switch(1, (3, 1)), TWICE[0], Jump(5), TWICE[0], Jump(5)],
+        [Branch(1, 2), TWICE[0], TWICE[0], Jump(4)],
+        [Branch(1, 3), TWICE[0], Jump(6), TWICE[0], Jump(5), TWICE[0]],
+    ],
+)
+def test_rows_of_other_forms_are_walked(rows: list[DeviceRow]) -> None:
+    assert not any(each.has_jumps for found in segments(rows).values() for each in found)
+
+
+def test_loops_that_are_too_deep_are_walked() -> None:
+    depth = MAX_DEPTH + 2
+    rows: list[DeviceRow] = []
+    for level in range(depth):
+        rows += [TWICE[0], Branch(1, 3 * depth - level)]
+    rows += [Jump(2 * level) for level in reversed(range(depth))]
+    assert {first for first, found in segments(rows).items() if found[0].has_jumps} == {
+        2 * level for level in range(2, depth)
+    }
+
+
+def _plain(rows: Sequence[DeviceRow]) -> dict[int, int]:
+    found = segments(rows, with_jumps=False)
+    return {first: segment.end for first, (segment,) in found.items()}
 
 
 def test_calls_that_a_graph_can_have_are_in_segments() -> None:
     matrix = Matrix(ElementType.F32, 4)
     product = LibraryCall(GemmPlan(1, 4, 4, 4, matrix, matrix, matrix), (0, 1, 2, 3))
     transform = LibraryCall(FftPlan(ElementType.C64, 1, (4,), is_inverse=False), (0, 1))
-    assert segments([launch("increment", 0, 0), product]) == {0: 2}
-    assert segments([launch("increment", 0, 0), transform]) == {}
+    assert _plain([launch("increment", 0, 0), product]) == {0: 2}
+    assert _plain([launch("increment", 0, 0), transform]) == {}
 
 
 def test_segments_begin_where_jumps_lead() -> None:
     increment, copy = launch("increment", 0, 0), Copy(0, 0, 1)
-    assert segments([increment, copy, increment]) == {0: 3}
-    assert segments([increment, copy, increment, copy, Jump(2)]) == {0: 2, 2: 4}
-    assert segments([increment, copy, Branch(0, 1)]) == {}
-    assert segments([HostStep(0), increment, increment, Switch(0, (0, 2))]) == {}
-    assert segments([]) == {}
+    assert _plain([increment, copy, increment]) == {0: 3}
+    assert _plain([increment, copy, increment, copy, Jump(2)]) == {0: 2, 2: 4}
+    assert _plain([increment, copy, Branch(0, 1)]) == {}
+    assert _plain([HostStep(0), increment, increment, Switch(0, (0, 2))]) == {}
+    assert _plain([]) == {}
 
 
 @pytest.mark.parametrize("pending", [-1, 0])

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.backends.cuda.worker.workers import InThread
 from xla_contract.errors import CancelledError
-from xla_server.backends.cuda.worker.exchange.messages import HEAD, receive, send
+from xla_server.backends.cuda.worker.exchange.messages import HEAD, Reader, send
 from xla_server.backends.cuda.worker.exchange.shared_memory import (
     BLOCK_BYTES,
     BLOCK_OFFSETS,
@@ -22,8 +22,12 @@ def test_a_message_passes_whole() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         sent = InThread(send, ours, b"1" * (1 << 20))
-        assert receive(theirs, 2 << 20) == b"1" * (1 << 20)
+        reader = Reader(theirs)
+        assert reader.receive(2 << 20) == b"1" * (1 << 20)
         sent.result()
+        for number in range(3):  # Messages that are read together come one by one.
+            send(ours, number)
+        assert [reader.receive(100) for _ in range(3)] == [0, 1, 2]
 
 
 def test_a_message_above_the_limit_is_refused_before_it_is_read() -> None:
@@ -31,7 +35,7 @@ def test_a_message_above_the_limit_is_refused_before_it_is_read() -> None:
     with ours, theirs:
         ours.sendall(HEAD.pack(1 << 60))
         with pytest.raises(ValueError, match=f"at most 100 bytes, got {1 << 60}"):
-            receive(theirs, 100)
+            Reader(theirs).receive(100)
 
 
 def test_a_message_that_breaks_off_is_the_end() -> None:
@@ -40,7 +44,7 @@ def test_a_message_that_breaks_off_is_the_end() -> None:
         ours.sendall(HEAD.pack(10) + b"1234")
         ours.close()
         with pytest.raises(EOFError):
-            receive(theirs, 100)
+            Reader(theirs).receive(100)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """Runs in a worker: rows, steps on the host, results, and what is freed afterwards."""
 
+import collections
+import socket
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -134,3 +138,28 @@ def test_an_empty_array_is_memory_too(worker: DeviceWorker) -> None:
     memory = uploaded(worker, np.zeros((0, 3), np.float32))
     worker.download(memory, np.zeros((3, 0), np.float32))
     assert memory.byte_size == 0
+
+
+def test_a_small_run_takes_three_messages_each_way(
+    worker: DeviceWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One with the argument, one with the run and its results' memory, one with the result.
+    loaded = worker.load(program(launch("increment", 0, 1), results=[1]))
+    calls: collections.Counter[str] = collections.Counter()
+
+    def count(name: str) -> None:
+        call = getattr(socket.socket, name)
+
+        def counted(*arguments: Any) -> Any:
+            calls[name] += 1
+            return call(*arguments)
+
+        monkeypatch.setattr(socket.socket, name, counted)
+
+    for name in ("send", "sendall", "recv", "recv_into"):
+        count(name)
+    for _ in range(2):
+        (result,) = run(loaded, uploaded(worker, np.ones(1, np.uint8)))
+        assert downloaded(worker, result) == [2]
+        del result
+    assert calls == {"sendall": 6, "recv": 6}

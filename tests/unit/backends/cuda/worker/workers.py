@@ -36,6 +36,7 @@ COMMAND = (
 KERNELS = (
     *("increment", "is_below_five", "fault", "begin", "wait", "hang", "die"),
     *("uncapturable", "is_below_two_hundred"),
+    *("late_fault", "late_wait", "late_hang", "late_die"),
 )
 
 
@@ -89,9 +90,7 @@ def run(
 
 
 def uploaded(worker: DeviceWorker, array: Array) -> DeviceMemory:
-    memory = worker.allocate(array.nbytes)
-    worker.upload(memory, array)
-    return memory
+    return worker.placed(array)
 
 
 def downloaded(worker: DeviceWorker, memory: DeviceMemory) -> Array:

@@ -9,10 +9,12 @@ Control.
 
 import contextlib
 import ctypes
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.capability import capability
+from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
@@ -58,6 +60,7 @@ class CudaDriver:
             checked("cuMemPoolSetAttribute", kept)
             self.description = self._described(device)
         self._libraries = Libraries(self)
+        self._conditions = Conditions(cuda, self._context, self._tell)
 
     def _described(self, device: Any) -> DeviceDescription:
         attribute = cuda.CUdevice_attribute
@@ -117,12 +120,13 @@ class CudaDriver:
         found = cuda.cuMemPoolGetAttribute(self._pool, what)
         return int(checked("cuMemPoolGetAttribute", found)[0])
 
-    def pin(self, memory: memoryview) -> None:
-        """Lock pages of the host, so that copies do not wait."""
+    def pin(self, memory: memoryview) -> int:
+        """Lock pages of the host, so that copies do not wait; return their address for kernels."""
         address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        portable = int(cuda.CU_MEMHOSTREGISTER_PORTABLE)
-        registered = cuda.cuMemHostRegister(address, memory.nbytes, portable)
-        checked("cuMemHostRegister", registered)
+        flags = int(cuda.CU_MEMHOSTREGISTER_PORTABLE) | int(cuda.CU_MEMHOSTREGISTER_DEVICEMAP)
+        checked("cuMemHostRegister", cuda.cuMemHostRegister(address, memory.nbytes, flags))
+        mapped = cuda.cuMemHostGetDevicePointer(address, 0)
+        return int(checked("cuMemHostGetDevicePointer", mapped)[0])
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         """Copy bytes of the host to the device."""
@@ -181,6 +185,9 @@ class CudaDriver:
 
     def begin_capture(self, stream: int) -> None:
         """Begin a graph. Other threads may call what a capture forbids its own."""
+        # Loading may allocate, which a graph would have. A graph without loops does without.
+        with contextlib.suppress(CudaError):
+            self._tellers  # noqa: B018
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
 
@@ -198,6 +205,25 @@ class CudaDriver:
     def launch_graph(self, graph: "_Graph", stream: int) -> None:
         """Launch a graph."""
         checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
+
+    def capture_loop(
+        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
+    ) -> None:
+        """Let a graph do a body while a predicate holds and nothing stops it."""
+        self._conditions.loop(predicate, stop, body, stream)
+
+    def capture_case(
+        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> None:
+        """Let a graph do the case of an index."""
+        self._conditions.case(index, byte_size, cases, stream)
+
+    @functools.cached_property
+    def _tellers(self) -> dict[str, "CudaKernel"]:
+        return dict(zip(SYMBOLS, self.load(KERNELS, SYMBOLS), strict=True))
+
+    def _tell(self, symbol: str, values: Sequence[int], stream: int) -> None:
+        self.launch(self._tellers[symbol], 1, 1, 0, values, stream)
 
     def _jit_log(self, image: Any) -> str:
         """Load a module again to return what the driver's compiler says of it."""

@@ -6,7 +6,7 @@ and raises NoDeviceError where there is none. Several threads use it at the same
 of its own: what `prepare` returns is called in several streams at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription
@@ -41,8 +41,11 @@ class Driver(Protocol):
     def free_bytes(self) -> int:
         """Return the bytes that could be allocated now."""
 
-    def pin(self, memory: memoryview) -> None:
-        """Prepare memory of the host for copies that do not wait, as long as the process lives."""
+    def pin(self, memory: memoryview) -> int:
+        """Prepare memory of the host for copies that do not wait, as long as the process lives.
+
+        Returns the address that the device has it at.
+        """
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         """Copy bytes of the host to the device; `source` must stay until the stream has done it."""
@@ -86,3 +89,25 @@ class CapturingDriver(Driver, Protocol):
 
     def launch_graph(self, graph: Any, stream: int) -> None:
         """Give the stream all that the graph has, as one launch."""
+
+
+@runtime_checkable
+class ConditionalDriver(CapturingDriver, Protocol):
+    """A device whose graphs have loops and branches, by values that it has then.
+
+    A body or case is a callable, which is called while the graph is made. It gives its launches,
+    copies and calls, and loops and branches in turn, to the stream that it gets.
+    """
+
+    def capture_loop(
+        self, predicate: int, stop: int, body: Callable[[int], None], stream: int
+    ) -> None:
+        """Let the graph do a body while the byte at `predicate` is not zero.
+
+        It ends too once the eight bytes at `stop` are not zero, which are of pinned memory.
+        """
+
+    def capture_case(
+        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> None:
+        """Let the graph do the case with the number at `index`, the last where there is none."""

@@ -24,6 +24,9 @@ MAX_ANSWER_BYTES = 64 << 20
 INLINE_BYTES = 64 << 10
 """Bytes of an array that a message carries at most; larger ones pass through shared memory."""
 
+_READ_BYTES = 16 << 10
+"""Bytes that are read at once: more than a run has."""
+
 
 class RequestError(Exception):
     """The worker cannot do a request, and goes on; the message says why."""
@@ -31,9 +34,10 @@ class RequestError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allocate:
-    """Allocate so many bytes; the answer is the address."""
+    """Allocate so many bytes, the first of which are `data`; the answer is the address."""
 
     byte_size: int
+    data: bytes = b""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,23 +123,41 @@ def send(connection: socket.socket, record: object) -> None:
     connection.sendall(HEAD.pack(len(data)) + data)
 
 
-def receive(connection: socket.socket, limit: int) -> Any:
-    """Return the record of the next message.
+class Reader:
+    """Reads messages, each with one call of the system where it is small. For one thread."""
 
-    Raises EOFError where the other end is gone, ValueError for a message above `limit` bytes.
-    """
-    (size,) = HEAD.unpack(_received(connection, HEAD.size))
-    if size > limit:
-        raise ValueError(f"a message must have at most {limit} bytes, got {size}")
-    return pickle.loads(_received(connection, size))
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._rest = connection, b""
 
+    def receive(self, limit: int) -> Any:
+        """Return the record of the next message.
 
-def _received(connection: socket.socket, size: int) -> bytearray:
-    data = bytearray(size)
-    view = memoryview(data)
-    while view:
-        count = connection.recv_into(view)
-        if not count:
+        Raises EOFError where the other end is gone, ValueError for a message above `limit` bytes.
+        """
+        data = self._rest
+        while len(data) < HEAD.size:
+            data += self._some()
+        (size,) = HEAD.unpack_from(data)
+        if size > limit:
+            raise ValueError(f"a message must have at most {limit} bytes, got {size}")
+        end = HEAD.size + size
+        message = data if len(data) >= end else self._whole(data, end)
+        self._rest = data[end:]
+        return pickle.loads(memoryview(message)[HEAD.size : end])
+
+    def _some(self) -> bytes:
+        data = self._connection.recv(_READ_BYTES)
+        if not data:
             raise EOFError("the other end of the connection is gone")
-        view = view[count:]
-    return data
+        return data
+
+    def _whole(self, begin: bytes, size: int) -> bytearray:
+        data = bytearray(size)
+        data[: len(begin)] = begin
+        view = memoryview(data)[len(begin) :]
+        while view:
+            count = self._connection.recv_into(view)
+            if not count:
+                raise EOFError("the other end of the connection is gone")
+            view = view[count:]
+        return data

@@ -32,11 +32,17 @@ class SharedMemory:
         self._map = mmap.mmap(descriptor, SHARED_BYTES)
         self.view = memoryview(self._map)
         """All bytes."""
+        self.device_address = 0
+        """Where the worker's device has them; zero where it has not."""
         self._words = self.view[:_HEAD_BYTES].cast("q")
 
     def is_stopped(self, connection: int) -> bool:
         """Return whether the run of a connection must stop."""
         return self._words[connection * _LINE // 8] != GO
+
+    def word(self, connection: int) -> int:
+        """Return the device's address of a connection's cancellation word; zero without one."""
+        return self.device_address and self.device_address + connection * _LINE
 
     def set_word(self, connection: int, value: int) -> None:
         """Set the cancellation word of a connection to GO or STOP."""

@@ -88,6 +88,7 @@ class Connection:
 
     def __init__(self, process: "WorkerProcess", channel: socket.socket, index: int) -> None:
         self._process, self._channel, self.index = process, channel, index
+        self._reader = messages.Reader(channel)
         self.pending = 0
         """Requests without an answer."""
         self.is_broken = False
@@ -116,7 +117,7 @@ class Connection:
         """Return the answer of the oldest request without one."""
         self.is_broken = True
         try:
-            answer = messages.receive(self._channel, messages.MAX_ANSWER_BYTES)
+            answer = self._reader.receive(messages.MAX_ANSWER_BYTES)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
             raise self._process.lost(f"a request was not answered: {error}") from None
         self.pending -= 1
@@ -207,7 +208,7 @@ class WorkerProcess:
     def _described(self) -> DeviceDescription:
         self._control.settimeout(_START_PATIENCE)
         try:
-            answer = messages.receive(self._control, messages.MAX_ANSWER_BYTES)
+            answer = messages.Reader(self._control).receive(messages.MAX_ANSWER_BYTES)
         except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
             self._end()
             raise NoDeviceError(

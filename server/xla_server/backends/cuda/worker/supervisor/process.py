@@ -74,6 +74,20 @@ class DeviceWorker:
             address = connection.call(messages.Allocate(byte_size))
             return DeviceMemory(self, process, address, byte_size)
 
+    def placed(self, array: Array) -> "DeviceMemory":
+        """Return memory with a dense row-major array: one request for a small one.
+
+        Raises as `allocate` and `upload`.
+        """
+        data = transfers.inline(array)
+        process = self.process()
+        with _room(self.ordinal), process.connection() as connection:
+            address = connection.call(messages.Allocate(array.nbytes, data))
+            memory = DeviceMemory(self, process, address, array.nbytes)
+            if not data:
+                transfers.upload(process, connection, address, array)
+        return memory
+
     def upload(self, memory: "DeviceMemory", array: Array) -> None:
         """Write a dense row-major array to the start of memory."""
         memory.check(0, array.nbytes)
@@ -231,11 +245,8 @@ class LoadedDeviceProgram:
             return self._loaded
 
     def _load(self, process: WorkerProcess) -> _Loaded:
-        constants = []
-        for data in self._program.constants:
-            memory = self._worker.allocate(len(data))
-            self._worker.upload(memory, np.frombuffer(data, np.uint8))
-            constants.append(memory)
+        arrays = [np.frombuffer(data, np.uint8) for data in self._program.constants]
+        constants = list(map(self._worker.placed, arrays))
         program = dataclasses.replace(self._program, constants=())
         addresses = tuple(each.address for each in constants)
         with _room(self._worker.ordinal), process.connection() as connection:

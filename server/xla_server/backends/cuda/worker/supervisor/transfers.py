@@ -22,6 +22,15 @@ from xla_server.backends.cuda.worker.supervisor.generation import Connection, Wo
 from xla_server.ops.evaluation import Array
 
 
+def inline(array: Array) -> bytes:
+    """Return the bytes of an array that a message can carry, none for a larger one.
+
+    Raises ValueError where it is not dense and row-major.
+    """
+    data = _bytes(array)
+    return data.tobytes() if data.size <= INLINE_BYTES else b""
+
+
 def upload(process: WorkerProcess, connection: Connection, address: int, array: Array) -> None:
     """Write an array to the device; raises ValueError where it is not dense and row-major."""
     data = _bytes(array)

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from tests.unit.backends.cuda.worker.fake_bindings import (
+    CONDITION,
     CONTEXT,
     EXECUTABLE,
     FUNCTION,
     GRAPH,
+    MAPPED,
     MODULE,
     POOL,
     TOTAL_BYTES,
@@ -120,8 +122,8 @@ def test_bytes_go_to_the_device_and_back(driver: Any, cuda: FakeBindings) -> Non
 
 def test_shared_memory_is_pinned_by_its_address(driver: Any, cuda: FakeBindings) -> None:
     data = np.zeros(16, np.uint8)
-    driver.pin(memoryview(data))
-    assert cuda.named("cuMemHostRegister") == [[data.ctypes.data, 16, 1]]
+    assert driver.pin(memoryview(data)) == data.ctypes.data + MAPPED
+    assert cuda.named("cuMemHostRegister") == [[data.ctypes.data, 16, 3]]
 
 
 def test_a_full_device_is_trimmed_and_tried_again(driver: Any, cuda: FakeBindings) -> None:
@@ -182,6 +184,73 @@ def test_a_graph_is_captured_launched_and_destroyed(driver: Any, cuda: FakeBindi
     del graph
     gc.collect()
     assert cuda.named("cuGraphExecDestroy") == [[EXECUTABLE]]
+
+
+def test_conditional_nodes_have_what_their_bodies_give_a_stream(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    (kernel,) = driver.load(b"ptx", ["k"])
+
+    def body(stream: int) -> None:
+        launched.append((cuda.captured[stream], stream))
+        driver.launch(kernel, 1, 1, 0, [3], stream)
+
+    def turn(stream: int) -> None:
+        driver.capture_case(8, 4, [body, body], stream)
+
+    launched: list[tuple[int, int]] = []
+    driver.begin_capture(7)
+    driver.capture_loop(5, 6, turn, 7)
+    assert cuda.captured == {7: GRAPH}
+    names = [name for name, *_ in cuda.calls]
+    captured = names[names.index("cuStreamBeginCapture") :]
+    assert not {"cuModuleLoadData", "cuFuncLoad"} & set(captured)
+    # The bodies of a node are graphs of their own, within those of nodes around it.
+    turns, cases = GRAPH * 16, [GRAPH * 256, GRAPH * 256 + 1]
+    assert [graph for graph, _ in launched] == cases
+    nodes = [(graph, each.conditional) for graph, *_, each in cuda.named("cuGraphAddNode")]
+    assert [(graph, each.type, each.size) for graph, each in nodes] == [
+        (GRAPH, "while", 1),
+        (turns, "switch", 2),
+    ]
+    assert [each.handle for _, each in nodes] == [CONDITION + 1, CONDITION + 2]
+    assert cuda.named("cuGraphConditionalHandleCreate") == [
+        [GRAPH, CONTEXT, 0, 0],
+        [turns, CONTEXT, 0, 0],
+    ]
+    # A kernel tells the loop before it and at the end of each turn, and one the cases.
+    streams = [rest[7] for _, *rest in cuda.named("cuLaunchKernel")]
+    (inner,) = {stream for stream in streams if stream not in {7, *dict(launched).values()}}
+    assert streams == [7, inner, *(stream for _, stream in launched), inner]
+    assert {stream for (stream,) in cuda.named("cuStreamDestroy")} == {
+        inner,
+        *dict(launched).values(),
+    }
+    assert [to for to, *_ in cuda.named("cuStreamUpdateCaptureDependencies")] == [7, inner]
+
+
+def test_a_driver_that_does_not_load_their_kernels_has_graphs_without_loops(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    cuda.fails["cuModuleLoadData"] = CUresult.CUDA_ERROR_INVALID_PTX
+    driver.begin_capture(7)
+    with pytest.raises(CudaError, match="CUDA_ERROR_INVALID_PTX"):
+        driver.capture_loop(5, 6, lambda stream: None, 7)
+    driver.launch_graph(driver.end_capture(7), 7)
+
+
+def test_a_body_that_fails_leaves_no_stream_captured(driver: Any, cuda: FakeBindings) -> None:
+    def fails(stream: int) -> None:
+        raise ValueError("no such row")
+
+    driver.begin_capture(7)
+    with pytest.raises(ValueError, match="no such row"):
+        driver.capture_loop(5, 6, fails, 7)
+    assert list(cuda.captured) == [7]
+    assert len(cuda.named("cuStreamDestroy")) == 1
+    cuda.fails["cuGraphConditionalHandleCreate"] = CUresult.CUDA_ERROR_INVALID_VALUE
+    with pytest.raises(CudaError, match="cuGraphConditionalHandleCreate"):
+        driver.capture_case(5, 1, [fails], 7)
 
 
 def test_the_context_is_current_in_each_thread_that_asks(driver: Any, cuda: FakeBindings) -> None:

@@ -30,7 +30,14 @@ from xla_contract.errors import (
     UnavailableError,
 )
 from xla_server.backends.cuda.worker.exchange.messages import RequestError
-from xla_server.backends.cuda.worker.exchange.protocol import HostStep, Jump, NoDeviceError
+from xla_server.backends.cuda.worker.exchange.protocol import (
+    Branch,
+    DeviceProgram,
+    HostStep,
+    Jump,
+    NoDeviceError,
+)
+from xla_server.backends.cuda.worker.exchange.shared_memory import BLOCK_BYTES
 from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker, HostAccess
 from xla_server.execution.cancellation import Cancellation
 
@@ -237,3 +244,76 @@ def test_a_closed_worker_is_gone_with_its_runs(pipes: Path, worker: DeviceWorker
         running.result()
     with pytest.raises(UnavailableError, match="must be open, got a closed one"):
         worker.allocate(1)
+
+
+def looping(kernel: str) -> DeviceProgram:
+    """Return a loop to two hundred, soon a graph, that launches a kernel at each turn."""
+    turn = (launch("increment", 0, 0), launch(kernel, 0, 0), Jump(0))
+    return program(launch("is_below_two_hundred", 0, 1), Branch(1, 5), *turn, arena=[0])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [("late_fault", "CUDA_ERROR_ILLEGAL_ADDRESS"), ("late_die", "ended with -9")],
+)
+def test_a_fault_in_a_loop_of_a_graph_loses_the_worker_alone(
+    worker: DeviceWorker, caplog: pytest.LogCaptureFixture, kernel: str, said: str
+) -> None:
+    loaded, counts = worker.load(looping(kernel)), worker.load(looping("increment"))
+    with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError):
+        run(loaded, uploaded(worker, ONE))
+    assert said in caplog.text
+    argument = uploaded(worker, ONE)
+    run(counts, argument)
+    assert downloaded(worker, argument) == [201]
+
+
+def test_a_loop_of_a_graph_stops_at_its_next_turn(pipes: Path, worker: DeviceWorker) -> None:
+    cancellation, argument = Cancellation(), uploaded(worker, ONE)
+    running = InThread(run, worker.load(looping("late_wait")), argument, cancellation=cancellation)
+    begun(pipes)
+    cancellation.cancel()
+    open_gate(pipes)
+    with pytest.raises(CancelledError):
+        running.result()
+    assert downloaded(worker, argument) == [fake_driver.LATE]
+    assert used(worker) == 1
+
+
+def test_a_loop_of_a_graph_that_hangs_ends_its_worker(
+    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    cancellation = Cancellation()
+    loaded = worker.load(looping("late_hang"))
+    running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
+    begun(pipes)
+    with caplog.at_level(logging.ERROR):
+        cancellation.cancel()
+        with pytest.raises(UnavailableError):
+            running.result()
+    assert "it did not stop a run in 0.2 seconds" in caplog.text
+
+
+def test_a_program_with_graphs_waits_for_room_to_be_made(worker: DeviceWorker) -> None:
+    most = fake_driver.TOTAL_BYTES - 2048
+    rows = [launch("increment", 0, 0), launch("increment", 0, 1)]
+    loaded, argument = worker.load(program(*rows, results=[most])), uploaded(worker, ONE)
+    for turn in range(6):
+        results = run(loaded, argument)
+        with pytest.raises(ResourceExhaustedError):
+            run(loaded, argument)
+        found = np.zeros(1, np.uint8)
+        worker.download(results[0], found)
+        assert found == [turn + 3]
+        del results
+
+
+def test_transfers_go_on_while_a_loop_of_a_graph_does(pipes: Path, worker: DeviceWorker) -> None:
+    argument = uploaded(worker, ONE)
+    running = InThread(run, worker.load(looping("late_wait")), argument)
+    begun(pipes)
+    data = np.arange(3 * BLOCK_BYTES, dtype=np.uint8)
+    assert np.array_equal(downloaded(worker, uploaded(worker, data)), data)
+    open_gate(pipes)
+    running.result()
+    assert downloaded(worker, argument) == [200]

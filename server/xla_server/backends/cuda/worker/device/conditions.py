@@ -1,0 +1,164 @@
+"""Loops and branches of graphs, by conditional nodes of NVIDIA's driver.
+
+A kernel in front of a node reads a value of the device and tells the node; in front of a further
+turn of a loop another one does. So the host reads nothing. The driver's compiler has the function
+that the kernels call.
+
+Semantics: the CUDA programming guide, Conditional Graph Nodes; the CUDA driver API, Graph
+Management.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xla_server.backends.cuda.worker.device.errors import checked
+
+KERNELS = b"""\
+.version 8.0
+.target sm_80
+.address_size 64
+
+.extern .func cudaGraphSetConditional (.param .b64 condition, .param .b32 value);
+
+.visible .entry set_loop (.param .u64 condition, .param .u64 predicate, .param .u64 stop)
+{
+    .reg .pred %goes, %stops;
+    .reg .b32 %value;
+    .reg .b64 %condition, %address, %word;
+    .param .b64 given;
+    .param .b32 chosen;
+
+    ld.param.u64 %condition, [condition];
+    ld.param.u64 %address, [predicate];
+    cvta.to.global.u64 %address, %address;
+    ld.global.u8 %value, [%address];
+    ld.param.u64 %address, [stop];
+    ld.volatile.u64 %word, [%address];
+    setp.ne.u64 %stops, %word, 0;
+    setp.ne.and.u32 %goes, %value, 0, !%stops;
+    selp.u32 %value, 1, 0, %goes;
+    st.param.b64 [given], %condition;
+    st.param.b32 [chosen], %value;
+    call.uni cudaGraphSetConditional, (given, chosen);
+    ret;
+}
+
+.visible .entry set_case (
+    .param .u64 condition, .param .u64 index, .param .u64 bytes, .param .u64 cases)
+{
+    .reg .pred %narrow;
+    .reg .b32 %value, %most;
+    .reg .b64 %condition, %address, %bytes;
+    .param .b64 given;
+    .param .b32 chosen;
+
+    ld.param.u64 %condition, [condition];
+    ld.param.u64 %address, [index];
+    cvta.to.global.u64 %address, %address;
+    ld.param.u64 %bytes, [bytes];
+    setp.eq.u64 %narrow, %bytes, 1;
+    @%narrow ld.global.u8 %value, [%address];
+    @!%narrow ld.global.u32 %value, [%address];
+    ld.param.u32 %most, [cases];
+    sub.u32 %most, %most, 1;
+    min.u32 %value, %value, %most;
+    st.param.b64 [given], %condition;
+    st.param.b32 [chosen], %value;
+    call.uni cudaGraphSetConditional, (given, chosen);
+    ret;
+}
+"""
+"""`set_loop` tells a node whether it does a further turn: a predicate holds, and nothing stops it.
+`set_case` tells it the case of an index, the last for one that is out of range."""
+
+SYMBOLS = ("set_loop", "set_case")
+
+Tell = Callable[[str, Sequence[int], int], None]
+"""Launch a kernel of SYMBOLS, of one thread, with 64-bit values in a stream."""
+
+
+class Conditions:
+    """Adds conditional nodes to graphs that streams are captured for.
+
+    `cuda` are the driver's bindings, and `tell` launches a kernel. A driver without such nodes
+    refuses them with CudaError.
+    """
+
+    def __init__(self, cuda: Any, context: Any, tell: Tell) -> None:
+        self._cuda, self._context, self._tell = cuda, context, tell
+
+    def loop(self, predicate: int, stop: int, body: Callable[[int], None], stream: int) -> None:
+        """Let a graph do a body while a predicate holds and a word of the host is zero."""
+        graph, condition = self._new(stream)
+        given = (condition, predicate, stop)
+        self._tell("set_loop", given, stream)
+
+        def turn(inner: int) -> None:
+            body(inner)
+            self._tell("set_loop", given, inner)
+
+        kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_WHILE
+        self._add(kind, graph, condition, [turn], stream)
+
+    def case(
+        self, index: int, byte_size: int, cases: Sequence[Callable[[int], None]], stream: int
+    ) -> None:
+        """Let a graph do the case of an index of 1 or 4 bytes, the last for one out of range."""
+        graph, condition = self._new(stream)
+        self._tell("set_case", (condition, index, byte_size, len(cases)), stream)
+        kind = self._cuda.CUgraphConditionalNodeType.CU_GRAPH_COND_TYPE_SWITCH
+        self._add(kind, graph, condition, cases, stream)
+
+    def _new(self, stream: int) -> tuple[Any, int]:
+        """Return the graph that a stream is captured for, and a new condition of it."""
+        graph, *_ = self._end_of(stream)
+        made = self._cuda.cuGraphConditionalHandleCreate(graph, self._context, 0, 0)
+        return graph, int(checked("cuGraphConditionalHandleCreate", made)[0])
+
+    def _add(
+        self,
+        kind: Any,
+        graph: Any,
+        condition: int,
+        bodies: Sequence[Callable[[int], None]],
+        stream: int,
+    ) -> None:
+        """Add a node to the end of a stream's graph, with what the bodies give a stream."""
+        described = self._cuda.CUgraphNodeParams()
+        described.type = self._cuda.CUgraphNodeType.CU_GRAPH_NODE_TYPE_CONDITIONAL
+        described.conditional.handle = condition
+        described.conditional.type = kind
+        described.conditional.size = len(bodies)
+        described.conditional.ctx = self._context
+        _, *before = self._end_of(stream)
+        (node,) = checked("cuGraphAddNode", self._cuda.cuGraphAddNode(graph, *before, described))
+        behind = (
+            self._cuda.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES
+        )
+        moved = self._cuda.cuStreamUpdateCaptureDependencies(stream, [node], None, 1, int(behind))
+        checked("cuStreamUpdateCaptureDependencies", moved)
+        for body, inside in zip(bodies, described.conditional.phGraph_out, strict=True):
+            self._capture(body, inside)
+
+    def _end_of(self, stream: int) -> tuple[Any, ...]:
+        """Return the graph that a stream is captured for, and what its next node depends on."""
+        _, _, graph, nodes, edges, count = checked(
+            "cuStreamGetCaptureInfo", self._cuda.cuStreamGetCaptureInfo(stream)
+        )
+        return graph, nodes, edges, count
+
+    def _capture(self, body: Callable[[int], None], graph: Any) -> None:
+        """Let a graph have what a body gives a stream."""
+        flags = int(self._cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        stream = int(checked("cuStreamCreate", self._cuda.cuStreamCreate(flags))[0])
+        mode = self._cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        try:
+            begun = self._cuda.cuStreamBeginCaptureToGraph(stream, graph, None, None, 0, mode)
+            checked("cuStreamBeginCaptureToGraph", begun)
+            try:
+                body(stream)
+            finally:
+                ended = self._cuda.cuStreamEndCapture(stream)
+            checked("cuStreamEndCapture", ended)
+        finally:
+            self._cuda.cuStreamDestroy(stream)

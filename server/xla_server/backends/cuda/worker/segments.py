@@ -1,0 +1,238 @@
+"""Segments: rows of a program that a graph can have, with the loops and branches among them.
+
+Loops and branches are found in the rows as lowering writes them. A loop is a condition, a Branch
+out of it, a body and a Jump to its begin. Cases follow a Branch or Switch, and each ends with a
+Jump behind the last one. Rows of another form, and steps of the server, are walked.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from xla_server.backends.cuda.worker.exchange.protocol import (
+    Branch,
+    Copy,
+    DeviceRow,
+    Jump,
+    Launch,
+    LibraryCall,
+    Switch,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loop:
+    """A condition, and a body that is done as long as the byte in a slot is not zero then.
+
+    The condition is rows alone: a graph has it twice, before the loop and at the end of its body.
+    """
+
+    condition: tuple[int, ...]
+    predicate: int
+    body: "Items"
+    first: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """The case with the number in a slot of so many bytes, or the last where there is none."""
+
+    index: int
+    byte_size: int
+    cases: tuple["Items", ...]
+    first: int
+    end: int
+
+
+Item: TypeAlias = int | Loop | Case
+"""A row by its number, or rows from `first` to `end` with jumps in them."""
+
+MAX_DEPTH = 16
+"""Loops and branches within each other that a graph has at most."""
+
+Items: TypeAlias = tuple[Item, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Rows up to `end`, which may be one graph; `has_jumps` if loops or branches are among them."""
+
+    first: int
+    end: int
+    items: Items
+    has_jumps: bool
+
+
+def segments(
+    rows: Sequence[DeviceRow], *, with_jumps: bool = True
+) -> Mapping[int, tuple[Segment, ...]]:
+    """Return the segments that begin at a row, the longest first.
+
+    Those without jumps have two or more rows, and no jump leads into their midst. `with_jumps` are
+    those that have loops or branches too, and each loop alone: a run may be within its turns.
+    """
+    found: dict[int, list[Segment]] = {}
+    structures = _Parser(rows).structures() if with_jumps else {}
+    for each in (*_with_jumps(rows, structures), *_plain(rows)):
+        at = found.setdefault(each.first, [])
+        if all(other.end != each.end for other in at):
+            at.append(each)
+    return {
+        first: tuple(sorted(each, key=lambda segment: -segment.end))
+        for first, each in found.items()
+    }
+
+
+def _plain(rows: Sequence[DeviceRow]) -> Iterator[Segment]:
+    targets = {target for row in rows for target in _targets(row)}
+    first = 0
+    for number in range(len(rows) + 1):
+        ends = number == len(rows) or not _has_graphs(rows[number])
+        if ends or number in targets:
+            if number - first > 1:
+                yield Segment(first, number, tuple(range(first, number)), has_jumps=False)
+            first = number + 1 if ends else number
+
+
+def _with_jumps(
+    rows: Sequence[DeviceRow], structures: Mapping[int, Loop | Case]
+) -> Iterator[Segment]:
+    """Yield segments between rows that no graph can have, and those of loops."""
+    inside = {row for each in structures.values() for row in range(each.first, each.end)}
+    targets = {
+        target
+        for number, row in enumerate(rows)
+        if number not in inside
+        for target in _targets(row)
+    }
+    items: list[Item] = []
+    first = at = 0
+    while at <= len(rows):
+        structure = structures.get(at)
+        ends = at == len(rows) or not (structure or _has_graphs(rows[at]))
+        if ends or at in targets:
+            if not all(isinstance(item, int) for item in items):
+                yield Segment(first, at, tuple(items), has_jumps=True)
+            items, first = [], at + 1 if ends else at
+        if not ends:
+            items.append(structure or at)
+        at = structure.end if structure else at + 1
+    for structure in structures.values():
+        yield from _loops(structure)
+
+
+def _loops(item: Item) -> Iterator[Segment]:
+    match item:
+        case Loop():
+            yield Segment(item.first, item.end, (item,), has_jumps=True)
+            parts: tuple[Items, ...] = (item.body,)
+        case Case():
+            parts = item.cases
+        case _:
+            return
+    for part in parts:
+        for each in part:
+            yield from _loops(each)
+
+
+class _OtherFormError(Exception):
+    """Rows that are not of the form that a graph can have."""
+
+
+class _Parser:
+    """Finds loops and branches in rows."""
+
+    def __init__(self, rows: Sequence[DeviceRow]) -> None:
+        self._rows = rows
+        self._jumps: dict[int, list[int]] = {}
+        for number, row in enumerate(rows):
+            if isinstance(row, Jump):
+                self._jumps.setdefault(row.row, []).append(number)
+
+    def structures(self) -> Mapping[int, Loop | Case]:
+        """Return the outermost loops and branches that a graph can have, by their first rows."""
+        found: dict[int, Loop | Case] = {}
+        at = 0
+        while at < len(self._rows):
+            structure = self._structure(at, len(self._rows), 0)
+            if structure is not None:
+                found[at] = structure
+            at = structure.end if structure else at + 1
+        return found
+
+    def _structure(self, at: int, end: int, depth: int) -> Loop | Case | None:
+        """Return what begins at a row and is over before `end`; of several loops the outermost."""
+        jumps = [jump for jump in self._jumps.get(at, ()) if at <= jump < end]
+        is_choice = isinstance(self._rows[at], Branch | Switch)
+        try:
+            if depth < MAX_DEPTH and jumps:
+                return self._loop(at, jumps[-1], depth + 1)
+            if depth < MAX_DEPTH and is_choice:
+                return self._cases(at, end, depth + 1)
+        except _OtherFormError:
+            pass
+        return None
+
+    def _items(self, first: int, end: int, depth: int) -> Items:
+        found: list[Item] = []
+        at = first
+        while at < end:
+            structure = self._structure(at, end, depth)
+            if structure is None and not _has_graphs(self._rows[at]):
+                raise _OtherFormError
+            found.append(at if structure is None else structure)
+            at = at + 1 if structure is None else structure.end
+        return tuple(found)
+
+    def _loop(self, first: int, jump: int, depth: int) -> Loop:
+        """Return the loop of a jump to its first row."""
+        for number in range(first, jump):
+            row = self._rows[number]
+            if isinstance(row, Branch) and row.otherwise == jump + 1:
+                condition = tuple(range(first, number))
+                if not all(_has_graphs(self._rows[each]) for each in condition):
+                    raise _OtherFormError
+                body = self._items(number + 1, jump, depth)
+                return Loop(condition, row.predicate, body, first, jump + 1)
+        raise _OtherFormError
+
+    def _cases(self, at: int, end: int, depth: int) -> Case:
+        """Return the cases of a row that chooses one."""
+        row = self._rows[at]
+        assert isinstance(row, Branch | Switch)
+        begins = (at + 1, row.otherwise) if isinstance(row, Branch) else row.rows
+        last = self._jump_before(begins[1] if len(begins) > 1 else end)
+        if last is None or not begins[-1] < last <= end:
+            raise _OtherFormError
+        ends = (*begins[1:], last)
+        is_in_order = list(begins) == sorted({at + 1, *begins})
+        if not is_in_order or any(self._jump_before(each) != last for each in ends):
+            raise _OtherFormError
+        cases = tuple(
+            self._items(begin, behind - 1, depth)
+            for begin, behind in zip(begins, ends, strict=True)
+        )
+        if isinstance(row, Branch):
+            return Case(row.predicate, 1, cases[::-1], at, last)
+        return Case(row.index, 4, cases, at, last)
+
+    def _jump_before(self, number: int) -> int | None:
+        """Return where the row before one jumps to, if it does."""
+        row = self._rows[number - 1]
+        return row.row if isinstance(row, Jump) else None
+
+
+def _has_graphs(row: DeviceRow) -> bool:
+    return isinstance(row, Launch | Copy) or (isinstance(row, LibraryCall) and row.plan.has_graphs)
+
+
+def _targets(row: DeviceRow) -> tuple[int, ...]:
+    match row:
+        case Jump(target):
+            return (target,)
+        case Branch(_, otherwise):
+            return (otherwise,)
+        case Switch(_, rows):
+            return rows
+    return ()
