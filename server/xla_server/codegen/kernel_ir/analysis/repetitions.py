@@ -4,6 +4,7 @@ Copies of unrolled loops follow each other without a jump: what two loops over t
 compute of the same operands is computed once. LLVM, GVN: global value numbering.
 """
 
+import dataclasses
 from collections.abc import Hashable, Sequence
 
 from xla_server.codegen.kernel_ir.expressions import (
@@ -57,6 +58,13 @@ def _test(forms: "Forms", n: int, path: Path, statement: Statement) -> Hashable:
     return forms.of(around.test), any(each is inside for each in around.orelse)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Number:
+    """The number of a form."""
+
+    number: int
+
+
 class Forms:
     """Forms of expressions; two of one form have one value.
 
@@ -65,13 +73,16 @@ class Forms:
 
     def __init__(self) -> None:
         self._known: dict[Value, Hashable] = {}
+        self._numbers: dict[Hashable, _Number] = {}
 
     def bind(self, statement: Statement, path: Path) -> None:
         """Take in the names that a statement gives values to."""
         match statement:
             case Let(value=value, expression=expression):
                 form = self.of(expression)
-                self._known[value] = value if form is None else form
+                # Forms of operands would be as large as all paths to them are together.
+                number = self._numbers.setdefault(form, _Number(len(self._numbers)))
+                self._known[value] = value if form is None else number
             case For(axis=axis, low=low, high=high, step=step):
                 depth = sum(isinstance(each, For) for each in path)
                 self._known[axis] = depth, self.of(low), self.of(high), step

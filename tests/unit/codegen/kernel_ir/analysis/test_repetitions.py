@@ -82,3 +82,12 @@ def test_counts_leave_out_what_is_kept() -> None:
     assert evaluations(kernel_of(*statements).body, 1) == {0: 8}
     assert evaluations(kernel_of(*statements).body, 1, kept) == {0: 4}
     assert work_of(statements, kept) == once
+
+
+def test_a_value_with_very_many_paths_to_its_operands_has_a_form() -> None:
+    body, value = Body(), Value("v", Type.F32)
+    for _ in range(2):
+        last = value
+        for _ in range(100):
+            last = body.let("w", Apply("add", (last, last), Type.F32))
+    assert len(repetitions(body.statements)) == 100
