@@ -137,7 +137,7 @@ def main() -> None:
     print(f"JAX {jax.__version__} on {jax.devices()[0].device_kind}", flush=True)
     driver = driver_figures(platform_name)
     for name, figure in driver.items():
-        print(f"  {name:30}{figure:9.1f}", flush=True)
+        print(f"  {name:35}{figure:9.2f}", flush=True)
     heads = ("run", "call", "stream", "compile")
     print(f"{'time, JAX = 1':32}" + "".join(f"{head:>9}" for head in heads))
     lines, failures = [], {}

@@ -1,34 +1,76 @@
-"""Costs of a GPU's driver itself: copies, transfers, launches."""
+"""Costs of a GPU's driver itself: copies, transfers, launches; and rates of kernels beside them.
 
+Kernels have their arrays already: a rate has no cost of memory or of a worker in it.
+"""
+
+import dataclasses
+import math
 import mmap
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from tests.cuda_twin.programs import kernel_of
 from tests.cuda_twin.test_twin import AT, moving
 from tests.unit.codegen.compiled import built
-from xla_client import ops
+from xla_client import Op, ops
+from xla_client.lib import activations, arithmetic
 from xla_server.backends.cuda.toolchain import Toolchain
 from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.codegen.gpu.grid import GridKernel
 
 REPETITIONS = 5
+
+_FLAT, _ROWS, _SHORT_ROWS = (), (8192,), (1024,)
+
+PROGRAMS: Mapping[str, tuple[Callable[..., Op], int, tuple[int, ...]]] = {
+    "-a": (ops.neg, 1, _FLAT),
+    "a + b": (ops.add, 2, _FLAT),
+    "exp": (ops.exp, 1, _FLAT),
+    "sum of rows of 8192": (lambda x: arithmetic.sum(x, [1]), 1, _ROWS),
+    "sum of columns": (lambda x: arithmetic.sum(x, [0]), 1, _ROWS),
+    "softmax of rows of 8192": (activations.softmax, 1, _ROWS),
+    "softmax of rows of 1024": (activations.softmax, 1, _SHORT_ROWS),
+    "transpose": (lambda x: ops.transpose(x, [1, 0]), 1, _ROWS),
+}
+"""Functions of f32 arrays, how many these are, and the sizes of their dimensions but the first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A kernel, and the bytes of its operands and its result."""
+
+    grid: GridKernel
+    byte_size: int
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Op], operands: int, inner: tuple[int, ...], count: int
+    ) -> "Measured":
+        """Return that of a function of arrays of so many elements."""
+        sizes = (count // math.prod(inner), *inner)
+        module = built(function, [np.broadcast_to(np.float32(0), sizes)] * operands)
+        root = module.entry.root
+        result = 4 * root.shape.element_count
+        return cls(kernel_of(module, root), 4 * count * operands + result)
 
 
 def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> Mapping[str, float]:
     """Return rates in GB/s, read and written bytes counted, and microseconds of launches.
 
-    `byte_size` is of the largest array, of which there are two.
+    `byte_size` is of the largest array, of which there are three. Rates of kernels are shares of
+    that of a copy.
     """
     driver.make_current()
     stream = driver.new_stream()
-    first, second = (driver.allocate(byte_size, stream) for _ in range(2))
-    count, staged = byte_size // 4, min(byte_size, 256 << 20)
-    negated = built(ops.neg, [np.broadcast_to(np.float32(0), (count,))])
-    grid = kernel_of(negated, negated.entry.root)
-    module = toolchain.compile({"all": grid, "one": moving(AT, AT, 1)})
-    every, one = driver.load(module, ["all", "one"])
+    first, second, third = (driver.allocate(byte_size, stream) for _ in range(3))
+    staged = min(byte_size, 256 << 20)
+    kernels = [Measured.of(*program, byte_size // 4) for program in PROGRAMS.values()]
+    grids = {f"k{number}": each.grid for number, each in enumerate(kernels)}
+    module = toolchain.compile({**grids, "one": moving(AT, AT, 1)})
+    *loaded, one = driver.load(module, [*grids, "one"])
     host = memoryview(mmap.mmap(-1, staged))
     driver.pin(host)
     pageable = np.ones(staged, np.uint8).data
@@ -42,8 +84,14 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
         driver.synchronise(stream)
         return (time.perf_counter() - started) / repetitions
 
-    def move() -> None:
-        driver.launch(every, grid.blocks, grid.threads, 0, (first, second), stream)
+    def share(kernel: Measured, code: Any) -> float:
+        grid = kernel.grid
+        given = (first, second, third)[: len(grid.kernel.buffers)]
+
+        def move() -> None:
+            driver.launch(code, grid.blocks, grid.threads, 0, given, stream)
+
+        return rate(kernel.byte_size, move) / copied
 
     def launch() -> None:
         driver.launch(one, 1, 32, 0, (first, second), stream)
@@ -58,9 +106,13 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     def rate(moved: int, work: Callable[[], None]) -> float:
         return moved / seconds(work) / 1e9
 
+    copied = rate(2 * byte_size, lambda: driver.copy(second, first, byte_size, stream))
     return {
-        "copy GB/s": rate(2 * byte_size, lambda: driver.copy(second, first, byte_size, stream)),
-        "kernel that negates GB/s": rate(2 * byte_size, move),
+        "copy GB/s": copied,
+        **{
+            f"{name}, of a copy": share(kernel, code)
+            for name, kernel, code in zip(PROGRAMS, kernels, loaded, strict=True)
+        },
         "upload GB/s": rate(staged, lambda: driver.upload(first, host, stream)),
         "download GB/s": rate(staged, lambda: driver.download(host, first, stream)),
         "upload of pageable GB/s": rate(staged, lambda: driver.upload(first, pageable, stream)),

@@ -4,10 +4,12 @@
 file. No GPU is needed. `make test` needs neither, and does not collect it.
 """
 
+import functools
 import importlib.metadata
+import math
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernels_of
 from tests.cuda_twin.test_rows import module_of, numbers
+from tests.kernels.corpora import CORPORA
 from tests.unit.codegen.compiled import built
 from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import SLICE
@@ -28,7 +32,14 @@ from xla_server.backends.cuda.worker.device import conditions
 from xla_server.codegen.gpu.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.ptx import PtxCompiler
-from xla_server.target.gpu import GPUS
+from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Index, Value
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import Barrier, Exchange, For, Let, Store, While
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.unrolling import constant_iterations
+from xla_server.codegen.kernel_ir.walk import read_by, walk
+from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.target.gpu import ACCESS_BYTES, GPUS
 from xla_server.target.machine import Machine
 
 REGISTERS = 64
@@ -38,6 +49,13 @@ REGISTERS_OF_COMPLEX = 128
 
 WIDE = (Opcode.COSINE, Opcode.SINE, Opcode.TAN, Opcode.POWER)
 """Functions of f32 whose formulas compute in f64."""
+
+WIDE_FUNCTIONS = frozenset({"cos_f32", "sin_f32", "tan_f32", "pow_f32"})
+
+IN_F64 = r"D(FMA|ADD|MUL|SETP)"
+
+BOUNDS = {"elements": 48, "loops": 48, "warps": 80, "blocks": 40, "tiles": 64}
+"""The most registers of each class of kernels in the corpora, in steps that they are given in."""
 
 every_gpu = pytest.mark.parametrize("name", GPUS)
 
@@ -58,7 +76,8 @@ class Code:
             text.write_bytes(compiler.ptx(str(grid_module(kernels, machine))))
         compile_ = [tool("nvidia-cuda-nvcc", "ptxas"), "-v", f"-arch={name}", text, "-o", code]
         said = subprocess.run(compile_, capture_output=True, check=True, text=True).stderr
-        self.registers = list(map(int, re.findall(r"Used (\d+) registers", said)))
+        used = dict(re.findall(r"properties for (\w+)\n.*\n.*Used (\d+) registers", said))
+        self.registers = {symbol: int(count) for symbol, count in used.items()}
         self.spills = set(re.findall(r"(\d+) bytes spill (?:stores|loads)", said))
         self.stacks = set(re.findall(r"(\d+) bytes stack frame", said))
         disassemble = [tool("nvidia-cuda-nvdisasm", "nvdisasm"), "-c", code]
@@ -84,13 +103,12 @@ def test_elementwise_kernels_fit_in_registers(kind: E, name: str, tmp_path: Path
     )
     code = Code(kernels_of(module), name, tmp_path)
     assert len(code.registers) == len(program.rows)
-    assert max(code.registers) <= (REGISTERS_OF_COMPLEX if kind.is_complex else REGISTERS)
+    assert max(code.registers.values()) <= (REGISTERS_OF_COMPLEX if kind.is_complex else REGISTERS)
     assert code.spills == {"0"}
     assert code.stacks == {"0"}
     for number, opcode in enumerate(program.rows):
-        symbol = f"k{number}"
         if kind is E.F32 and opcode not in WIDE:
-            assert code.count(symbol, r"D(FMA|ADD|MUL|SETP)") == 0, opcode
+            assert code.count(f"k{number}", IN_F64) == 0, opcode
 
 
 Row = Callable[..., Any]
@@ -120,7 +138,7 @@ def test_threads_move_sixteen_bytes(
     assert code.count(symbol, r"LDG\.E\.128") == loads
     assert code.count(symbol, r"STG\.E\.128") == stores
     assert code.count(symbol, r"(LDL|STL|D(FMA|ADD|MUL))") == 0
-    assert max(code.registers) <= REGISTERS
+    assert max(code.registers.values()) <= REGISTERS
     assert code.spills == {"0"}
 
 
@@ -142,7 +160,7 @@ def test_tiles_pass_shared_memory(
     found = [code.count(symbol, opcode) for opcode in (r"LDG", r"STS", r"BAR", r"LDS", r"STG")]
     assert found == opcodes
     assert code.count(symbol, r"(LDL|STL)") == 0
-    assert max(code.registers) <= REGISTERS
+    assert max(code.registers.values()) <= REGISTERS
 
 
 @every_gpu
@@ -153,7 +171,7 @@ def test_columns_are_read_by_neighbours(name: str, tmp_path: Path) -> None:
     assert code.count(symbol, r"LDG") >= 1
     assert code.count(symbol, r"BAR") == 1
     assert code.count(symbol, r"(LDL|STL|SHFL|D(FMA|ADD|MUL))") == 0
-    assert max(code.registers) <= REGISTERS
+    assert max(code.registers.values()) <= REGISTERS
 
 
 @every_gpu
@@ -164,3 +182,85 @@ def test_kernels_of_conditional_nodes_are_machine_code(name: str, tmp_path: Path
     subprocess.run([compiler, f"-arch={name}", text, "-o", code], check=True)
     for symbol in conditions.SYMBOLS:
         assert symbol.encode() in code.read_bytes()
+
+
+@functools.cache
+def kernels_of_programs() -> Mapping[str, GridKernel]:
+    """Return the kernels of the corpora, each once."""
+    found: dict[str, GridKernel] = {}
+    for corpus in ("golden", "hlo", "jax", "benchmark"):
+        for _, module in CORPORA[corpus]():
+            if not has_dynamic_shapes(module):
+                found |= {grid.key: grid for grid in grids(compiled(module))}
+    return {f"k{number}": grid for number, grid in enumerate(found.values())}
+
+
+def class_of(kernel: Kernel) -> str:
+    """Return how the threads of a kernel work together, or what each of them does alone."""
+    statements = [statement for statement, _ in walk(kernel.body)]
+    exchanges = any(isinstance(each, Exchange) for each in statements)
+    if any(isinstance(each, Barrier) for each in statements):
+        return "blocks" if exchanges else "tiles"
+    if exchanges:
+        return "warps"
+    loops = [each for each in statements if isinstance(each, For | While)]
+    is_straight = all(isinstance(each, For) and each.unrolled for each in loops)
+    return "elements" if is_straight else "loops"
+
+
+def is_real_single(kernel: Kernel) -> bool:
+    """Return whether no expression of a kernel has f64, and none asks for a formula that has."""
+    read = [part for statement, _ in walk(kernel.body) for part in read_by(statement)]
+    called = {part.function for part in read if isinstance(part, Apply)}
+    is_wide = any(part.type in (Type.F64, Type.C128) for part in read)
+    return not is_wide and not called & WIDE_FUNCTIONS
+
+
+def stored_widely(kernel: Kernel) -> int:
+    """Return the buffers to which copies of a loop store 16 bytes that begin at a multiple of 16.
+
+    LLVM makes one store of those that end several branches.
+    """
+    bound: dict[Value, Expression] = {}
+
+    def factors(expression: Expression, times: int) -> Iterator[tuple[Expression | None, int]]:
+        expression = bound.get(expression, expression)  # type: ignore[call-overload]
+        if not isinstance(expression, Index):
+            yield expression, times
+            return
+        yield None, expression.constant * times
+        for term, factor in expression.terms:
+            yield from factors(term, factor * times)
+
+    found: set[Buffer] = set()
+    for statement, path in walk(kernel.body):
+        match statement:
+            case Let(value=value, expression=Index() as expression):
+                bound[value] = expression
+            case Store(memory=Buffer() as buffer, guard=None) if path and isinstance(path[-1], For):
+                loop, parts = path[-1], list(factors(statement.index, 1))
+                count = constant_iterations(loop) or 0
+                rest = [factor for part, factor in parts if part is not loop.axis]
+                is_run = loop.unrolled and count * statement.type.byte_size == ACCESS_BYTES
+                is_aligned = (loop.axis, 1) in parts and not math.gcd(*rest) % max(count, 1)
+                if is_run and is_aligned and not statement.type.name.startswith("C"):
+                    found.add(buffer)
+    return len(found)
+
+
+@every_gpu
+def test_kernels_of_programs_are_as_good_as_they_were(name: str, tmp_path: Path) -> None:
+    kernels = kernels_of_programs()
+    code = Code(kernels, name, tmp_path)
+    assert code.registers.keys() == kernels.keys()
+    assert code.spills == {"0"}
+    assert code.stacks == {"0"}
+    most: dict[str, int] = {}
+    for symbol, grid in kernels.items():
+        kind = class_of(grid.kernel)
+        most[kind] = max(most.get(kind, 0), -(-code.registers[symbol] // 8) * 8)
+        assert code.count(symbol, r"STG\.E\.128") >= stored_widely(grid.kernel), grid.text
+        if is_real_single(grid.kernel):
+            assert code.count(symbol, IN_F64) == 0, grid.text
+    assert most.keys() == BOUNDS.keys()
+    assert all(count <= BOUNDS[kind] for kind, count in most.items()), most

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
+from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernels_of, places_of, rows_of, schedule_of
 from tests.cuda_twin.test_rows import module_of, numbers
 from tests.cuda_twin.traffic import bytes_moved
@@ -47,6 +48,12 @@ def test_what_is_read_at_two_places_is_moved_twice() -> None:
     module = module_of(lambda x: x + x[::-1], np.zeros(1000, np.float32))
     (grid,) = kernels_of(module).values()
     assert bytes_moved(grid.kernel) == 3 * 4000
+
+
+@pytest.mark.parametrize("length", [1000, 8192])
+def test_a_row_in_registers_is_one_kernel(length: int) -> None:
+    module = module_of(lambda x: jax.nn.softmax(x, axis=1), np.zeros((4096, length), np.float32))
+    assert len(grids(compiled(module))) == 1
 
 
 OVER: list[tuple[str, Callable[..., Any], list[tuple[int, ...]]]] = [

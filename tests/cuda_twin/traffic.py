@@ -8,17 +8,16 @@ import math
 from collections.abc import Hashable
 
 from xla_server.codegen.kernel_ir.analysis.counts import share_of
+from xla_server.codegen.kernel_ir.analysis.repetitions import Forms
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
     Buffer,
-    Const,
     Expression,
     Index,
     Load,
     Quotient,
     Remainder,
     Value,
-    operands_of,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import For, Let, Part, Store
@@ -36,7 +35,7 @@ class _Count:
     def __init__(self, kernel: Kernel) -> None:
         self.moved: dict[Hashable, float] = {}
         self._bound: dict[Value, Expression] = {}
-        self._loops: dict[Value, Hashable] = {}
+        self._forms = Forms()
         times: dict[int, float] = {}
         for statement, path in walk(kernel.body):
             around = times[id(path[-1])] * share_of(statement, path) if path else 1.0
@@ -44,12 +43,12 @@ class _Count:
             for each in read_by(statement):
                 if isinstance(each, Load):
                     self._add("load", each, around)
+            self._forms.bind(statement, path)
             match statement:
                 case Let(value=value, expression=expression):
                     self._bound[value] = expression
-                case For(axis=axis, low=low, high=high, step=step, iterations=iterations):
+                case For(iterations=iterations):
                     times[id(statement)] = around * iterations
-                    self._loops[axis] = (self._form(low), self._form(high), step)
                 case Part(items=items):
                     times[id(statement)] = around * items
                 case Store():
@@ -57,25 +56,9 @@ class _Count:
 
     def _add(self, kind: str, access: Load | Store, times: float) -> None:
         if isinstance(access.memory, Buffer):
-            place = kind, access.memory, access.type, self._form(access.index)
+            place = kind, access.memory, access.type, self._forms.of(access.index)
             count = times * access.type.byte_size
             self.moved[place] = max(count, self.moved.get(place, 0.0))
-
-    def _form(self, expression: Expression) -> Hashable:
-        """Return what is the same for the same expression of loops of the same bounds."""
-        if isinstance(expression, Value):
-            if expression in self._bound:
-                return self._form(self._bound[expression])
-            return self._loops.get(expression, expression)
-        parts = tuple(map(self._form, operands_of(expression)))
-        match expression:
-            case Index(constant=constant, terms=terms):
-                return constant, parts, tuple(factor for _, factor in terms)
-            case Quotient(divisor=divisor) | Remainder(divisor=divisor):
-                return type(expression), divisor, parts
-            case Apply(function=function):
-                return function, parts
-        return expression if isinstance(expression, Const) else (type(expression), parts)
 
     def _share(self, guard: Expression | None) -> float:
         """Return the share of threads that a guard lets store, as far as it is one of numbers."""

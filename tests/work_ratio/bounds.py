@@ -5,15 +5,12 @@ once.
 from collections.abc import Iterator
 
 from tests.processors import TARGET
-from xla_server.backends.compiled.compilation import Compilation
+from xla_server.backends.compiled.compilation import Compilation, costs_of
 from xla_server.codegen.lower.lowering import kernels_of
-from xla_server.codegen.lower.recomputation import (
-    TRANSCENDENTAL_UNITS,
-    LoopNestCosts,
-)
+from xla_server.codegen.lower.recomputation import TRANSCENDENTAL_UNITS
 from xla_server.fusion.recomputation_guard import RecomputationGuard
-
-TUNING = TARGET.tuning
+from xla_server.target.gpu import COUNTED_LANES
+from xla_server.target.target import Target
 
 OPERATIONS = 1.25
 """Operations for each that is asked for, unless the accesses to memory saved pay for more."""
@@ -26,21 +23,25 @@ PAID_TRANSCENDENTALS = 2.0
 """The same, whatever the cost model says."""
 
 
-def complaints(compilation: Compilation) -> Iterator[str]:
+def complaints(compilation: Compilation, target: Target = TARGET) -> Iterator[str]:
     """Yield each bound that the work of a program exceeds.
 
     Recomputation pays where fusion's cost model would store nothing more. Values that take less
-    time than a launch are left alone in each kernel.
+    time than a launch are left alone in each kernel: a GPU does that in many lanes at a time.
     """
-    found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS))
-    if found and not RecomputationGuard(LoopNestCosts(TARGET)).apply(compilation.module):
-        found = list(_exceeded(compilation, PAID_OPERATIONS, PAID_TRANSCENDENTALS))
+    lanes = 1 if target.machine.gpu is None else COUNTED_LANES
+    launches = len(kernels_of(compilation.code))
+    small = target.tuning.evaluation_costs.launch * launches * lanes
+    found = list(_exceeded(compilation, OPERATIONS, TRANSCENDENTALS, small))
+    if found and not RecomputationGuard(costs_of(target)).apply(compilation.module):
+        found = list(_exceeded(compilation, PAID_OPERATIONS, PAID_TRANSCENDENTALS, small))
     yield from found
 
 
-def _exceeded(compilation: Compilation, operations: float, transcendentals: float) -> Iterator[str]:
+def _exceeded(
+    compilation: Compilation, operations: float, transcendentals: float, small: float
+) -> Iterator[str]:
     once, done = compilation.work.once.cost, compilation.work.done.cost
-    small = TUNING.evaluation_costs.launch * len(kernels_of(compilation.code))
     limits = (
         (
             "transcendental functions",

@@ -91,7 +91,7 @@ LIMITS = {
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},
     "codegen/gpu/lower/merging.py": {"MERGED"},
-    "codegen/gpu/lower/scatter.py": {"MAX_LINKS", "MAX_WALK"},
+    "codegen/gpu/lower/scatter.py": {"MAX_WALK"},
     "codegen/gpu/lower/tile_sort.py": {"MAX_TILE"},
     "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},

@@ -29,9 +29,13 @@ from xla_server.target.target import Target
 @functools.cache
 def steps_of(target: Target) -> tuple[tuple[Pass, ...], frozenset[str]]:
     """Return everything that changes a module, in order, and the names of what fuses."""
-    costs = LoopNestCosts(target) if target.machine.gpu is None else grid_costs(target)
-    fusing = fusions(target, costs)
+    fusing = fusions(target, costs_of(target))
     return (*pipeline(target), *fusing), frozenset(step.name for step in fusing)
+
+
+def costs_of(target: Target) -> LoopNestCosts:
+    """Return the cost model of fusion for a target."""
+    return LoopNestCosts(target) if target.machine.gpu is None else grid_costs(target)
 
 
 class Observer(PassObserver, Protocol):

@@ -1,7 +1,10 @@
 """The schedule of elements on a GPU: a thread computes some that follow each other.
 
 They are as many as one access of the widest kind moves of the widest array, so that the loads and
-stores of neighbours become one access each. Semantics: XLA's GPU backend, its loop emitter.
+stores of neighbours become one access each. Where one large array is all that is read, a thread has
+two such runs, half of the array apart, and loads both before it waits.
+
+Semantics: XLA's GPU backend, its loop emitter.
 """
 
 import math
@@ -22,7 +25,7 @@ from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.reductions.reduction_groups import reductions_of
 from xla_server.codegen.trace.graph import Load
 from xla_server.ir.affine import Variable
-from xla_server.target.gpu import ACCESS_BYTES, MAX_RUN
+from xla_server.target.gpu import ACCESS_BYTES, BYTES_IN_FLIGHT, FULL_THREADS, MAX_RUN
 
 
 def elementwise_kernel(nest: Nest, largest: int) -> GridKernel | None:
@@ -52,6 +55,8 @@ class ThreadBuilder(LoopBuilder):
         *outer, last = self._nest.loops or (Variable(1, "i"),)
         run = self._run(last.size, is_alone=not outer)
         runs = -(-last.size // run)
+        copies = 1 if outer or last.size % run else self._copies(runs, run)
+        runs //= copies
         items = math.prod(loop.size for loop in outer) * runs
         body, axis = Body(self._top), self._axis("t") if items > 1 else None
         # Threads without a work item are not to evaluate what is the same for all of them.
@@ -62,16 +67,27 @@ class ThreadBuilder(LoopBuilder):
         if outer:
             number = self._open_rows(outer, runs, number, body)
         whole_runs, rest = divmod(last.size, run)
-        if not rest or not whole_runs:
+        if copies > 1:
+            with Loop(body, self._names("i"), copies, unrolled=True) as copy:
+                self._elements(last, ((number, run), (copy.axis, runs * run)), run, copy)
+        elif not rest or not whole_runs:
             # Values that do not depend on the element are computed outside of branches, once.
-            self._elements(last, number, run, rest or run, body)
+            self._elements(last, ((number, run),), rest or run, body)
         else:
             share = whole_runs / runs
             with Branch(body, condition("lt", number, whole_runs), share) as branch:
-                self._elements(last, number, run, run, branch)
-                self._elements(last, number, run, rest, branch.orelse)
+                self._elements(last, ((number, run),), run, branch)
+                self._elements(last, ((number, run),), rest, branch.orelse)
         self._close_part(body, axis, items, first)
         return items
+
+    def _copies(self, runs: int, run: int) -> int:
+        """Return how many runs a thread computes: more where one requests few bytes at a time."""
+        if runs % 2 or runs // 2 < FULL_THREADS or 2 * run > self._most:
+            return 1
+        loads = [node for node in all_nodes(self._nest.stores) if isinstance(node, Load)]
+        requested = sum(run * Type(node.kernel_type.storage).byte_size for node in loads)
+        return 2 if 0 < 2 * requested <= BYTES_IN_FLIGHT else 1
 
     def _run(self, length: int, *, is_alone: bool) -> int:
         """Return how many elements a thread computes: a power of two.
@@ -104,13 +120,12 @@ class ThreadBuilder(LoopBuilder):
         return run
 
     def _elements(
-        self, last: Variable, number: Expression, run: int, count: int, outside: Body
+        self, last: Variable, first: tuple[tuple[Expression, int], ...], count: int, outside: Body
     ) -> None:
-        """Build `count` elements of the run of this number."""
+        """Build `count` elements from the one on whose number is the sum of these terms."""
         known = dict(self._values), dict(self._stored)
         body = Loop(outside, self._names("i"), count, unrolled=True)
-        terms = (number, run), (body.axis, 1)
-        self._indices[last] = body.let(self._names("i"), Index(0, terms))
+        self._indices[last] = body.let(self._names("i"), Index(0, (*first, (body.axis, 1))))
         self._bodies[last] = body
         self._store(self._nest.stores, outside)
         body.close()

@@ -15,14 +15,32 @@ from numba import types
 from xla_server.codegen.compiler.blocks import write_body
 from xla_server.codegen.compiler.direct_values import WORD, Typed, whole
 from xla_server.codegen.emit.llvm import Emitter
+from xla_server.codegen.gpu.copies import (
+    copies_of,
+    gains,
+    is_copied,
+    is_interchangeable,
+    numbers_of,
+    parts_of,
+)
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.instructions import GLOBAL, SHARED, instructions
 from xla_server.codegen.instructions.memory import changes_no_operand
-from xla_server.codegen.kernel_ir.expressions import Expression, Index, Quotient, Remainder, known
-from xla_server.codegen.kernel_ir.statements import Break, Exchange, For, Part
-from xla_server.codegen.kernel_ir.unrolling import constant_iterations
-from xla_server.codegen.kernel_ir.walk import walk
-from xla_server.target.gpu import ACCESS_BYTES, WARP
+from xla_server.codegen.kernel_ir.expressions import (
+    Expression,
+    Index,
+    Quotient,
+    Remainder,
+    Value,
+)
+from xla_server.codegen.kernel_ir.statements import (
+    Exchange,
+    For,
+    Let,
+    Part,
+    Statement,
+)
+from xla_server.target.gpu import ACCESS_BYTES, MAX_RUN, WARP
 from xla_server.target.machine import Machine
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -122,16 +140,51 @@ class _GridEmitter(Emitter):
             self._memory[array] = types.int64, self._builder.ptrtoint(room, WORD)
 
     def _loop(self, loop: For) -> None:
-        """Write a loop; an unrolled one as copies of its body, indices apart by constants."""
-        if loop.unrolled and constant_iterations(loop) is not None and not _has_breaks(loop):
-            first, end = known(loop.low), known(loop.high)
-            assert first is not None
-            assert end is not None
-            for number in range(first, end, loop.step):
+        """Write a loop; an unrolled one as copies of its body, indices apart by constants.
+
+        Loads of all copies come first where they may, unless there are so many copies that what is
+        loaded takes registers that other threads could have.
+        """
+        if not is_copied(loop):
+            super()._loop(loop)
+        elif copies_of(loop) <= MAX_RUN and gains(loop) and is_interchangeable(loop):
+            self._write_copies(loop, [{}])
+        else:
+            for number in numbers_of(loop):
                 self._values[loop.axis] = whole(number)
                 self._write_all(loop.body)
-        else:
-            super()._loop(loop)
+
+    def _write_copies(self, loop: For, around: Sequence[dict[Value, Typed]]) -> None:
+        """Write the copies of a loop for each copy around it, with the values these have.
+
+        The loads that begin its body come first, and the stores that end it last.
+        """
+        copies = [
+            {**values, loop.axis: whole(number)} for values in around for number in numbers_of(loop)
+        ]
+        inner = loop.body[-1]
+        if isinstance(inner, For) and is_copied(inner):
+            self._write_in_turn(loop.body[:-1], copies)
+            self._write_copies(inner, copies)
+            return
+        loads, middle, stores = parts_of(loop.body)
+        self._write_in_turn(loads, copies)
+        for values in copies:
+            self._values.update(values)
+            self._write_all(middle)
+            values |= {s.value: self._values[s.value] for s in middle if isinstance(s, Let)}
+        self._write_in_turn(stores, copies)
+
+    def _write_in_turn(
+        self, statements: Sequence[Statement], copies: Sequence[dict[Value, Typed]]
+    ) -> None:
+        """Write each statement for all copies, before the next one."""
+        for statement in statements:
+            for values in copies:
+                self._values.update(values)
+                self._write(statement)
+                if isinstance(statement, Let):
+                    values[statement.value] = self._values[statement.value]
 
     def _request_vectors(self, loop: For, back: Any) -> None:
         """Request nothing: a thread has no vectors."""
@@ -260,7 +313,3 @@ class _GridEmitter(Emitter):
             wide = self._builder.add(wide, ir.Constant(WORD, constant), flags=("nsw",))
         self._sums[wide] = code, constant
         return types.int64, wide
-
-
-def _has_breaks(loop: For) -> bool:
-    return any(isinstance(statement, Break) for statement, _ in walk(loop.body))

@@ -192,7 +192,7 @@ class GroupBuilder(LoopBuilder):
             terms.insert(0, (outer.axis, copies * parts))
         inside = opened[-1] if opened else outside
         last = copies if copies > 1 else turns
-        turn = Loop(inside, self._names("i"), last, unrolled=copies > 1)
+        turn = Loop(inside, self._names("i"), last, unrolled=True)
         opened.append(turn)
         terms.insert(-1, (turn.axis, parts))
         number = turn.let(self._names("i"), Index(0, tuple(terms)))

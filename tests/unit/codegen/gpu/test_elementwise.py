@@ -1,5 +1,6 @@
 """The schedule of elements: who computes what, in the notation of the loop IR."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,24 @@ def test_a_run_is_an_access_of_the_widest_array(dtype: str, to: str, run: int) -
     kind = ElementType.from_text(to)
     grid = scheduled(lambda x: ops.convert_element_type(x, kind), argument)
     assert grid.kernel.items == 1024 // run
+
+
+@pytest.mark.parametrize(
+    ("sizes", "operands", "runs"),
+    [
+        ((1 << 21,), 1, 2),
+        ((1 << 20,), 1, 1),
+        ((1 << 21,), 2, 1),
+        (((1 << 21) + 4,), 1, 1),
+        ((1 << 11, 1 << 10), 1, 2),
+    ],
+)
+def test_a_thread_has_two_runs_where_it_reads_one_large_array(
+    sizes: tuple[int, ...], operands: int, runs: int
+) -> None:
+    arrays = [np.broadcast_to(np.float32(0), sizes)] * operands
+    grid = scheduled(lambda *x: x[0] + x[-1], *arrays)
+    assert grid.kernel.items == math.prod(sizes) // (4 * runs)
 
 
 @pytest.mark.parametrize(("length", "run"), [(8, 4), (6, 2), (7, 1)])

@@ -8,6 +8,7 @@ from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.gpu.schedules import Schedule, scheduled_by
 from xla_server.codegen.kernel_ir.analysis import counts
+from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.collapse import collapsed
 from xla_server.codegen.loops.builders.loop_builder import Nest
@@ -83,7 +84,8 @@ def fitting_bits(grid: GridKernel) -> GridKernel:
 
 def counted(grid: GridKernel, nest: Nest) -> Evaluations:
     """Return how often a launch evaluates each node; builders of the nest have its origins."""
-    times = counts.evaluations(grid.kernel.body, grid.kernel.items)
+    body = grid.kernel.body
+    times = counts.evaluations(body, grid.kernel.items, repetitions(body))
     return evaluations_of(times, nest.origins)
 
 
@@ -111,5 +113,5 @@ def units_of(kernel: Kernel) -> float:
 
     The number of lanes does not depend on the GPU, so that a program has the same kernels on each.
     """
-    work = kernel.work
+    work = counts.work_of(kernel.body, repetitions(kernel.body))
     return (work.item.time + work.prologue.time) * max(1.0, kernel.items / COUNTED_LANES)

@@ -7,8 +7,6 @@ forms, for n numbers of the first kind:
 - DIRECT: no element has two updates, so each update has a thread. Where a program says so of
   indices that repeat, one of the updates is lost, as XLA leaves open.
 - WALK: few updates. A thread for each free number goes through all n.
-- LINKS: a thread for each number looks for the next update of the same element, n^2 loads in all.
-  The thread of the first one follows these links.
 - SORTED: numbers are sorted by element, and the thread of the first of each run goes through it.
 
 Where one element has all updates, one thread combines n of them after each other: that is the order
@@ -26,7 +24,7 @@ from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.merging import Entry, integer_type
 from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
-from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Cell,
@@ -56,16 +54,12 @@ from xla_server.ir.module import HloInstruction
 MAX_WALK = 16
 """Updates that a thread goes through where no other kernel finds those of each element."""
 
-MAX_LINKS = 1 << 14
-"""Updates whose followers are found by going through all of them."""
-
 
 class Form(enum.Enum):
     """The form of a scatter, as the module says."""
 
     DIRECT = "direct"
     WALK = "walk"
-    LINKS = "links"
     SORTED = "sorted"
 
 
@@ -101,9 +95,7 @@ class _Updates:
         """Return the form of the scatter; `is_unique` says that no two updates meet."""
         if is_unique or self.space.vectors == 1:
             return Form.DIRECT
-        if self.count <= MAX_WALK:
-            return Form.WALK
-        return Form.LINKS if self.count <= MAX_LINKS else Form.SORTED
+        return Form.WALK if self.count <= MAX_WALK else Form.SORTED
 
     def coordinates(
         self, kernel: ThreadKernel, body: Body, number: Expression, dims: Sequence[int]
@@ -163,8 +155,6 @@ class _Scatter:
             self._add_direct()
         elif form is Form.WALK:
             self._add_walk()
-        elif form is Form.LINKS:
-            self._add_links(self._add_positions())
         else:
             self._add_sorted(self._add_positions())
 
@@ -277,47 +267,6 @@ class _Scatter:
                 kernel.store_integer(branch.orelse, positions, body.axis, Index(-1))
         self._lowering.add(kernel.thunk())
         return positions
-
-    def _add_links(self, positions: Array) -> None:
-        """Add the kernel that finds followers, and the one that combines updates."""
-        count = self._updates.count
-        firsts = self._value("firsts", ElementType.PRED)
-        links = self._value("links", ElementType.S32)
-        kernel = self._kernel(".links")
-        with Items(kernel.top, count) as body:
-            place = body.let("place", kernel.load_integer(positions, body.axis))
-            is_first = body.declare("first", condition("ge", place, 0))
-            link = body.declare("link", Index(-1))
-            with Branch(body, condition("ge", place, 0)) as branch:
-                with Loop(branch, "back", body.axis, iterations=count / 2) as loop:
-                    other = Index(-1, ((body.axis, 1), (loop.axis, -1)))
-                    at = loop.let("before", kernel.load_integer(positions, other))
-                    with Branch(loop, condition("eq", at, place)) as found:
-                        found.set(is_first, condition("ne", 0, 0))
-                        found.add(Break())
-                low = plus(body.axis, 1)
-                with Loop(branch, "on", count, low, iterations=count / 2) as loop:
-                    at = loop.let("behind", kernel.load_integer(positions, loop.axis))
-                    with Branch(loop, condition("eq", at, place)) as found:
-                        found.set(link, loop.axis)
-                        found.add(Break())
-            body.store(kernel.writes(firsts), "b1", body.axis, is_first)
-            kernel.store_integer(body, links, body.axis, link)
-        self._lowering.add(kernel.thunk())
-        kernel = self._kernel()
-        with Items(kernel.top, count * self._updates.free_count) as body:
-            number, free = self._numbers(kernel, body, body.axis)
-            first = load_element(ElementType.PRED, kernel.reads(firsts), number)
-            with Branch(body, first) as owner:
-                place = owner.let("place", kernel.load_integer(positions, number))
-                to, cells = self._owned(kernel, owner, place, free)
-                at_number = owner.declare("at", number)
-                with Repeat(owner, condition("ge", at_number, 0), 2) as loop:
-                    own = loop.let("own", at_number)
-                    self._combine_into(kernel, loop, cells, own, free)
-                    loop.set(at_number, kernel.load_integer(links, own))
-                self._store(kernel, owner, to, cells)
-        self._lowering.add(kernel.thunk())
 
     def _add_sorted(self, positions: Array) -> None:
         """Add the sort of updates by their positions, and the kernel that combines them."""

@@ -2,23 +2,29 @@
 
 Where the comparator compares keys, a key and the number of its element are sorted, else numbers
 alone, whose elements each comparison loads. All sorts are stable.
+
+Threads merge runs without a look at others, so that a comparator that is no strict weak order makes
+some take the same element. Lines that then lack one are left as they were.
 """
 
 import math
 from collections.abc import Sequence
 
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.gpu.lower.merge_sort import MergeSort
 from xla_server.codegen.gpu.lower.merging import Before, Entry, Load, integer_type
 from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
-from xla_server.codegen.kernel_ir.builder import Body, Items
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items
 from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
     Expression,
     Index,
     Quotient,
     Remainder,
+    Value,
     condition,
 )
 from xla_server.codegen.kernel_ir.expressions import Load as LoadExpression
@@ -76,6 +82,12 @@ class _Lines:
     def __init__(self, outer: int, length: int, inner: int) -> None:
         self.count, self.length, self.inner = outer * inner, length, inner
 
+    def split(self, kernel: ThreadKernel, body: Items) -> tuple[Value, Value]:
+        """Return the line of a work item, and the number of its element there."""
+        item = Index(0, ((body.axis, 1),))
+        line, number = Quotient(item, self.length), Remainder(item, self.length)
+        return body.let(kernel.names("line"), line), body.let(kernel.names("place"), number)
+
     def element(self, line: Expression, number: Expression) -> Index:
         """Return the index of an element of a line."""
         if self.inner == 1:
@@ -94,6 +106,7 @@ class _Sort:
         self._lowering, self._name = lowering, name
         self._operands, self._lines = operands, lines
         self._number = integer_type(lines.length)
+        self._broken: Array | None = None
 
     def by_key(self, key: Key) -> Array | None:
         """Add the sort of keys; return the numbers of elements, None for those they have."""
@@ -136,7 +149,46 @@ class _Sort:
             (found,) = apply_computation(body, kernel.names, comparator, pairs, [ElementType.PRED])
             return found
 
-        return self._sorted((self._number,), before, load)
+        order = self._sorted((self._number,), before, load)
+        if order is not None:
+            self._add_check(order)
+        return order
+
+    def _add_check(self, order: Array) -> None:
+        """Add the kernels that say of which lines an order lacks an element.
+
+        Threads that write one element write the same number, in any order.
+        """
+        lines = self._lines
+        count = lines.count * lines.length
+        seen, broken = (
+            self._lowering.new(Shape.array(ElementType.S32, (size,)), f"{self._name}.{name}")
+            for name, size in (("seen", count), ("broken", lines.count))
+        )
+        kernel = ThreadKernel(f"{self._name}.clear")
+        with Items(kernel.top, count) as body:
+            line, place = lines.split(kernel, body)
+            kernel.store_integer(body, seen, body.axis, Index(0))
+            with Branch(body, condition("eq", place, 0)) as first:
+                kernel.store_integer(first, broken, line, Index(0))
+        self._lowering.add(kernel.thunk())
+        kernel = ThreadKernel(f"{self._name}.seen")
+        kernel.updates(seen)
+        with Items(kernel.top, count) as body:
+            line, _ = lines.split(kernel, body)
+            number = body.let("number", kernel.load_integer(order, body.axis))
+            at = Index(0, ((line, lines.length), (number, 1)))
+            kernel.store_integer(body, seen, at, Index(1))
+        self._lowering.add(kernel.thunk())
+        kernel = ThreadKernel(f"{self._name}.broken")
+        kernel.updates(broken)
+        with Items(kernel.top, count) as body:
+            line, _ = lines.split(kernel, body)
+            is_lost = condition("eq", kernel.load_integer(seen, body.axis), 0)
+            with Branch(body, is_lost) as lost:
+                kernel.store_integer(lost, broken, line, Index(1))
+        self._lowering.add(kernel.thunk())
+        self._broken = broken
 
     def _sorted(self, types: Sequence[ElementType], before: Before, load: Load) -> Array | None:
         lines = self._lines
@@ -169,6 +221,10 @@ class _Sort:
             if order is not None:
                 at = Index(0, ((line, lines.length), (place, 1)))
                 number = body.let("number", kernel.load_integer(order, at))
+            if self._broken is not None:
+                is_whole = condition("eq", kernel.load_integer(self._broken, line), 0)
+                either = Apply("select", (is_whole, number, place), Type.I64)
+                number = body.let("moved", either)
             old = body.let("old", lines.element(line, number))
             for result, operand in zip(results, self._operands, strict=True):
                 storage = Type(KERNEL_TYPE[operand.shape.element_type].storage)

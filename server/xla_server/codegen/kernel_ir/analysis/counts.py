@@ -12,6 +12,7 @@ says of its operands.
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as Identities
 
 from xla_server.codegen.kernel_ir.analysis.known_numbers import Numbers
 from xla_server.codegen.kernel_ir.expressions import (
@@ -80,8 +81,13 @@ class KernelWork:
         return max(1, round(self.item.time)), round(self.prologue.time)
 
 
-def evaluations(body: Sequence[Statement], calls: int) -> Mapping[int, float]:
-    """Return how often a launch of so many calls evaluates each origin."""
+def evaluations(
+    body: Sequence[Statement], calls: int, kept: Identities[int] = frozenset()
+) -> Mapping[int, float]:
+    """Return how often a launch of so many calls evaluates each origin.
+
+    Statements of the identities `kept` take a value from a register.
+    """
     found: dict[int, float] = {}
     # Paths end with the statement directly around, so the one before them is known already.
     times: dict[int, float] = {}
@@ -95,6 +101,8 @@ def evaluations(body: Sequence[Statement], calls: int) -> Mapping[int, float]:
                 times[id(statement)] = float(items) if step == 1 else around * blocks
             case _:
                 times[id(statement)] = around
+        if id(statement) in kept:
+            continue
         if isinstance(statement, Let | Set | Accumulate | Store) and statement.origin is not None:
             found[statement.origin] = found.get(statement.origin, 0.0) + around
     return found
@@ -109,8 +117,10 @@ def share_of(statement: Statement, path: Path) -> float:
     return 1 - around.share if is_other else around.share
 
 
-def work_of(body: Sequence[Statement]) -> KernelWork:
+def work_of(body: Sequence[Statement], kept: Identities[int] = frozenset()) -> KernelWork:
     """Return the work of a kernel; one without parallel loops is a single work item.
+
+    Statements of the identities `kept` take a value from a register.
 
     Bounds and operands that depend on outer loops are taken halfway through these, in the first
     work item, which is a whole one.
@@ -128,6 +138,8 @@ def work_of(body: Sequence[Statement]) -> KernelWork:
             numbers.names[STOP] = statement.first + statement.step
             continue
         times[id(statement)] = around * _executions(statement, numbers)
+        if id(statement) in kept:
+            continue
         work = _own_work(statement, numbers) * around
         if not items or (path and isinstance(path[0], Part)):
             item += work

@@ -1,0 +1,100 @@
+"""Unrolled loops of a GPU as copies of their bodies, which may be executed side by side.
+
+Loads of all copies then come before what needs the first of them, and stores to one array follow
+each other: neighbours become one access.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+
+from xla_server.codegen.kernel_ir.expressions import Cell, Load, known
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Break,
+    For,
+    If,
+    Let,
+    Statement,
+    Store,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.unrolling import constant_iterations
+from xla_server.codegen.kernel_ir.walk import read_by, walk
+
+
+def is_copied(loop: For) -> bool:
+    """Return whether a loop becomes copies of its body, each with a number that is known."""
+    has_breaks = any(isinstance(each, Break) for each, _ in walk(loop.body))
+    return loop.unrolled and constant_iterations(loop) is not None and not has_breaks
+
+
+def numbers_of(loop: For) -> Sequence[int]:
+    """Return the numbers that a loop goes through whose bounds are known."""
+    first, end = known(loop.low), known(loop.high)
+    assert first is not None
+    assert end is not None
+    return range(first, end, loop.step)
+
+
+def copies_of(loop: For) -> int:
+    """Return how often the innermost statements of a loop that is copied are written."""
+    inside = (copies_of(each) for each in loop.body if isinstance(each, For) and is_copied(each))
+    return len(numbers_of(loop)) * max(inside, default=1)
+
+
+def gains(loop: For) -> bool:
+    """Return whether copies side by side have wider accesses, or more of them at a time.
+
+    LLVM itself joins the loads of the copies of one loop, and the stores where there is one each.
+    """
+    inside = [each for each, _ in walk(loop.body)]
+    stores = sum(isinstance(each, Store) for each in inside)
+    return stores > 1 or any(isinstance(each, For) and is_copied(each) for each in inside)
+
+
+def is_interchangeable(loop: For) -> bool:
+    """Return whether no iteration of a loop reads what another one, or itself, changes.
+
+    Each array and each accumulator is changed by one statement alone, whose order remains.
+    """
+    changed: Counter[object] = Counter()
+    read: set[object] = set()
+    for statement, _ in walk(loop.body):
+        match statement:
+            case Store(memory=memory):
+                changed[memory] += 1
+            case Accumulate(cell=cell):
+                changed[cell] += 1
+            case Let() | For() | If():
+                pass
+            case _:
+                return False
+        for part in read_by(statement):
+            if isinstance(part, Load):
+                read.add(part.memory)
+            elif isinstance(part, Cell):
+                read.add(part)
+    return all(count == 1 for count in changed.values()) and read.isdisjoint(changed)
+
+
+def parts_of(
+    body: Sequence[Statement],
+) -> tuple[Sequence[Statement], Sequence[Statement], Sequence[Statement]]:
+    """Return the loads that begin a body, with their indices, the rest, and the stores at its end.
+
+    A store that has a guard is one of the rest.
+    """
+    loads = list(itertools.takewhile(_is_load, body))
+    stores = list(itertools.takewhile(_is_plain_store, reversed(body)))[::-1]
+    return loads, body[len(loads) : len(body) - len(stores)], stores
+
+
+def _is_load(statement: Statement) -> bool:
+    if not isinstance(statement, Let):
+        return False
+    return isinstance(statement.expression, Load) or statement.value.type is Type.I64
+
+
+def _is_plain_store(statement: Statement) -> bool:
+    return isinstance(statement, Store) and statement.guard is None

@@ -1,0 +1,101 @@
+"""Copies of unrolled loops: which may be executed side by side, and in which order."""
+
+import dataclasses
+import itertools
+import re
+
+import pytest
+
+from tests.cuda_twin.twin import DEVICE
+from tests.unit.codegen.kernel_ir.kernels import READ, SHARED, WRITE, ZERO, parallel
+from xla_server.codegen.gpu.copies import gains, is_copied, is_interchangeable, parts_of
+from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.kernel_ir.expressions import (
+    Apply,
+    Buffer,
+    Cell,
+    Index,
+    Load,
+    Role,
+    Value,
+    condition,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import (
+    Accumulate,
+    Barrier,
+    Break,
+    For,
+    If,
+    Let,
+    Order,
+    Set,
+    Statement,
+    Store,
+)
+from xla_server.codegen.kernel_ir.types import Type
+
+AXIS, CELL = Value("i", Type.I64), Cell("a", Type.F32)
+ELEMENT, DOUBLE = Value("v", Type.F32), Value("w", Type.F32)
+LOAD = Let(ELEMENT, Load(READ, Type.F32, AXIS))
+ADD = Let(DOUBLE, Apply("add", (ELEMENT, ELEMENT), Type.F32))
+STORE = Store(WRITE, Type.F32, AXIS, DOUBLE)
+SUM = Accumulate(CELL, "add", ELEMENT, Order.SEQUENTIAL)
+
+
+def loop_of(*body: Statement) -> For:
+    return For(AXIS, Index(0), Index(4), body, 4, unrolled=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ((LOAD, ADD, STORE), True),
+        ((LOAD, SUM), True),
+        ((loop_of(LOAD, If(condition("lt", AXIS, 2), (SUM,))),), True),
+        ((LOAD, ADD, STORE, dataclasses.replace(STORE, index=Index(0))), False),
+        ((LOAD, SUM, Store(WRITE, Type.F32, AXIS, CELL)), False),
+        ((Let(DOUBLE, Load(WRITE, Type.F32, AXIS)), STORE), False),
+        ((Store(SHARED, Type.F32, AXIS, ZERO), Let(ELEMENT, Load(SHARED, Type.F32, AXIS))), False),
+        ((LOAD, Barrier()), False),
+        ((Set(CELL, ZERO),), False),
+    ],
+)
+def test_iterations_change_nothing_that_they_read(body: list[Statement], found: bool) -> None:
+    assert is_interchangeable(loop_of(*body)) is found
+
+
+def test_a_loop_that_is_left_is_not_copied() -> None:
+    assert is_copied(loop_of(LOAD))
+    assert not is_copied(dataclasses.replace(loop_of(LOAD), unrolled=False))
+    assert not is_copied(loop_of(If(condition("lt", AXIS, 2), (Break(),))))
+    assert not is_copied(dataclasses.replace(loop_of(LOAD), high=AXIS))
+
+
+def test_loads_begin_a_body_and_stores_end_it() -> None:
+    place = Let(Value("at", Type.I64), Index(0, ((AXIS, 1),)))
+    guarded = dataclasses.replace(STORE, guard=condition("lt", AXIS, 2))
+    assert parts_of((place, LOAD, ADD, LOAD, STORE, STORE)) == (
+        [place, LOAD],
+        (ADD, LOAD),
+        [STORE, STORE],
+    )
+    assert parts_of((ADD, guarded)) == ([], (ADD, guarded), [])
+
+
+def test_copies_side_by_side_gain_by_more_loads_or_stores_at_a_time() -> None:
+    assert not gains(loop_of(LOAD, ADD, STORE))
+    assert gains(loop_of(LOAD, ADD, STORE, dataclasses.replace(STORE, memory=READ)))
+    assert gains(loop_of(loop_of(LOAD, ADD, STORE)))
+
+
+def test_stores_to_each_of_two_results_follow_each_other() -> None:
+    """LLVM makes one of four to a result unless those to the other are between them."""
+    first, second = (Buffer(number, Role.WRITE) for number in (1, 2))
+    stores = (dataclasses.replace(STORE, memory=each) for each in (first, second))
+    part = parallel(loop_of(LOAD, ADD, *stores), items=1)
+    kernel = Kernel((READ, first, second), (), (part,))
+    text = str(grid_module({"k": GridKernel(kernel)}, DEVICE))
+    bases = re.findall(r"inttoptr i64 (\S+) to", text)
+    assert [len(list(each)) for _, each in itertools.groupby(bases)] == [4, 4, 4]
