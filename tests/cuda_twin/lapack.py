@@ -1,4 +1,4 @@
-"""LAPACK's routines over matrices in place; each returns its status. What is undefined is NaN."""
+"""LAPACK's routines, which write over matrices; each returns its status. Undefined is NaN."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ DRAWN: dict[str, tuple[Callable[[Any], Any], int]] = {
     "integers": (lambda key: jax.random.randint(key, (33,), 0, 100), 9),
     "permutation": (lambda key: jax.random.permutation(key, 33), 12),
 }
-"""What JAX draws by ThreeFry, which it writes as a loop, and how many launches that may take."""
+"""Draws of JAX by ThreeFry, which it writes as a loop, and how many launches they may take."""
 
 
 def stated(function: Callable[..., Any], *arguments: Any) -> HloModule:

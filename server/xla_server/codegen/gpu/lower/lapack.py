@@ -1,8 +1,8 @@
 """Lowering of LAPACK's custom calls for a GPU: plans of libraries, which have the same routines.
 
 Values are row-major, and the matrices of routines column-major: kernels transpose them where it
-matters. What no library has, and batches of more calls than a device should get, goes through the
-host.
+matters. Calls that no library has go through the host, and batches of more calls than a device
+should get.
 
 Semantics: xla_server.custom_calls.linear_algebra.
 """
@@ -256,7 +256,7 @@ def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
 
 
 _Row: TypeAlias = tuple[Callable[[_Call], LibraryPlan], Callable[[_Call, Any], Tree]]
-"""What makes the plan of a call, and what lowers a call to it."""
+"""A function that makes the plan of a call, and one that lowers the call to it."""
 
 _SINGULAR: _Row = _singular_plan, _lower_singular
 

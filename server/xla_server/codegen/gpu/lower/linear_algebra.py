@@ -97,7 +97,7 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
 def add_factors(
     lowering: Lowering, name: str, plan: CholeskyPlan, matrices: Value, status: Value
 ) -> None:
-    """Add the rows that factor matrices in place; a status is the first row without a pivot."""
+    """Add the rows that write factors over matrices; a status is the row of the first bad pivot."""
     add_real_diagonal(lowering, matrices, plan.order)
     tables = _tables(lowering, name, plan.batch, matrices)
     given = matrices, status, *tables

@@ -23,7 +23,7 @@ from xla_server.codegen.gpu.solver_plans import (
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 
 NO_VECTORS, VECTORS = 0, 1
-"""What is asked of eigenproblems: cusolverEigMode_t, cusolver_common.h."""
+"""Requests to eigenproblems: cusolverEigMode_t, cusolver_common.h."""
 
 
 class Solvers:
