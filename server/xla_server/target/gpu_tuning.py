@@ -20,8 +20,9 @@ _CONTROL_FLOW = ControlFlow(
     max_unrolled_instructions=1024,
 )
 
-_SMALL_LOOPS = SmallLoops(max_bytes=1 << 16)
-"""The host executes them, as their iterations may be without end; arrays are copied there."""
+_SMALL_LOOPS = SmallLoops(max_bytes=1 << 16, max_counted_work=1 << 14)
+"""The host executes those that may be without end, and arrays are copied there. Some ten thousand
+operations of one thread take as long as the copies."""
 
 
 _FUSIONS = Fusions(min_rows=1)

@@ -16,6 +16,7 @@ from xla_server.codegen.gpu.lower.scatter import lower_scatter
 from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.while_loop import lower_while
 from xla_server.codegen.lower.control.control import CONTROL
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
@@ -51,6 +52,7 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.SORT: lower_sort,
         Opcode.TOPK: lower_topk,
         Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
+        Opcode.WHILE: lower_while,
     }
 )
 """The lowering of each opcode on a GPU: a loop nest where a rule computes an element and the opcode
