@@ -24,7 +24,7 @@ from xla_server.codegen.gpu.lower.linear_algebra import (
     add_solutions,
     add_zeros,
 )
-from xla_server.codegen.gpu.lower.loops import grid_loop_kernel
+from xla_server.codegen.gpu.lower.synthetic import add_computed, array_of
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
 from xla_server.codegen.gpu.plans import CholeskyPlan, LibraryPlan, TriangularSolvePlan
 from xla_server.codegen.gpu.solver_plans import (
@@ -37,7 +37,6 @@ from xla_server.codegen.gpu.solver_plans import (
 )
 from xla_server.codegen.lower import host
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import option
-from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.custom_calls.attributes import parse_attributes
 from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
@@ -113,19 +112,10 @@ class _Call:
         rank = shape.rank
         order = *range(rank - 2), rank - 1, rank - 2
         turned = Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
-        source = HloInstruction("matrices", 0, Opcode.PARAMETER, shape.without_layout())
-        name = f"{self.instruction.name}.transposed"
-        transpose = HloInstruction(
-            name, 0, Opcode.TRANSPOSE, turned, (source,), TransposeAttributes(tuple(order))
-        )
-        target = self.lowering.new(turned, name)
-        stored, numbers = {source: value}, (0,)
-        task = LoopTask(
-            transpose, transpose, stored, (target,), name, numbers, self.lowering.target
-        )
-        for thunk in grid_loop_kernel(task).thunks:
-            self.lowering.add(thunk)
-        return target
+        source = array_of(shape)
+        name, attributes = f"{self.instruction.name}.transposed", TransposeAttributes(tuple(order))
+        root = HloInstruction(name, 0, Opcode.TRANSPOSE, turned, (source,), attributes)
+        return add_computed(self.lowering, source, value, root)
 
     def add(
         self, plan: LibraryPlan, *arguments: Value, reads: int = 0, updates: tuple[Value, ...]

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.gpu.lower.concatenate import lower_concatenate, lower_fusion
-from xla_server.codegen.gpu.lower.dot import lower_dot
 from xla_server.codegen.gpu.lower.fft import lower_fft
+from xla_server.codegen.gpu.lower.integer_dot import lower_product
 from xla_server.codegen.gpu.lower.lapack import lower_custom_call
 from xla_server.codegen.gpu.lower.linear_algebra import lower_cholesky, lower_triangular_solve
 from xla_server.codegen.gpu.lower.loops import lower_dynamic_update_slice, lower_loop
@@ -41,7 +41,7 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.CHOLESKY: lower_cholesky,
         Opcode.CONCATENATE: lower_concatenate,
         Opcode.CUSTOM_CALL: lower_custom_call,
-        Opcode.DOT: lower_dot,
+        Opcode.DOT: lower_product,
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
         Opcode.FFT: lower_fft,
         Opcode.FUSION: lower_fusion,

@@ -35,7 +35,7 @@ class _UnsuitableError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CountedLoop:
-    """A loop of so many turns, which nobody needs to stop, and what makes the thunk of it."""
+    """A loop of so many turns, which ends by itself, and the function that makes its thunk."""
 
     turns: int
     thunk: Callable[..., KernelThunk]

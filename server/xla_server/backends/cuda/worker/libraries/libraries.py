@@ -24,7 +24,7 @@ _LIBRARIES: Mapping[type[LibraryPlan], tuple[str, str]] = MappingProxyType(
         TriangularSolvePlan: ("cublas", "Cublas"),
         CholeskyPlan: ("cusolver", "Cusolver"),
         FftPlan: ("cufft", "Cufft"),
-        SolverPlan: ("solvers", "Solvers"),
+        SolverPlan: ("cusolver_lapack", "CusolverLapack"),
     }
 )
 """The module and class that computes each kind of plan."""

@@ -26,7 +26,7 @@ NO_VECTORS, VECTORS = 0, 1
 """Requests to eigenproblems: cusolverEigMode_t, cusolver_common.h."""
 
 
-class Solvers:
+class CusolverLapack:
     """The library."""
 
     def __init__(self, memory: Memory) -> None:
