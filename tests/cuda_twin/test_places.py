@@ -41,10 +41,10 @@ KEY = np.array([7, 11], np.uint32)
 DRAWN: dict[str, tuple[Callable[[Any], Any], int]] = {
     "bits": (lambda key: jax.random.bits(key, (33,)), 1),
     "split": (lambda key: jax.random.split(key, 5), 1),
-    "uniform": (lambda key: jax.random.uniform(key, (33,)), 3),
+    "uniform": (lambda key: jax.random.uniform(key, (33,)), 1),
     "normal": (lambda key: jax.random.normal(key, (33,)), 3),
     "categorical": (lambda key: jax.random.categorical(key, jnp.zeros(5), shape=(8,)), 4),
-    "bernoulli": (lambda key: jax.random.bernoulli(key, 0.5, (4, 4)), 3),
+    "bernoulli": (lambda key: jax.random.bernoulli(key, 0.5, (4, 4)), 2),
     "integers": (lambda key: jax.random.randint(key, (33,), 0, 100), 9),
     "permutation": (lambda key: jax.random.permutation(key, 33), 12),
 }
