@@ -1,5 +1,6 @@
 """JAX's linear algebra, which calls LAPACK by name on CPUs, against jaxlib's own LAPACK."""
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,7 +10,7 @@ import jax.scipy.linalg as jsl
 import numpy as np
 import pytest
 
-from tests.conformance.oracle import by_both, by_jax, evaluated
+from tests.conformance.oracle import PLATFORM, by_both, by_jax, evaluated
 from tests.conformance.sweep.depth import FULL, paired
 from tests.corpus.jax_programs import lower
 from xla_contract.stubs import hlo_pb2
@@ -36,22 +37,46 @@ def definite(dtype: Any, *dimensions: int) -> Any:
     return factor @ np.conj(np.swapaxes(factor, -1, -2)) + size * np.eye(size, dtype=dtype)
 
 
+def composed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function of vectors and values, or on GPUs one of what these make.
+
+    Vectors may have any factor of magnitude one there, and be any basis where values are zero.
+    """
+
+    def made(x: Any) -> Any:
+        found = function(x)
+        if len(found) == 2:
+            values, left = found
+            right = jnp.conj(jnp.swapaxes(left, -1, -2))
+        else:
+            left, values, right = found
+        count = values.shape[-1]
+        product = functools.partial(jnp.matmul, precision="highest")
+        whole = product(left[..., :count] * values[..., None, :], right[..., :count, :])
+        adjoint = jnp.conj(jnp.swapaxes(left, -1, -2))
+        return values, whole, product(adjoint, left)
+
+    return made if PLATFORM.startswith("cuda") else function
+
+
 # Each takes a matrix with 7 rows and 5 columns.
 OF_ONE: dict[str, Callable[[Any], Any]] = {
     "qr": jnp.linalg.qr,
     "qr_complete": lambda x: jnp.linalg.qr(x, mode="complete"),
     "qr_pivoted": lambda x: lal.qr(x, pivoting=True, full_matrices=False),
-    "svd": jnp.linalg.svd,
-    "svd_reduced": lambda x: jnp.linalg.svd(x, full_matrices=False),
-    "svd_wide": lambda x: jnp.linalg.svd(jnp.swapaxes(x, -1, -2)),
+    "svd": composed(jnp.linalg.svd),
+    "svd_reduced": composed(lambda x: jnp.linalg.svd(x, full_matrices=False)),
+    "svd_wide": composed(lambda x: jnp.linalg.svd(jnp.swapaxes(x, -1, -2))),
     "svd_values": lambda x: jnp.linalg.svd(x, compute_uv=False),
     "svd_values_full": lambda x: lal.svd(x, compute_uv=False, full_matrices=True),
-    "svd_gesvd": lambda x: lal.svd(x, algorithm=lal.SvdAlgorithm.QR),
-    "svd_gesvd_reduced": lambda x: lal.svd(x, full_matrices=False, algorithm=lal.SvdAlgorithm.QR),
+    "svd_gesvd": composed(lambda x: lal.svd(x, algorithm=lal.SvdAlgorithm.QR)),
+    "svd_gesvd_reduced": composed(
+        lambda x: lal.svd(x, full_matrices=False, algorithm=lal.SvdAlgorithm.QR)
+    ),
     "pinv": jnp.linalg.pinv,
     "lu_tall": lal.lu,
     "lu_wide": lambda x: lal.lu(jnp.swapaxes(x, -1, -2)),
-    "hermitian": lambda x: jnp.linalg.eigh(jnp.conj(jnp.swapaxes(x, -1, -2)) @ x),
+    "hermitian": composed(lambda x: jnp.linalg.eigh(jnp.conj(jnp.swapaxes(x, -1, -2)) @ x)),
 }
 # Each takes a square matrix.
 OF_SQUARE: dict[str, Callable[[Any], Any]] = {
@@ -65,8 +90,8 @@ OF_SQUARE: dict[str, Callable[[Any], Any]] = {
         x, compute_left_eigenvectors=True, compute_right_eigenvectors=True
     ),
     "eigvalsh": jnp.linalg.eigvalsh,
-    "eigh_upper": lambda x: jnp.linalg.eigh(x, UPLO="U", symmetrize_input=False),
-    "eigh": lambda x: jnp.linalg.eigh(x, UPLO="L", symmetrize_input=False),
+    "eigh_upper": composed(lambda x: jnp.linalg.eigh(x, UPLO="U", symmetrize_input=False)),
+    "eigh": composed(lambda x: jnp.linalg.eigh(x, UPLO="L", symmetrize_input=False)),
     "schur": lal.schur,
     "schur_values": lambda x: lal.schur(x, compute_schur_vectors=False),
     "hessenberg": lambda x: jsl.hessenberg(x, calc_q=True),

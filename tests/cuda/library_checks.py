@@ -25,6 +25,15 @@ from xla_server.codegen.gpu.plans import (
     Matrix,
     TriangularSolvePlan,
 )
+from xla_server.codegen.gpu.solver_plans import (
+    EigenPlan,
+    LuPlan,
+    QrPlan,
+    ReflectedPlan,
+    ReflectorsPlan,
+    SingularPlan,
+    SolverPlan,
+)
 
 SOLVED = (E.F32, E.F64, E.C64, E.C128)
 
@@ -70,6 +79,7 @@ def plans() -> Iterator[LibraryPlan]:
     for element, batch, order in itertools.product(SOLVED, (1, 4), (1, 5, 100)):
         for is_lower in (True, False):
             yield CholeskyPlan(element, batch, order, is_lower)
+    yield from solver_plans()
     for element, batch in itertools.product((E.C64, E.C128), (1, 3)):
         for sizes in ((1,), (2,), (8,), (30,), (97,), (2053,), (6, 5), (4, 3, 10)):
             for is_inverse in (False, True):
@@ -78,6 +88,22 @@ def plans() -> Iterator[LibraryPlan]:
             yield FftPlan(element, batch, sizes, is_inverse=False, is_real=True)
             if len(sizes) == 1:
                 yield FftPlan(element, batch, sizes, is_inverse=True, is_real=True)
+
+
+def solver_plans() -> Iterator[SolverPlan]:
+    """Yield a plan of each of LAPACK's routines and of their forms."""
+    for element, batch in itertools.product(SOLVED, (1, 3)):
+        for rows, columns in ((1, 1), (7, 5), (5, 7), (70, 70)):
+            yield LuPlan(element, batch, rows, columns)
+            yield QrPlan(element, batch, rows, columns)
+        for rows, columns, count in ((7, 5, 5), (7, 7, 3)):
+            yield ReflectorsPlan(element, batch, rows, columns, count)
+        for is_left, is_adjoint in itertools.product((True, False), repeat=2):
+            yield ReflectedPlan(element, batch, 7, 6, 5, is_left, is_adjoint)
+        for is_lower, has_vectors in itertools.product((True, False), repeat=2):
+            yield EigenPlan(element, batch, 6, is_lower, has_vectors)
+        for rows, columns, left in ((7, 5, 7), (7, 5, 5), (7, 5, 0), (6, 6, 6)):
+            yield SingularPlan(element, batch, rows, columns, left)
 
 
 def products() -> Iterator[GemmPlan]:
@@ -154,6 +180,8 @@ def buffers_of(plan: LibraryPlan) -> Buffers:
             return Buffers((positive.astype(half.dtype), status), (0, 1), (0,), plan.batch)
         case FftPlan():
             return _lines(plan)
+        case SolverPlan():
+            return _matrices(plan)
     raise AssertionError(plan)
 
 
@@ -167,6 +195,18 @@ def _lines(plan: FftPlan) -> Buffers:
     ends = (0, plan.sizes[0] // 2) if plan.sizes[0] % 2 == 0 else (0,)
     spectrum.imag[:, ends] = 0
     return Buffers((spectrum, np.zeros_like(real)), (1,))
+
+
+def _matrices(plan: SolverPlan) -> Buffers:
+    """Return what a routine reads, which random numbers are good for, and room for the rest."""
+    arrays = [_numbers(element, plan.batch, count) for element, count in plan.parts[:-1]]
+    if isinstance(plan, ReflectorsPlan | ReflectedPlan):
+        arrays[1] /= 4
+    if isinstance(plan, EigenPlan):
+        diagonals = arrays[0][:, :: plan.order + 1]
+        diagonals[:] = diagonals.real
+    status = np.full((plan.batch, 1), -1, np.int32)
+    return Buffers((*arrays, status), tuple(range(len(plan.parts))))
 
 
 def run(driver: Driver, prepared: Any, given: Buffers) -> list[Any]:
@@ -223,6 +263,8 @@ def assert_right(plan: LibraryPlan, ours: Sequence[Any], theirs: Sequence[Any]) 
     """Check results of a plan by the twin's, up to rounding."""
     if isinstance(plan, CholeskyPlan):
         _assert_factors(plan, ours, theirs)
+    elif isinstance(plan, EigenPlan | SingularPlan):
+        _assert_spectra(plan, ours, theirs)
     elif isinstance(plan, GemmPlan) and plan.rounds_operands:
         gap = float(np.max(np.abs(ours[0] - theirs[0])) / np.max(np.abs(theirs[0])))
         assert gap <= ROUNDED, f"off by {gap:.1e} of the largest"
@@ -237,6 +279,35 @@ def _assert_factors(plan: CholeskyPlan, ours: Sequence[Any], theirs: Sequence[An
     keep: Any = np.tril if plan.is_lower else np.triu
     good = failed == 0
     assert_near([keep(factors[good])], [keep(expected[good])])
+
+
+def _assert_spectra(
+    plan: EigenPlan | SingularPlan, ours: Sequence[Any], theirs: Sequence[Any]
+) -> None:
+    """Check values and status by the twin's, and vectors by the matrix that they make.
+
+    Vectors have factors of their own, and those of nothing any basis.
+    """
+    assert_near([ours[1], ours[-1]], [theirs[1], theirs[-1]])
+    found = [_recomposed(plan, side) for side in (ours, theirs)]
+    assert_near(*found)
+
+
+def _recomposed(plan: EigenPlan | SingularPlan, results: Sequence[Any]) -> list[Any]:
+    """Return the matrices that values and vectors make, and the products of vectors."""
+    matrices, values, *vectors, _ = results
+    if isinstance(plan, EigenPlan):
+        if not plan.has_vectors:
+            return []
+        left = matrices.reshape(plan.batch, plan.order, plan.order).swapaxes(1, 2)
+        right = left.conj().swapaxes(1, 2)
+    elif not vectors:
+        return []
+    else:
+        left = vectors[0].reshape(plan.batch, plan.left, plan.rows).swapaxes(1, 2)
+        right = vectors[1].reshape(plan.batch, plan.columns, plan.columns).swapaxes(1, 2)
+    made = (left[:, :, : values.shape[1]] * values[:, None, :]) @ right
+    return [made, left.conj().swapaxes(1, 2) @ left, right @ right.conj().swapaxes(1, 2)]
 
 
 def _threads(driver: Driver) -> None:

@@ -14,6 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from scipy import fft
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
+from tests.cuda_twin import lapack
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.plans import (
     ALIGNMENT,
@@ -24,6 +25,15 @@ from xla_server.codegen.gpu.plans import (
     LibraryPlan,
     Matrix,
     TriangularSolvePlan,
+)
+from xla_server.codegen.gpu.solver_plans import (
+    EigenPlan,
+    LuPlan,
+    QrPlan,
+    ReflectedPlan,
+    ReflectorsPlan,
+    SingularPlan,
+    SolverPlan,
 )
 
 FILL = 0xFF
@@ -49,6 +59,8 @@ def compute(plan: LibraryPlan, addresses: Sequence[int]) -> None:
             _factor(plan, *addresses)
         case FftPlan():
             _transform(plan, *addresses)
+        case SolverPlan():
+            _call(plan, addresses)
         case _:
             raise ValueError(f"no library computes {plan.text}")
 
@@ -141,3 +153,44 @@ def _transform(plan: FftPlan, source: int, target: int) -> None:
 def _form(plan: FftPlan) -> dict[str, str]:
     """Return what leaves out the factor of inverse transforms."""
     return {"norm": "forward"} if plan.is_inverse else {}
+
+
+def _call(plan: SolverPlan, addresses: Sequence[int]) -> None:
+    """Call a routine for each matrix of a batch, of which one follows the other."""
+    for number in range(plan.batch):
+        parts = [
+            _memory(address + number * count * element.byte_width, element.dtype, count)
+            for address, (element, count) in zip(addresses, plan.parts, strict=True)
+        ]
+        parts[-1][0] = _called(plan, *parts[:-1])
+
+
+def _turned(numbers: Any, rows: int, columns: int) -> Any:
+    """Return a column-major matrix."""
+    return numbers.reshape(columns, rows).T
+
+
+def _called(plan: SolverPlan, first: Any, second: Any, *more: Any) -> int:
+    match plan:
+        case LuPlan():
+            return lapack.getrf(_turned(first, plan.rows, plan.columns), second)
+        case QrPlan():
+            return lapack.geqrf(_turned(first, plan.rows, plan.columns), second)
+        case ReflectorsPlan():
+            return lapack.orgqr(_turned(first, plan.rows, plan.columns), second)
+        case ReflectedPlan():
+            adjoint = "C" if plan.element.is_complex else "T"
+            forms = "L" if plan.is_left else "R", adjoint if plan.is_adjoint else "N"
+            reflectors = _turned(first, plan.order, plan.count)
+            return lapack.ormqr(
+                *forms, reflectors, second, _turned(more[0], plan.rows, plan.columns)
+            )
+        case EigenPlan():
+            forms = "V" if plan.has_vectors else "N", "L" if plan.is_lower else "U"
+            return lapack.syevd(*forms, _turned(first, plan.order, plan.order), second)
+        case SingularPlan():
+            mode = "N" if not plan.left else "A" if plan.left == plan.rows else "S"
+            sizes = (plan.rows, plan.left), (plan.columns, plan.columns)
+            vectors = [_turned(each, *pair) for each, pair in zip(more, sizes, strict=False)]
+            return lapack.gesvd(mode, _turned(first, plan.rows, plan.columns), second, *vectors)
+    raise ValueError(f"no library computes {plan.text}")

@@ -55,10 +55,11 @@ def grids(code: Code) -> list[GridKernel]:
 
 def through_host(code: Code) -> list[str]:
     """Return the names of the rows that the host executes."""
-    return [row.name for row in code.rows if _is_of_host(row)]
+    return [row.name for row in code.rows if is_of_host(row)]
 
 
-def _is_of_host(row: Row) -> bool:
+def is_of_host(row: Row) -> bool:
+    """Return whether a row is done by the host."""
     if isinstance(row, KernelThunk):
         return not isinstance(row.kernel, GridKernel | LibraryPlan)
     return isinstance(row, HostThunk)

@@ -21,7 +21,9 @@ from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError
 from xla_server.codegen.gpu.plans import CholeskyPlan, FftPlan, LibraryPlan
 
 PACKAGE = "xla_server.backends.cuda.worker.libraries"
-MODULES = tuple(f"{PACKAGE}.{name}" for name in ("cublaslt", "cublas", "cusolver", "cufft"))
+MODULES = tuple(
+    f"{PACKAGE}.{name}" for name in ("cublaslt", "cublas", "cusolver", "cusolver_lapack", "cufft")
+)
 PLANS = list(library_checks.plans())
 PRODUCT = library_checks.product(E.F32, E.F32, (1, 33, 17, 65), (False, False))
 

@@ -15,6 +15,7 @@ from xla_server.codegen.gpu.plans import (
     Matrix,
     TriangularSolvePlan,
 )
+from xla_server.codegen.gpu.solver_plans import SolverPlan
 from xla_server.ir.module import HloModule
 
 ADDRESS_BYTES = 8
@@ -48,6 +49,8 @@ def buffer_bytes(plan: LibraryPlan) -> list[int]:
             lines = plan.batch * plan.inner
             found = [lines * math.prod(sizes) * kind.byte_width for sizes, kind in sides]
             return found[::-1] if plan.is_inverse else found
+        case SolverPlan():
+            return [plan.batch * count * element.byte_width for element, count in plan.parts]
     raise AssertionError(plan)
 
 

@@ -16,11 +16,13 @@ _CONTROL_FLOW = ControlFlow(
     # The host reads each predicate back, which takes as long as several launches.
     max_branch_elements=1 << 14,
     max_unrolled_iterations=8,
-    max_unrolled_instructions=256,
+    # ThreeFry as JAX writes it, five turns, is one kernel without the loop, some 50 rows with it.
+    max_unrolled_instructions=1024,
 )
 
-_SMALL_LOOPS = SmallLoops(max_bytes=1 << 16)
-"""The host executes them, as their iterations may be without end; arrays are copied there."""
+_SMALL_LOOPS = SmallLoops(max_bytes=1 << 16, max_counted_work=1 << 14)
+"""The host executes those that may be without end, and arrays are copied there. Some ten thousand
+operations of one thread take as long as the copies."""
 
 
 _FUSIONS = Fusions(min_rows=1)

@@ -193,6 +193,10 @@ class SmallLoops:
     max_bytes: int | None = None
     """Bytes of all arrays of the loop, where it is not executed where these are."""
 
+    max_counted_work: int = 0
+    """Operations of all turns together up to which a loop of a known number of them is executed
+    where its arrays are, by one thread, and cannot be stopped."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LlvmPasses:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from tests.cuda_twin.bindings.cublas import FillMode
+from tests.cuda_twin import lapack
+from tests.cuda_twin.bindings.cublas import FillMode, Operation, SideMode
 from tests.cuda_twin.bindings.memory import elements, matrix, table
 
 ROOM = 7
@@ -25,10 +26,6 @@ def set_stream(handle: int, stream: int) -> None:
     """Do nothing: calls are done at once."""
 
 
-def _size(dtype: Any, handle: int, uplo: int, n: int, a: int, lda: int) -> int:
-    return ROOM
-
-
 def _potrf(
     dtype: Any,
     handle: int,
@@ -40,9 +37,7 @@ def _potrf(
     lwork: int,
     dev_info: int,
 ) -> None:
-    if lwork != ROOM:
-        raise ValueError(f"a workspace must have {ROOM} elements, got {lwork}")
-    elements(workspace, dtype, lwork)[:] = np.nan
+    _fill(dtype, workspace, lwork)
     _factor(dtype, uplo, n, a, lda, dev_info)
 
 
@@ -69,11 +64,86 @@ def _potrf_batched(
         _factor(dtype, uplo, n, place, lda, info_array + 4 * number)
 
 
-def _of(dtype: Any) -> Any:
-    return (functools.partial(f, dtype) for f in (_size, _potrf, _potrf_batched))
+def _room(dtype: Any, *given: Any) -> int:
+    return ROOM
 
 
-spotrf_buffer_size, spotrf, spotrf_batched = _of(np.float32)
-dpotrf_buffer_size, dpotrf, dpotrf_batched = _of(np.float64)
-cpotrf_buffer_size, cpotrf, cpotrf_batched = _of(np.complex64)
-zpotrf_buffer_size, zpotrf, zpotrf_batched = _of(np.complex128)
+def _fill(dtype: Any, workspace: int, lwork: int = ROOM) -> None:
+    """Let a workspace be undefined afterwards."""
+    if lwork != ROOM:
+        raise ValueError(f"a workspace must have {ROOM} elements, got {lwork}")
+    elements(workspace, dtype, ROOM)[:] = np.nan
+
+
+def _state(info: int, status: int) -> None:
+    elements(info, np.int32, 1)[0] = status
+
+
+def _getrf(
+    dtype: Any, handle: int, m: int, n: int, a: int, lda: int, work: int, ipiv: int, info: int
+) -> None:
+    _fill(dtype, work)
+    pivots = elements(ipiv, np.int32, min(m, n))
+    _state(info, lapack.getrf(matrix(a, dtype, m, n, lda), pivots))
+
+
+def _geqrf(dtype: Any, handle: int, m: int, n: int, a: int, lda: int, tau: int, *room: int) -> None:
+    *work, info = room
+    _fill(dtype, *work)
+    _state(info, lapack.geqrf(matrix(a, dtype, m, n, lda), elements(tau, dtype, min(m, n))))
+
+
+def _orgqr(
+    dtype: Any, handle: int, m: int, n: int, k: int, a: int, lda: int, tau: int, *room: int
+) -> None:
+    *work, info = room
+    _fill(dtype, *work)
+    _state(info, lapack.orgqr(matrix(a, dtype, m, n, lda), elements(tau, dtype, k)))
+
+
+def _ormqr(
+    dtype: Any, handle: int, side: int, form: int, m: int, n: int, k: int, *given: int
+) -> None:
+    a, lda, tau, c, ldc, *work, info = given
+    _fill(dtype, *work)
+    is_left = side == SideMode.LEFT
+    reflectors = matrix(a, dtype, m if is_left else n, k, lda)
+    forms = "L" if is_left else "R", Operation(form).name
+    others = matrix(c, dtype, m, n, ldc)
+    _state(info, lapack.ormqr(*forms, reflectors, elements(tau, dtype, k), others))
+
+
+def _syevd(
+    dtype: Any, handle: int, jobz: int, uplo: int, n: int, a: int, lda: int, w: int, *room: int
+) -> None:
+    *work, info = room
+    _fill(dtype, *work)
+    forms = "NV"[jobz], "L" if uplo == FillMode.LOWER else "U"
+    values = elements(w, np.zeros(0, dtype).real.dtype, n)
+    _state(info, lapack.syevd(*forms, matrix(a, dtype, n, n, lda), values))
+
+
+def _gesvd(dtype: Any, handle: int, jobu: int, jobvt: int, m: int, n: int, *given: int) -> None:
+    a, lda, s, u, ldu, vt, ldvt, work, lwork, rwork, info = given
+    if jobu != jobvt or rwork:
+        raise ValueError("vectors must be asked for on both sides, without values that are left")
+    _fill(dtype, work, lwork)
+    mode, vectors = chr(jobu), list[Any]()
+    if mode != "N":
+        left = matrix(u, dtype, m, m if mode == "A" else n, ldu)
+        vectors = [left, matrix(vt, dtype, n, n, ldvt)]
+    values = elements(s, np.zeros(0, dtype).real.dtype, n)
+    _state(info, lapack.gesvd(mode, matrix(a, dtype, m, n, lda), values, *vectors))
+
+
+_NAMES = {"potrf": _potrf, "getrf": _getrf, "geqrf": _geqrf, "gesvd": _gesvd}
+_REAL = {"orgqr": _orgqr, "ormqr": _ormqr, "syevd": _syevd}
+_COMPLEX = {"ungqr": _orgqr, "unmqr": _ormqr, "heevd": _syevd}
+
+for _letter, _dtype in zip(
+    "sdcz", (np.float32, np.float64, np.complex64, np.complex128), strict=True
+):
+    for _name, _function in (_NAMES | (_COMPLEX if _letter in "cz" else _REAL)).items():
+        globals()[f"{_letter}{_name}_buffer_size"] = functools.partial(_room, _dtype)
+        globals()[f"{_letter}{_name}"] = functools.partial(_function, _dtype)
+    globals()[f"{_letter}potrf_batched"] = functools.partial(_potrf_batched, _dtype)

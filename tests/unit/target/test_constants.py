@@ -129,6 +129,7 @@ FACTS = {
         *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),
     },
     "codegen/gpu/ptx_child.py": {"_SPEED"},
+    "codegen/gpu/solver_plans.py": {"MAX_CALLS", "_LARGEST"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/loops/nests/pieces.py": {"_LINE"},
     "codegen/routines/contraction/assembly_tiles.py": {"_FACTORS"},

@@ -21,7 +21,7 @@ MOVEMENT = MAPPED | {
     Opcode.PAD,
 }
 
-ONE_TO_ONE = ELEMENTWISE | {Opcode.COPY, Opcode.MAP}
+ONE_TO_ONE = ELEMENTWISE | {Opcode.BITCAST_CONVERT, Opcode.COPY, Opcode.MAP}
 """Operations that read each operand at the index of the result's element."""
 
 FUSIBLE = ONE_TO_ONE | MOVEMENT | {Opcode.REDUCE, Opcode.REDUCE_WINDOW}
@@ -35,9 +35,15 @@ def is_fusible(instruction: HloInstruction) -> bool:
         and instruction.shape.is_array
         and instruction.shape.element_count > 0
         and all(operand.shape.is_array for operand in instruction.operands)
+        and not _changes_rank(instruction)
         # One pass of its own computes it, where a loop nest takes one for each element.
         and running_axis(instruction) is None
     )
+
+
+def _changes_rank(i: HloInstruction) -> bool:
+    """Return whether an instruction makes several elements of one, or one of several."""
+    return i.opcode is Opcode.BITCAST_CONVERT and i.shape.rank != i.operands[0].shape.rank
 
 
 def is_trivial(instruction: HloInstruction) -> bool:

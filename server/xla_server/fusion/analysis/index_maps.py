@@ -60,7 +60,7 @@ class IndexMaps:
         """Return that of operand `number` for an evaluation of its reader."""
         if not reader.operands[number].shape.rank:
             return at._replace(indices=())
-        if reader.opcode in ONE_TO_ONE:
+        if reader.opcode in ONE_TO_ONE and reader.shape.rank == reader.operands[number].shape.rank:
             return at
         if reader.opcode in MAPPED:
             return at._replace(indices=operand_index(reader, at.indices))

@@ -1,6 +1,7 @@
 """Analysis of while loops: state, loop invariants, number of iterations."""
 
 import dataclasses
+import functools
 
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.elementwise.compare import ComparisonDirection
@@ -45,6 +46,35 @@ class Loop:
         """Return the initial value of an element, None if the operand does not show it."""
         (start,) = self.instruction.operands
         return start.operands[index] if start.opcode is Opcode.TUPLE else None
+
+    @functools.cached_property
+    def _arguments(self) -> dict[HloInstruction, HloInstruction]:
+        """The operands of fusions by the parameters that they are inside."""
+        parts = (*self.body.instructions, *self.condition.instructions)
+        return {
+            parameter: operand
+            for part in parts
+            if part.opcode is Opcode.FUSION
+            for parameter, operand in zip(part.called[0].parameters, part.operands, strict=True)
+        }
+
+    def seen(self, part: HloInstruction) -> HloInstruction:
+        """Return what computes an instruction's result, inside or outside of fusions."""
+        while True:
+            (first, *_) = part.operands or (None,)
+            if part in self._arguments:
+                part = self._arguments[part]
+            elif part.opcode is Opcode.FUSION and part.shape.is_array:
+                part = part.called[0].root
+            elif (
+                part.opcode is Opcode.GET_TUPLE_ELEMENT
+                and first is not None
+                and first.opcode is Opcode.FUSION
+                and first.called[0].root.opcode is Opcode.TUPLE
+            ):
+                part = first.called[0].root.operands[part.attributes.index]
+            else:
+                return part
 
     def invariants(self) -> set[int]:
         """The elements that the body hands on as they are."""
@@ -110,14 +140,14 @@ def resize(
 
 def trip_count(loop: Loop) -> int | None:
     """Return the number of iterations, if a counter with known start, step and end decides."""
-    test = loop.condition.root
+    test = loop.seen(loop.condition.root)
     always = splat(test)
     if always is not None:
         return None if always else 0
     if test.opcode is not Opcode.COMPARE or test.shape.rank:
         return None
     direction = test.attributes.direction
-    lhs, rhs = test.operands
+    lhs, rhs = map(loop.seen, test.operands)
     for counter, limit, relation in (
         (lhs, rhs, direction),
         (rhs, lhs, _SWAPPED[direction]),
@@ -153,11 +183,11 @@ def _counted(
 
 def _step(loop: Loop, index: int) -> int | None:
     """Return the constant that the body adds to an element, None if there is none."""
-    new = loop.body.root.operands[index]
+    new = loop.seen(loop.body.root.operands[index])
     parameter = loop.body.parameters[0]
     if new.opcode not in (Opcode.ADD, Opcode.SUBTRACT):
         return None
-    lhs, rhs = new.operands
+    lhs, rhs = map(loop.seen, new.operands)
     if new.opcode is Opcode.ADD and not is_element(lhs, parameter):
         lhs, rhs = rhs, lhs
     amount = splat(rhs)

@@ -29,7 +29,7 @@ from xla_server.codegen.kernel_ir.expressions import (
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.linear_algebra import triangular
-from xla_server.codegen.lower.linear_algebra.matrix_kernel import real
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import real, to
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
@@ -49,10 +49,17 @@ def lower_triangular_solve(lowering: Lowering, i: HloInstruction) -> Tree:
     matrix, right = (lowering.array(operand) for operand in i.operands)
     result = lowering.new(i.shape, i.name)
     lowering.add(CopyThunk(result, right))
-    tables = _tables(lowering, i, plan.batch, matrix, result)
-    given = matrix, result, *tables
-    add_plan(lowering, i.name, plan, given, writes=(result,), updates=(result,))
+    add_solutions(lowering, i.name, plan, matrix, result)
     return result
+
+
+def add_solutions(
+    lowering: Lowering, name: str, plan: TriangularSolvePlan, matrix: Value, right: Value
+) -> None:
+    """Add the row that solves systems within their right sides."""
+    tables = _tables(lowering, name, plan.batch, matrix, right)
+    given = matrix, right, *tables
+    add_plan(lowering, name, plan, given, writes=(right,), updates=(right,))
 
 
 def solve_plan(i: HloInstruction) -> TriangularSolvePlan:
@@ -82,12 +89,20 @@ def lower_cholesky(lowering: Lowering, i: HloInstruction) -> Tree:
         return _CHOLESKY(lowering, i)
     lowering.add(CopyThunk(result, lowering.array(i.operands[0])))
     status = lowering.new(Shape.array(ElementType.S32, (plan.batch,)), f"{i.name}.status")
-    tables = _tables(lowering, i, plan.batch, result)
-    given = result, status, *tables
-    add_plan(lowering, i.name, plan, given, writes=(result, status), updates=(result,))
-    _add_test(lowering, i.name, plan, result, status)
+    add_factors(lowering, i.name, plan, result, status)
     _add_triangle(lowering, i.name, plan, result, status)
     return result
+
+
+def add_factors(
+    lowering: Lowering, name: str, plan: CholeskyPlan, matrices: Value, status: Value
+) -> None:
+    """Add the rows that write factors over matrices; a status is the row of the first bad pivot."""
+    add_real_diagonal(lowering, matrices, plan.order)
+    tables = _tables(lowering, name, plan.batch, matrices)
+    given = matrices, status, *tables
+    add_plan(lowering, name, plan, given, writes=(matrices, status), updates=(matrices,))
+    _add_test(lowering, name, plan, matrices, status)
 
 
 def cholesky_plan(i: HloInstruction) -> CholeskyPlan:
@@ -97,13 +112,11 @@ def cholesky_plan(i: HloInstruction) -> CholeskyPlan:
     return CholeskyPlan(i.shape.element_type, math.prod(batch), order, attributes.lower)
 
 
-def _tables(lowering: Lowering, i: HloInstruction, batch: int, *arrays: Value) -> tuple[Value, ...]:
+def _tables(lowering: Lowering, name: str, batch: int, *arrays: Value) -> tuple[Value, ...]:
     """Return the addresses of the matrices of arrays, one array after the other, if of a batch."""
     if batch == 1:
         return ()
-    table = lowering.new(
-        Shape.array(ElementType.S64, (len(arrays) * batch,)), f"{i.name}.addresses"
-    )
+    table = lowering.new(Shape.array(ElementType.S64, (len(arrays) * batch,)), f"{name}.addresses")
     buffers = [Buffer(number, Role.READ) for number in range(len(arrays))]
     written, top = Buffer(len(arrays), Role.WRITE), Body()
     with Items(top, batch) as items:
@@ -118,7 +131,7 @@ def _tables(lowering: Lowering, i: HloInstruction, batch: int, *arrays: Value) -
 def _add_test(
     lowering: Lowering, name: str, plan: CholeskyPlan, result: Value, status: Value
 ) -> None:
-    """Add a kernel that marks factors with NaN among their pivots, which no library looks for."""
+    """Add a kernel that finds the first NaN among pivots, which no library looks for."""
     kind, parts = _real_of(plan.element)
     matrices, failed = Buffer(0, Role.READ), Buffer(1, Role.SCRATCH)
     apart = plan.order * plan.order * parts
@@ -126,14 +139,16 @@ def _add_test(
     with Items(top, plan.batch) as items:
         first = items.let("first", items.axis * apart)
         zero = Const(Type.I32, (0,))
-        start = condition("ne", Load(failed, Type.I32, items.axis), zero)
-        found = items.declare("found", start)
+        found = items.declare("found", Load(failed, Type.I32, items.axis))
         with Loop(items, "row", plan.order) as loop:
             at = first + loop.axis * ((plan.order + 1) * parts)
             pivot = loop.let("pivot", Load(matrices, kind, at))
-            loop.set(found, condition("bit_or", found, condition("ne", pivot, pivot)))
-        value = Apply("select", (found, Const(Type.I32, (1,)), zero), Type.I32)
-        items.store(failed, Type.I32.value, items.axis, value)
+            is_first = condition(
+                "bit_and", condition("eq", found, zero), condition("ne", pivot, pivot)
+            )
+            row = to("i32", loop.axis + 1)
+            loop.set(found, Apply("select", (is_first, row, found), Type.I32))
+        items.store(failed, Type.I32.value, items.axis, found)
     kernel = Kernel((matrices, failed), (), tuple(top.statements))
     lowering.add(thread_thunk(f"{name}.test", kernel, (result, status), updates=(status,)))
 
@@ -163,6 +178,32 @@ def _add_triangle(
                 fill(other, real(kind.value, 0.0))
     kernel = Kernel((failed, matrices), (), tuple(top.statements))
     lowering.add(thread_thunk(f"{name}.triangle", kernel, (status, result), updates=(result,)))
+
+
+def add_real_diagonal(lowering: Lowering, matrices: Value, order: int) -> None:
+    """Add a kernel that clears the imaginary parts of diagonals, which LAPACK does not read."""
+    kind, parts = _real_of(matrices.shape.element_type)
+    if parts == 1:
+        return
+    buffer, top = Buffer(0, Role.WRITE), Body()
+    batch = matrices.shape.element_count // order**2
+    with Items(top, batch * order) as items:
+        matrix, row = items.axis // order, items.axis % order
+        at = items.let("at", matrix * order**2 + row * (order + 1))
+        items.store(buffer, kind.value, at * 2 + 1, real(kind.value, 0.0))
+    kernel = Kernel((buffer,), (), tuple(top.statements))
+    name = f"{matrices.name}.diagonal"
+    lowering.add(thread_thunk(name, kernel, (matrices,), updates=(matrices,)))
+
+
+def add_zeros(lowering: Lowering, value: Value) -> None:
+    """Add a kernel that fills an array of floats with zeros."""
+    kind, parts = _real_of(value.shape.element_type)
+    buffer, top = Buffer(0, Role.WRITE), Body()
+    with Items(top, value.shape.element_count * parts) as items:
+        items.store(buffer, kind.value, items.axis, real(kind.value, 0.0))
+    kernel = Kernel((buffer,), (), tuple(top.statements))
+    lowering.add(thread_thunk(f"{value.name}.zeros", kernel, (value,)))
 
 
 def _real_of(element: ElementType) -> tuple[Type, int]:

@@ -5,8 +5,9 @@ from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.gpu.lower.concatenate import lower_concatenate, lower_fusion
-from xla_server.codegen.gpu.lower.dot import lower_dot
 from xla_server.codegen.gpu.lower.fft import lower_fft
+from xla_server.codegen.gpu.lower.integer_dot import lower_product
+from xla_server.codegen.gpu.lower.lapack import lower_custom_call
 from xla_server.codegen.gpu.lower.linear_algebra import lower_cholesky, lower_triangular_solve
 from xla_server.codegen.gpu.lower.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.gpu.lower.random import lower_rng_bit_generator
@@ -15,13 +16,9 @@ from xla_server.codegen.gpu.lower.scatter import lower_scatter
 from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
 from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.while_loop import lower_while
 from xla_server.codegen.lower.control.control import CONTROL
-from xla_server.codegen.lower.host import (
-    HOST_OPCODES,
-    lower_collective,
-    lower_custom_call,
-    lower_host,
-)
+from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.trace.rules import RULES
 from xla_server.fusion.analysis.running_window import running_axis
@@ -43,8 +40,8 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         **CONTROL,
         Opcode.CHOLESKY: lower_cholesky,
         Opcode.CONCATENATE: lower_concatenate,
-        Opcode.CUSTOM_CALL: ThroughHost(lower_custom_call),
-        Opcode.DOT: lower_dot,
+        Opcode.CUSTOM_CALL: lower_custom_call,
+        Opcode.DOT: lower_product,
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
         Opcode.FFT: lower_fft,
         Opcode.FUSION: lower_fusion,
@@ -55,6 +52,7 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         Opcode.SORT: lower_sort,
         Opcode.TOPK: lower_topk,
         Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
+        Opcode.WHILE: lower_while,
     }
 )
 """The lowering of each opcode on a GPU: a loop nest where a rule computes an element and the opcode

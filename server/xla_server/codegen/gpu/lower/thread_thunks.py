@@ -27,6 +27,7 @@ def thread_thunk(
     kernel: Kernel,
     arguments: Sequence[Value],
     *,
+    in_place: tuple[tuple[Value, Value], ...] = (),
     updates: tuple[Value, ...] = (),
     threads: int = BLOCK_THREADS,
 ) -> KernelThunk:
@@ -34,7 +35,7 @@ def thread_thunk(
 
     Indices have the bits that numbers of threads and of elements of every argument take.
     """
-    thunk = kernel_thunk(name, kernel, arguments, updates=updates)
+    thunk = kernel_thunk(name, kernel, arguments, in_place=in_place, updates=updates)
     counts = [value.shape.element_count for value in arguments]
     bits = index_bits(max(kernel.items + MAX_BLOCK_THREADS, *counts))
     return dataclasses.replace(thunk, kernel=GridKernel(kernel, threads, bits))

@@ -40,14 +40,15 @@ class Register:
 class ScalarLoop:
     """A loop on scalars: goes on while `condition`, does `stores`, then all registers change.
 
-    `order` has every node after those it reads.
+    `order` has every node after those it reads. `cancellation` is the number of the flag's buffer;
+    None for a loop that is not stopped.
     """
 
     registers: Sequence[Register]
     condition: Node
     stores: Sequence[Store]
     order: Sequence[Node]
-    cancellation: int
+    cancellation: int | None
     cost: int
     target: Target
 
@@ -73,12 +74,13 @@ class _ScalarLoopBuilder(LoopBuilder):
     def built(self) -> Kernel:
         """Return the kernel."""
         loop = self._loop
-        self._word = word = Buffer(loop.cancellation, Role.WORD)
         for part in loop.registers:
             self._load(part)
         going = self._top.declare("going", Literal.of("b1", 1).constant)
         around = Body(self._top)
-        around.add(Stop(word))
+        if loop.cancellation is not None:
+            self._word = Buffer(loop.cancellation, Role.WORD)
+            around.add(Stop(self._word))
         body = self._invariants = Loop(around, "turn", max(1, _WORK_UNSEEN // loop.cost))
         self._evaluate_all(set(reached([loop.condition])))
         test = self._value(loop.condition)

@@ -5,12 +5,13 @@ variables of the kernel; arrays that it hands on are read where they are, arrays
 a few elements are written where they are.
 """
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import CopyThunk, Value
+from xla_server.buffers.code import CopyThunk, KernelThunk, Value
 from xla_server.codegen.loops.builders.element_updates import chain_of, update_stores
 from xla_server.codegen.loops.builders.scalar_builder import Named
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
@@ -32,16 +33,29 @@ class _UnsuitableError(Exception):
     """The loop needs more than scalars."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CountedLoop:
+    """A loop of so many turns, which ends by itself, and the function that makes its thunk."""
+
+    turns: int
+    thunk: Callable[..., KernelThunk]
+
+
 def lower_small_loop(
-    lowering: Lowering, i: HloInstruction, initial: Sequence[Value], handed_on: Sequence[bool]
+    lowering: Lowering,
+    i: HloInstruction,
+    initial: Sequence[Value],
+    handed_on: Sequence[bool],
+    counted: CountedLoop | None = None,
 ) -> tuple[Value, ...] | None:
     """One kernel for a while, and the values of its state's elements; None where it is not small.
 
-    `handed_on` says of each element of the state whether the body leaves it as it is.
+    `handed_on` says of each element of the state whether the body leaves it as it is. A `counted`
+    loop of little work in all has no test of cancellation.
     """
     if not _may_be_small(i, lowering.target.tuning.small_loops):
         return None
-    loop = _SmallLoop(lowering, i, initial, handed_on)
+    loop = _SmallLoop(lowering, i, initial, handed_on, counted)
     try:
         return loop.lowered()
     except (_UnsuitableError, TooManyCopiesError):
@@ -69,6 +83,7 @@ class _SmallLoop:
         i: HloInstruction,
         initial: Sequence[Value],
         handed_on: Sequence[bool],
+        counted: CountedLoop | None,
     ) -> None:
         self._lowering, self.tuned = lowering, lowering.target.tuning.small_loops
         self._instruction = i
@@ -77,6 +92,7 @@ class _SmallLoop:
         self._shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
         self._initial = initial
         self._handed_on = handed_on
+        self._counted = counted
         self._buffers: dict[Value, int] = {}
         self._constants: dict[Value, HloInstruction] = {}
         self._roots = self._next_state()
@@ -116,17 +132,26 @@ class _SmallLoop:
         cost = _cost(stores, roots)
         if cost > self.tuned.max_work:
             raise _UnsuitableError
-        most = self.tuned.max_bytes
-        if most is not None and sum(value.byte_size for value in self._buffers) > most:
+        most, counted = self.tuned.max_bytes, self._counted
+        if counted is not None and cost * counted.turns > self.tuned.max_counted_work:
+            counted = None
+        if (
+            counted is None
+            and most is not None
+            and sum(value.byte_size for value in self._buffers) > most
+        ):
             raise _UnsuitableError
-        loop = ScalarLoop(
-            parts, condition, stores, tracer.order(), len(self._buffers), cost, lowering.target
-        )
-        self._add(loop, results, registers)
+        flag = len(self._buffers) if counted is None else None
+        loop = ScalarLoop(parts, condition, stores, tracer.order(), flag, cost, lowering.target)
+        self._add(loop, results, registers, kernel_thunk if counted is None else counted.thunk)
         return results
 
     def _add(
-        self, loop: ScalarLoop, results: Sequence[Value], registers: Sequence[Sequence[Named]]
+        self,
+        loop: ScalarLoop,
+        results: Sequence[Value],
+        registers: Sequence[Sequence[Named]],
+        thunk: Callable[..., KernelThunk],
     ) -> None:
         kernel = scalar_loop_kernel(loop)
         for value, constant in self._constants.items():
@@ -141,9 +166,7 @@ class _SmallLoop:
             (results[number], self._initial[number]) for number in changed if registers[number]
         )
         name, arguments = self._instruction.name, list(self._buffers)
-        self._lowering.add(
-            kernel_thunk(name, kernel, arguments, in_place=in_place, updates=updates)
-        )
+        self._lowering.add(thunk(name, kernel, arguments, in_place=in_place, updates=updates))
 
     def _next_state(self) -> Sequence[HloInstruction]:
         """The instructions of the body that make each element of the state."""

@@ -39,7 +39,8 @@ _ROUTINES = {
 }
 
 
-def _created(stream: int) -> int:
+def created(stream: int) -> int:
+    """Return a handle for a stream."""
     handle: int = cusolverDn.create()
     cusolverDn.set_stream(handle, stream)
     return handle
@@ -49,7 +50,7 @@ class Cusolver:
     """The library."""
 
     def __init__(self, memory: Memory) -> None:
-        self._memory, self._handles = memory, Handles(_created)
+        self._memory, self._handles = memory, Handles(created)
 
     def prepare(self, plan: CholeskyPlan) -> "_Factors":
         """Return what factors the matrices of a plan."""

@@ -14,6 +14,7 @@ from xla_server.codegen.gpu.plans import (
     LibraryPlan,
     TriangularSolvePlan,
 )
+from xla_server.codegen.gpu.solver_plans import SolverPlan
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -23,6 +24,7 @@ _LIBRARIES: Mapping[type[LibraryPlan], tuple[str, str]] = MappingProxyType(
         TriangularSolvePlan: ("cublas", "Cublas"),
         CholeskyPlan: ("cusolver", "Cusolver"),
         FftPlan: ("cufft", "Cufft"),
+        SolverPlan: ("cusolver_lapack", "CusolverLapack"),
     }
 )
 """The module and class that computes each kind of plan."""
@@ -38,7 +40,7 @@ class Libraries:
         """Return what computes a plan. Raises LibraryError, with the plan."""
         if plan.problem is not None:
             raise LibraryError(f"{plan.text}: {plan.problem}")
-        module, name = _LIBRARIES[type(plan)]
+        module, name = next(place for kind, place in _LIBRARIES.items() if isinstance(plan, kind))
         prepared: Prepared = self._library(module, name).prepare(plan)
         return prepared
 

@@ -1,0 +1,119 @@
+"""LAPACK's routines by cuSOLVER, which has the matrices as LAPACK does: column-major.
+
+Semantics: the cuSOLVER library's documentation, cusolverDn<t>getrf, geqrf, orgqr, ormqr, syevd and
+gesvd.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nvmath.bindings import cublas, cusolverDn
+
+from xla_server.backends.cuda.worker.libraries.cusolver import created
+from xla_server.backends.cuda.worker.libraries.library import Handles, Memory, borrowed
+from xla_server.codegen.gpu.solver_plans import (
+    EigenPlan,
+    LuPlan,
+    QrPlan,
+    ReflectedPlan,
+    ReflectorsPlan,
+    SingularPlan,
+    SolverPlan,
+)
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
+
+NO_VECTORS, VECTORS = 0, 1
+"""Requests to eigenproblems: cusolverEigMode_t, cusolver_common.h."""
+
+
+class CusolverLapack:
+    """The library."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory, self._handles = memory, Handles(created)
+
+    def prepare(self, plan: SolverPlan) -> "_Calls":
+        """Return what does a plan."""
+        return _Calls(self._memory, self._handles, plan)
+
+
+class _Calls:
+    """A plan with the library's names of it."""
+
+    def __init__(self, memory: Memory, handles: Handles, plan: SolverPlan) -> None:
+        self._memory, self._handles, self._plan = memory, handles, plan
+        self._steps = [count * element.byte_width for element, count in plan.parts]
+        name = PREFIX[plan.element] + _name(plan)
+        self._size = getattr(cusolverDn, f"{name}_buffer_size")
+        self._routine = getattr(cusolverDn, name)
+
+    def call(self, addresses: Sequence[int], stream: int) -> None:
+        """Give the calls to a stream. Raises OutOfDeviceMemoryError."""
+        plan, handle = self._plan, self._handles.of(stream)
+        sizes, _ = _arguments(plan, addresses, 0, 0)
+        elements = self._size(handle, *sizes)
+        with borrowed(self._memory, elements * plan.element.byte_width, stream) as room:
+            for number in range(plan.batch):
+                places = [
+                    address + number * step
+                    for address, step in zip(addresses, self._steps, strict=True)
+                ]
+                _, given = _arguments(plan, places, room, elements)
+                self._routine(handle, *given)
+
+
+def _name(plan: SolverPlan) -> str:
+    """Return the name of a plan's routine, without the letter of its type."""
+    unitary, hermitian = ("un", "he") if plan.element.is_complex else ("or", "sy")
+    match plan:
+        case LuPlan():
+            return "getrf"
+        case QrPlan():
+            return "geqrf"
+        case ReflectorsPlan():
+            return f"{unitary}gqr"
+        case ReflectedPlan():
+            return f"{unitary}mqr"
+        case EigenPlan():
+            return f"{hermitian}evd"
+        case SingularPlan():
+            return "gesvd"
+    raise AssertionError(plan)
+
+
+def _arguments(
+    plan: SolverPlan, places: Sequence[int], room: int, elements: int
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the arguments of the query for room, and of the call with the room it is given."""
+    *_, status = places
+    match plan:
+        case LuPlan(rows=m, columns=n):
+            a, pivots, _ = places
+            return (m, n, a, m), (m, n, a, m, room, pivots, status)
+        case QrPlan(rows=m, columns=n):
+            a, factors, _ = places
+            return (m, n, a, m), (m, n, a, m, factors, room, elements, status)
+        case ReflectorsPlan(rows=m, columns=n, count=k):
+            a, factors, _ = places
+            given = m, n, k, a, m, factors
+            return given, (*given, room, elements, status)
+        case ReflectedPlan(rows=m, columns=n, count=k):
+            a, factors, other, _ = places
+            side = cublas.SideMode.LEFT if plan.is_left else cublas.SideMode.RIGHT
+            adjoint = cublas.Operation.C if plan.element.is_complex else cublas.Operation.T
+            form = adjoint if plan.is_adjoint else cublas.Operation.N
+            applied = int(side), int(form), m, n, k, a, plan.order, factors, other, m
+            return applied, (*applied, room, elements, status)
+        case EigenPlan(order=n):
+            a, values, _ = places
+            mode = VECTORS if plan.has_vectors else NO_VECTORS
+            triangle = cublas.FillMode.LOWER if plan.is_lower else cublas.FillMode.UPPER
+            of = mode, int(triangle), n, a, n, values
+            return of, (*of, room, elements, status)
+        case SingularPlan(rows=m, columns=n):
+            a, values, *vectors, _ = places
+            u, vt = vectors or (0, 0)
+            letter = ord("N" if not plan.left else "A" if plan.left == m else "S")
+            asked = letter, letter, m, n, a, m, values, u, m, vt, n
+            return (m, n), (*asked, room, elements, 0, status)
+    raise AssertionError(plan)

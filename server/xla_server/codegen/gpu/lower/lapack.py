@@ -1,0 +1,281 @@
+"""Lowering of LAPACK's custom calls for a GPU: plans of libraries, which have the same routines.
+
+Values are row-major, and the matrices of routines column-major: kernels transpose them where it
+matters. Calls that no library has go through the host, and batches of more calls than a device
+should get.
+
+Semantics: xla_server.custom_calls.linear_algebra.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from xla_contract.ops.shaping.transpose import TransposeAttributes
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import CopyThunk, Value
+from xla_server.codegen.gpu.lower.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.linear_algebra import (
+    add_factors,
+    add_real_diagonal,
+    add_solutions,
+    add_zeros,
+)
+from xla_server.codegen.gpu.lower.synthetic import add_computed, array_of
+from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.plans import CholeskyPlan, LibraryPlan, TriangularSolvePlan
+from xla_server.codegen.gpu.solver_plans import (
+    EigenPlan,
+    LuPlan,
+    QrPlan,
+    ReflectedPlan,
+    ReflectorsPlan,
+    SingularPlan,
+)
+from xla_server.codegen.lower import host
+from xla_server.codegen.lower.linear_algebra.matrix_kernel import option
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.custom_calls.attributes import parse_attributes
+from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
+from xla_server.custom_calls.linear_algebra.lapack import PREFIX
+from xla_server.ir.module import HloInstruction
+
+_THROUGH_HOST = ThroughHost(host.lower_custom_call)
+
+
+def lower_custom_call(lowering: Lowering, i: HloInstruction) -> Tree:
+    """A library's plan, or through the host what no library has."""
+    row = _ROWS.get(i.attributes.target)
+    if row is None or not all(operand.shape.element_count for operand in i.operands):
+        return _THROUGH_HOST(lowering, i)
+    lowering.custom_calls.resolve(i)
+    call = _Call(lowering, i)
+    plan_of, lower = row
+    plan = plan_of(call)
+    return _THROUGH_HOST(lowering, i) if plan.problem is not None else lower(call, plan)
+
+
+class _Call:
+    """A call while it is lowered: its matrices, operands and results."""
+
+    def __init__(self, lowering: Lowering, i: HloInstruction) -> None:
+        first = i.operands[0].shape
+        self.lowering, self.instruction = lowering, i
+        self.element = first.element_type
+        *batch, self.rows, self.columns = first.dimensions
+        self.sizes = tuple(batch)
+        self.batch = math.prod(batch)
+        self.results = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+
+    def option(self, name: str) -> str:
+        """An attribute that is a letter."""
+        return option(self.instruction, name)
+
+    def operand(self, number: int) -> Value:
+        """The value of an operand."""
+        return self.lowering.array(self.instruction.operands[number])
+
+    def result(self, number: int) -> Value:
+        """Memory for a result."""
+        return self.lowering.new(self.results[number], f"{self.instruction.name}.{number}")
+
+    def room(self, element: ElementType, *sizes: int) -> Value:
+        """Memory for arrays of the batch that are no results."""
+        shape = Shape.array(element, (*self.sizes, *sizes))
+        return self.lowering.new(shape, f"{self.instruction.name}.room")
+
+    def status(self) -> Value:
+        """Memory for a status that is no result."""
+        return self.room(ElementType.S32)
+
+    def copied(self, number: int) -> Value:
+        """A copy of an operand."""
+        shape, name = self.instruction.operands[number].shape, f"{self.instruction.name}.copy"
+        value = self.lowering.new(shape, name)
+        self.lowering.add(CopyThunk(value, self.operand(number)))
+        return value
+
+    def turned(self, number: int) -> Value:
+        """A copy of an operand's matrices, column-major."""
+        return self._transposed(self.operand(number), self.instruction.operands[number].shape)
+
+    def turned_back(self, value: Value, rows: int, columns: int) -> Value:
+        """Column-major matrices of so many rows and columns as a row-major value."""
+        return self._transposed(
+            value, Shape.array(value.shape.element_type, (*self.sizes, columns, rows))
+        )
+
+    def _transposed(self, value: Value, shape: Shape) -> Value:
+        rank = shape.rank
+        order = *range(rank - 2), rank - 1, rank - 2
+        turned = Shape.array(shape.element_type, [shape.dimensions[d] for d in order])
+        source = array_of(shape)
+        name, attributes = f"{self.instruction.name}.transposed", TransposeAttributes(tuple(order))
+        root = HloInstruction(name, 0, Opcode.TRANSPOSE, turned, (source,), attributes)
+        return add_computed(self.lowering, source, value, root)
+
+    def add(
+        self, plan: LibraryPlan, *arguments: Value, reads: int = 0, updates: tuple[Value, ...]
+    ) -> None:
+        """Add the row of a plan, which only reads so many of its first arguments."""
+        name, writes = self.instruction.name, arguments[reads:]
+        add_plan(self.lowering, name, plan, arguments, writes=writes, updates=updates)
+
+
+def _factors_plan(call: _Call) -> CholeskyPlan:
+    return CholeskyPlan(call.element, call.batch, call.rows, call.option("uplo") == "L")
+
+
+def _lower_factors(call: _Call, plan: CholeskyPlan) -> Tree:
+    """(the factor in a copy of the operand, of which the other triangle stays, status)"""
+    matrices, status = call.copied(0), call.result(1)
+    add_factors(call.lowering, call.instruction.name, plan, matrices, status)
+    return matrices, status
+
+
+def _systems_plan(call: _Call) -> TriangularSolvePlan:
+    rows, columns = call.instruction.shape.dimensions[-2:]
+    is_left, is_lower = call.option("side") == "L", call.option("uplo") == "L"
+    is_unit, form = call.option("diag") == "U", call.option("trans_x")
+    return TriangularSolvePlan(
+        call.element, call.batch, rows, columns, is_left, is_lower, is_unit, form
+    )
+
+
+def _lower_systems(call: _Call, plan: TriangularSolvePlan) -> Tree:
+    """The solution in a copy of the right side."""
+    solutions = call.copied(1)
+    add_solutions(call.lowering, call.instruction.name, plan, call.operand(0), solutions)
+    return solutions
+
+
+def _lu_plan(call: _Call) -> LuPlan:
+    return LuPlan(call.element, call.batch, call.rows, call.columns)
+
+
+def _lower_lu(call: _Call, plan: LuPlan) -> Tree:
+    """(L and U, the rows exchanged, status)"""
+    matrices, pivots, status = call.turned(0), call.result(1), call.result(2)
+    call.add(plan, matrices, pivots, status, updates=(matrices,))
+    return call.turned_back(matrices, plan.rows, plan.columns), pivots, status
+
+
+def _qr_plan(call: _Call) -> QrPlan:
+    return QrPlan(call.element, call.batch, call.rows, call.columns)
+
+
+def _lower_qr(call: _Call, plan: QrPlan) -> Tree:
+    """(R and the reflectors, the reflectors' factors)"""
+    matrices, factors = call.turned(0), call.result(1)
+    call.add(plan, matrices, factors, call.status(), updates=(matrices,))
+    return call.turned_back(matrices, plan.rows, plan.columns), factors
+
+
+def _reflectors_plan(call: _Call) -> ReflectorsPlan:
+    count = call.instruction.operands[1].shape.dimensions[-1]
+    return ReflectorsPlan(call.element, call.batch, call.rows, call.columns, count)
+
+
+def _lower_reflectors(call: _Call, plan: ReflectorsPlan) -> Tree:
+    """The first columns of the product of the reflectors."""
+    matrices, factors, status = call.turned(0), call.operand(1), call.status()
+    writes = matrices, status
+    name, arguments = call.instruction.name, (matrices, factors, status)
+    add_plan(call.lowering, name, plan, arguments, writes=writes, updates=(matrices,))
+    return call.turned_back(matrices, plan.rows, plan.columns)
+
+
+def _reflected_plan(call: _Call) -> ReflectedPlan:
+    rows, columns = call.instruction.shape.dimensions[-2:]
+    attributes = parse_attributes(call.instruction.attributes.opaque)
+    is_left, is_adjoint = bool(attributes["left"]), bool(attributes["transpose"])
+    return ReflectedPlan(call.element, call.batch, rows, columns, call.columns, is_left, is_adjoint)
+
+
+def _lower_reflected(call: _Call, plan: ReflectedPlan) -> Tree:
+    """The product of the reflectors with another matrix."""
+    reflectors, factors, others = call.turned(0), call.operand(1), call.turned(2)
+    call.add(plan, reflectors, factors, others, call.status(), reads=2, updates=(others,))
+    return call.turned_back(others, plan.rows, plan.columns)
+
+
+def _eigen_plan(call: _Call) -> EigenPlan:
+    is_lower, has_vectors = call.option("uplo") == "L", call.option("mode") == "V"
+    return EigenPlan(call.element, call.batch, call.rows, is_lower, has_vectors)
+
+
+def _lower_eigen(call: _Call, plan: EigenPlan) -> Tree:
+    """(eigenvectors or the operand, eigenvalues ascending, status)"""
+    matrices, values, status = call.turned(0), call.result(1), call.result(2)
+    add_real_diagonal(call.lowering, matrices, plan.order)
+    call.add(plan, matrices, values, status, updates=(matrices,))
+    if not plan.has_vectors:
+        return call.copied(0), values, status
+    return call.turned_back(matrices, plan.order, plan.order), values, status
+
+
+def _singular_plan(call: _Call) -> SingularPlan:
+    """The transposed of a wide matrix has the vectors exchanged, and is there without a kernel."""
+    columns, rows = sorted((call.rows, call.columns))
+    left = {"A": rows, "S": columns, "N": 0}[call.option("mode")]
+    return SingularPlan(call.element, call.batch, rows, columns, left)
+
+
+def _lower_singular(call: _Call, plan: SingularPlan) -> Tree:
+    """(the operand, singular values descending, left and right vectors in rows, status)"""
+    is_wide = call.rows < call.columns
+    matrices = call.copied(0) if is_wide else call.turned(0)
+    values, status = call.result(1), call.result(4)
+    if not plan.left:
+        call.add(plan, matrices, values, status, updates=(matrices,))
+        vectors = [call.result(number) for number in (2, 3)]
+        for each in vectors:
+            add_zeros(call.lowering, each)
+    elif is_wide:
+        vectors = [call.result(number) for number in (2, 3)]
+        call.add(plan, matrices, values, *vectors[::-1], status, updates=(matrices,))
+    else:
+        sizes = (plan.rows, plan.left), (plan.columns, plan.columns)
+        turned = [call.room(plan.element, *pair[::-1]) for pair in sizes]
+        call.add(plan, matrices, values, *turned, status, updates=(matrices,))
+        vectors = [call.turned_back(each, *pair) for each, pair in zip(turned, sizes, strict=True)]
+    return call.copied(0), values, *vectors, status
+
+
+_Row: TypeAlias = tuple[Callable[[_Call], LibraryPlan], Callable[[_Call, Any], Tree]]
+"""A function that makes the plan of a call, and one that lowers the call to it."""
+
+_SINGULAR: _Row = _singular_plan, _lower_singular
+
+
+def _rows(element: ElementType) -> Mapping[str, _Row]:
+    """The rows by LAPACK's names without the letter of the type."""
+    unitary, hermitian = ("un", "he") if element.is_complex else ("or", "sy")
+    return {
+        "potrf": (_factors_plan, _lower_factors),
+        "trsm": (_systems_plan, _lower_systems),
+        "getrf": (_lu_plan, _lower_lu),
+        "geqrf": (_qr_plan, _lower_qr),
+        f"{unitary}gqr": (_reflectors_plan, _lower_reflectors),
+        f"{unitary}mqr": (_reflected_plan, _lower_reflected),
+        f"{hermitian}evd": (_eigen_plan, _lower_eigen),
+        "gesdd": _SINGULAR,
+        "gesvd": _SINGULAR,
+    }
+
+
+_ROWS: Mapping[str, _Row] = MappingProxyType(
+    {
+        f"lapack_{PREFIX[element]}{name}_ffi": row
+        for element in ELEMENTS
+        for name, row in _rows(element).items()
+    }
+    | {
+        "ProductOfElementaryHouseholderReflectors": (_reflectors_plan, _lower_reflectors),
+        "Qr": (_qr_plan, _lower_qr),
+    }
+)
+"""Rows by target."""

@@ -1,0 +1,32 @@
+"""Kernels of instructions that no program has: arrays as a library wants them."""
+
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Value
+from xla_server.codegen.gpu.lower.loops import grid_loop_kernel
+from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask
+from xla_server.codegen.lower.lowering import Lowering
+from xla_server.ir.module import HloInstruction
+
+
+def array_of(shape: Shape) -> HloInstruction:
+    """Return an instruction that stands for a value seen with this shape."""
+    return HloInstruction("array", 0, Opcode.PARAMETER, shape.without_layout())
+
+
+def add_computed(
+    lowering: Lowering,
+    source: HloInstruction,
+    value: Value,
+    root: HloInstruction,
+    target: Value | None = None,
+) -> Value:
+    """Add the kernel of an instruction, and of those before it but `source`, which is a value.
+
+    Returns the result: `target`, or a new value.
+    """
+    result = target or lowering.new(root.shape, root.name)
+    task = LoopTask(root, root, {source: value}, (result,), root.name, (0,), lowering.target)
+    for thunk in grid_loop_kernel(task).thunks:
+        lowering.add(thunk)
+    return result

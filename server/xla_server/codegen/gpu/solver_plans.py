@@ -1,0 +1,170 @@
+"""Plans of LAPACK's routines on a GPU: one call of a library's routine for each matrix of a batch.
+
+Their matrices are column-major, unlike those of other plans.
+"""
+
+import dataclasses
+from typing import TypeAlias
+
+from xla_contract.types.element_type import ElementType
+from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
+
+MAX_CALLS = 64
+"""Calls of one plan: a device takes longer for each than a processor for a small matrix."""
+
+_LARGEST = (1 << 30) - 1
+"""Elements of a matrix, whose parts kernels count in 32 bits."""
+
+Part: TypeAlias = tuple[ElementType, int]
+"""The type of a buffer, and its elements for each matrix."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SolverPlan(LibraryPlan):
+    """A routine on each matrix of a batch; `parts` are its buffers, the last one its status."""
+
+    element: ElementType
+    batch: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The buffers, in order."""
+        raise NotImplementedError
+
+    @property
+    def problem(self) -> str | None:
+        """Why cuSOLVER does not compute it; None where it does."""
+        if self.element not in ELEMENTS:
+            return f"the element type must be f32, f64, c64 or c128, got {self.element.text}"
+        if not 0 < self.batch <= MAX_CALLS:
+            return f"a batch must have 1 to {MAX_CALLS} matrices, got {self.batch}"
+        counts = [count for _, count in self.parts]
+        if not all(0 < count <= _LARGEST for count in counts):
+            return f"a matrix must have 1 to {_LARGEST} elements, got {counts}"
+        return self._misfit()
+
+    def _misfit(self) -> str | None:
+        """Return what is wrong with the form of the matrices."""
+        return None
+
+    @property
+    def real(self) -> ElementType:
+        """The real type of the same precision."""
+        return self.element.real_component if self.element.is_complex else self.element
+
+
+_STATUS: Part = (ElementType.S32, 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LuPlan(SolverPlan):
+    """L and U over the matrices, the rows exchanged counted from 1, status."""
+
+    rows: int
+    columns: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Matrices, pivots, status."""
+        pivots = ElementType.S32, min(self.rows, self.columns)
+        return (self.element, self.rows * self.columns), pivots, _STATUS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QrPlan(SolverPlan):
+    """R and the reflectors over the matrices, the reflectors' factors, status."""
+
+    rows: int
+    columns: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Matrices, factors, status."""
+        factors = self.element, min(self.rows, self.columns)
+        return (self.element, self.rows * self.columns), factors, _STATUS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReflectorsPlan(SolverPlan):
+    """The first columns of the product of `count` reflectors, over these; their factors; status."""
+
+    rows: int
+    columns: int
+    count: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Reflectors, factors, status."""
+        return (self.element, self.rows * self.columns), (self.element, self.count), _STATUS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReflectedPlan(SolverPlan):
+    """Matrices times the product of `count` reflectors, or its adjoint, from the left or right.
+
+    Buffers: reflectors, their factors, the matrices, which the products are written to, status.
+    """
+
+    rows: int
+    columns: int
+    count: int
+    is_left: bool
+    is_adjoint: bool
+
+    @property
+    def order(self) -> int:
+        """The rows of the reflectors."""
+        return self.rows if self.is_left else self.columns
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Reflectors, factors, matrices, status."""
+        reflectors = self.element, self.order * self.count
+        matrices = self.element, self.rows * self.columns
+        return reflectors, (self.element, self.count), matrices, _STATUS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EigenPlan(SolverPlan):
+    """Eigenvalues, ascending, of Hermitian matrices, of which a triangle is read.
+
+    The matrices become the eigenvectors in columns, or are undefined without `has_vectors`.
+    """
+
+    order: int
+    is_lower: bool
+    has_vectors: bool
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Matrices, eigenvalues, status."""
+        return (self.element, self.order**2), (self.real, self.order), _STATUS
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SingularPlan(SolverPlan):
+    """Singular values, descending, of matrices that are not wide, and what vectors are asked for.
+
+    `left` counts the columns of u: 0 for no vectors at all. Buffers: the matrices, undefined
+    afterwards, values, u and the adjoint of v unless there are none, status.
+    """
+
+    rows: int
+    columns: int
+    left: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Matrices, values, vectors, status."""
+        vectors = (self.element, self.rows * self.left), (self.element, self.columns**2)
+        values = self.real, self.columns
+        asked = vectors if self.left else ()
+        return (self.element, self.rows * self.columns), values, *asked, _STATUS
+
+    def _misfit(self) -> str | None:
+        if self.rows < self.columns:
+            return f"matrices must not be wide, got {self.rows} rows, {self.columns} columns"
+        if self.left not in (0, self.columns, self.rows):
+            return f"u must have no, {self.columns} or {self.rows} columns, got {self.left}"
+        return None
