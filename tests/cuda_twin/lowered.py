@@ -14,6 +14,7 @@ from tests.cuda_twin.libraries import compute
 from tests.cuda_twin.programs import TARGET
 from tests.cuda_twin.twin import Twin
 from tests.example_platform.walker import run
+from tests.loop_ir.verify import verify
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import (
     CANCELLATION,
@@ -32,7 +33,6 @@ from xla_server.buffers.code import (
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.gpu.plans import LibraryPlan
-from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.lower.lowering import lower
 from xla_server.ir.module import HloModule
 

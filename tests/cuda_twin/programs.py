@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda_twin.twin import DEVICE, Twin
+from tests.loop_ir.verify import verify
 from tests.unit.codegen.compiled import built, interpreted
 from xla_client.programs.builder import Op
 from xla_contract.types.opcode import Opcode
@@ -14,7 +15,6 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules import scheduled_by
-from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.loops.builders.collapse import collapsed
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask, in_place_pairs, maker_of

@@ -8,8 +8,8 @@ import pytest
 
 from tests.cuda_twin.guarded import Guarded
 from tests.cuda_twin.twin import Twin
+from tests.loop_ir.verify import verify
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Expression,

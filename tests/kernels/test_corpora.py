@@ -2,6 +2,7 @@ import pytest
 
 from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences, object_hash
+from tests.loop_ir.verify import verify
 from tests.processors import HOST
 from tests.sources import source_module, without_loop_requests
 from tests.unit.passes.passing import stated
@@ -10,7 +11,6 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen import kernel
-from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.expressions import STOP, Buffer, Index, Role, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Let, Store

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernels_page.scalar_graph import graph_text
+from tests.loop_ir.listing import listing
 from tests.unit.codegen.assembled import assembly_of, loop_of
 from xla_server.backends.compiled.compilation import Compilation, compile_module
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel import module_of
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.loops.schedules import ElementGraph, scheduled_by
 from xla_server.codegen.lower.loop_nests.loop_kernel import LoopTask, maker_of
 from xla_server.codegen.lower.lowering import kernels_of

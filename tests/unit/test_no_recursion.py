@@ -142,13 +142,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "codegen/gpu/lower/scan.py": (SIZE, {"_Scan.add"}),
     "codegen/kernel.py": (KERNEL, {"Kernels._load_named", "Kernels._load_shared"}),
-    "codegen/kernel_ir/analysis/corners.py": (
-        KERNEL,
-        {"_Execution.run"},
-    ),
     "codegen/kernel_ir/analysis/known_numbers.py": (KERNEL, {"Numbers.place", "Numbers.value"}),
-    "codegen/kernel_ir/analysis/hoisting.py": (KERNEL, {"_Varying._note"}),
-    "codegen/kernel_ir/listing.py": (KERNEL, {"_base", "_lines", "_text"}),
     "codegen/kernel_ir/numba_text.py": (
         KERNEL,
         {

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from tests.loop_ir.verify import verify
 from tests.processors import MACHINES, WIDTHS
 from xla_server.codegen.emit import llvm
-from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.target.machine import Machine
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.loop_ir.listing import listing
 from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
@@ -39,7 +40,6 @@ from xla_server.codegen.kernel_ir.expressions import (
     times,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.kernel_ir.numba_text import NumbaText
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.kernel_ir.statements import (

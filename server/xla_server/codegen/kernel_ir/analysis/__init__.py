@@ -1,1 +1,1 @@
-"""Analyses of kernels: the rules they obey, accesses, counts of evaluations."""
+"""Analyses of kernels: known numbers, loops that become vectors, counts of evaluations."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import paired
+from tests.loop_ir.verify import verify
 from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops
@@ -18,7 +19,6 @@ from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.stopping import LONG_WORK_ITEM
 from xla_server.codegen.lower.lowering import kernels_of

@@ -4,10 +4,10 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from tests.loop_ir.corners import accesses
+from tests.loop_ir.hoisting import repeated
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
-from xla_server.codegen.kernel_ir.analysis.corners import accesses
-from xla_server.codegen.kernel_ir.analysis.hoisting import repeated
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Unit
 from xla_server.codegen.kernel_ir.types import Type

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.loop_ir.corners import accesses
 from tests.unit.codegen.kernel_ir.kernels import ITEM, READ, ROW, WRITE, ZERO, kernel_of, parallel
-from xla_server.codegen.kernel_ir.analysis.corners import accesses
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.loop_ir.verify import MAX_STACK_BYTES, InvalidKernelError, verify
+from tests.loop_ir.verify import rules as rules_of
 from tests.unit.codegen.kernel_ir.kernels import (
     ITEM,
     READ,
@@ -17,8 +19,6 @@ from tests.unit.codegen.kernel_ir.kernels import (
     parallel,
     sums_of_rows,
 )
-from xla_server.codegen.kernel_ir.analysis.verify import MAX_STACK_BYTES, InvalidKernelError, verify
-from xla_server.codegen.kernel_ir.analysis.verify import rules as rules_of
 from xla_server.codegen.kernel_ir.expressions import (
     START,
     STOP,
