@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
@@ -21,14 +20,12 @@ from xla_server.target.capability import Capability
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
 
-_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
-    {
-        "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
-        "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
-        "c64": {"add_in_any_order": (1 << 31,) * 2},
-        "c128": {"add_in_any_order": (1 << 63,) * 2},
-    }
-)
+_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
+    "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
+    "c64": {"add_in_any_order": (1 << 31,) * 2},
+    "c128": {"add_in_any_order": (1 << 63,) * 2},
+}
 
 LONG_WINDOW = 64
 """Elements of a window, beyond which one that is partly padding is combined in any order too."""

@@ -4,7 +4,6 @@ Semantics: BLAS's and LAPACK's routines of these names, called as JAX's typed FF
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -68,17 +67,15 @@ def tridiagonal(call: batched.Call, matrices: Sequence[batched.Matrix]) -> Seque
 
 def kernels(element: ElementType) -> Mapping[str, batched.Kernel]:
     """The kernels for one type of matrices, by LAPACK's names without the letter of the type."""
-    return MappingProxyType(
-        {
-            "trsm": batched.Kernel(
-                (batched.MATRIX, batched.MATRIX), triangular_shapes, triangular, element
-            ),
-            "gtsv": batched.Kernel(
-                (batched.VECTOR, batched.VECTOR, batched.VECTOR, batched.MATRIX),
-                tridiagonal_shapes,
-                tridiagonal,
-                element,
-                empty=lambda call, matrices: (*matrices, 0),
-            ),
-        }
-    )
+    return {
+        "trsm": batched.Kernel(
+            (batched.MATRIX, batched.MATRIX), triangular_shapes, triangular, element
+        ),
+        "gtsv": batched.Kernel(
+            (batched.VECTOR, batched.VECTOR, batched.VECTOR, batched.MATRIX),
+            tridiagonal_shapes,
+            tridiagonal,
+            element,
+            empty=lambda call, matrices: (*matrices, 0),
+        ),
+    }

@@ -5,7 +5,6 @@ Semantics: XLA's CPU backend, as the evaluators have it.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from llvmlite import ir
@@ -197,5 +196,5 @@ def _of_type(name: str) -> dict[str, Any]:
     }
 
 
-PLAIN_COMPLEX: Mapping[str, Any] = MappingProxyType({**_of_type("c64"), **_of_type("c128")})
+PLAIN_COMPLEX: Mapping[str, Any] = {**_of_type("c64"), **_of_type("c128")}
 """Functions of both complex types, computed in their own precision."""

@@ -5,7 +5,6 @@ result that LAPACK leaves unset because it found none is zero, as in LAPACK's Py
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel_ir import expressions as ir
@@ -242,5 +241,5 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
     }
 
 
-PORTABLE: Mapping[str, MatrixCall] = MappingProxyType({"Eigh": MatrixCall(lower_eigh)})
+PORTABLE: Mapping[str, MatrixCall] = {"Eigh": MatrixCall(lower_eigh)}
 """Lowerings of portable targets."""

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TypeAlias
 
 from xla_contract.types.element_type import ElementType
@@ -107,7 +106,7 @@ def _chain(axes: Sequence[Axis]) -> int | None:
 Indices: TypeAlias = Mapping[Axis, ir.Expression]
 """The index of each axis of more than one element."""
 
-NO_INDICES: Indices = MappingProxyType({})
+NO_INDICES: Indices = {}
 
 
 def indices(body: Body, number: ir.Expression, axes: Sequence[Axis]) -> dict[Axis, ir.Expression]:
