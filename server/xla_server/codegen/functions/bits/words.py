@@ -138,9 +138,5 @@ Formula: TypeAlias = Callable[..., Word]
 
 def function(operands: Sequence[str], result: str, formula: Formula) -> Any:
     """Return a function of kernels from operands to a result of these types, by a formula."""
-    signature = COMPUTED[result](*[COMPUTED[name] for name in operands])
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return formula(*[Word(builder, arg) for arg in args]).value
-
-    return instruction_of(signature, generate)
+    of_types = instruction_of(COMPUTED[result](*[COMPUTED[name] for name in operands]))
+    return of_types(lambda builder, *given: formula(*[Word(builder, arg) for arg in given]).value)

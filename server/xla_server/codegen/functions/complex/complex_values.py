@@ -145,9 +145,9 @@ Body = Callable[..., "Complex | Value"]
 
 def function(operands: Sequence[str], result: str, body: Body) -> Any:
     """The intrinsic that computes `body`; operands and result by their computed types."""
-    signature = COMPUTED[result](*[COMPUTED[name] for name in operands])
 
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+    @instruction_of(COMPUTED[result](*[COMPUTED[name] for name in operands]))
+    def generate(builder: Any, *args: Any) -> Any:
         values = [_value(builder, arg, name) for arg, name in zip(args, operands, strict=True)]
         made = body(*values)
         if isinstance(made, Value):
@@ -157,7 +157,7 @@ def function(operands: Sequence[str], result: str, body: Body) -> Any:
             pair = builder.insert_value(pair, part.code, number)
         return pair
 
-    return instruction_of(signature, generate)
+    return generate
 
 
 def _value(builder: Any, code: Any, name: str) -> Any:
