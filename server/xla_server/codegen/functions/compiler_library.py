@@ -18,7 +18,7 @@ from xla_server.target.machine import Machine
 
 def _write_half_of_f64(code: Any, machine: Machine) -> None:
     builder = ir.IRBuilder(code.append_basic_block())
-    builder.ret(half_of_f64(Word(builder, code.args[0]), machine).value)
+    builder.ret(half_of_f64(Word(builder, code.args[0]), machine).code)
 
 
 class _LibraryFunction(SharedFunction):

@@ -218,7 +218,7 @@ def _stochastic(element_type: ElementType) -> Any:
     low, high = _bounds(element_type)
 
     def formula(value: Word, drawn: Word, scale: Word) -> Word:
-        whole = Word(value.builder, call(value.builder, "llvm.trunc", [value.value]))
+        whole = value.made(call(value.builder, "llvm.trunc", [value.code]))
         finite = value.size().ordered("<", float("inf"))
         fraction = (value - whole).size() * scale
         parts = finite.choose(fraction, 0.0).converted("fptoui", drawn.type)

@@ -51,7 +51,7 @@ def _bit_functions(element_type: ElementType) -> dict[str, Any]:
         return word & ((1 << width) - 1)
 
     def counted(name: str, word: Word, *extra: Any) -> Word:
-        return Word(word.builder, call(word.builder, name, [word.value], *extra))
+        return word.made(call(word.builder, name, [word.code], *extra))
 
     def leading(word: Word) -> Word:
         of_zero_too = ir.Constant(ir.IntType(1), 0)
