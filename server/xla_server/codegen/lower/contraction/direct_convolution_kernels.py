@@ -25,6 +25,7 @@ from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.routines.contraction.direct_block import BLOCK
 from xla_server.codegen.routines.contraction.product_tiles import LEVELS, tile_name
+from xla_server.ir.affine import dense_strides
 
 
 def add_phases(
@@ -88,10 +89,6 @@ def _rows(phase: Phase, image: ir.Value, start: ir.Expression, block: ir.Value) 
     before = image * first.whole
     end = ir.integer_op("minimum", (block + phase.block) * first.apart, first.whole)
     return (before + start * first.apart) * row, (before + end) * row
-
-
-def _strides(sizes: Sequence[int], unit: int) -> list[int]:
-    return [unit * math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
 
 
 def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
@@ -212,8 +209,9 @@ def _panel_operands(phase: Phase) -> Operands:
 def _sum_operands(phase: Phase) -> Operands:
     """The loops of a sum: over the window, and the input features of a group."""
     unit = phase.pitch * phase.width
-    positions = _strides(_extents(phase), unit)
-    taps = _strides([line.window for line in phase.lines], phase.inputs)
+    positions = [unit * step for step in dense_strides(_extents(phase)).values()]
+    windows = dense_strides([line.window for line in phase.lines])
+    taps = [phase.inputs * step for step in windows.values()]
     loops = [
         (line.taps, line.reach * position, line.tap_step * step)
         for line, position, step in zip(phase.lines, positions, taps, strict=True)

@@ -52,6 +52,7 @@ from xla_server.codegen.routines.movement.concatenation import (
 from xla_server.codegen.routines.movement.tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
+from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.tuning import Tuning
 
@@ -175,7 +176,7 @@ def _row_stride(axes: list[Axis], size: int) -> int | None:
 
 def _dense(dimensions: Sequence[int]) -> list[Axis]:
     """Return the axes of a row-major array."""
-    return [(size, math.prod(dimensions[d + 1 :])) for d, size in enumerate(dimensions)]
+    return list(zip(dimensions, dense_strides(dimensions).values(), strict=True))
 
 
 def _is_dense(axes: Sequence[Axis]) -> bool:

@@ -20,6 +20,7 @@ from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.movement.tiles import BLOCKS, side_of, tile_name, tile_routine
+from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.kernel_tuning import Transposes
 
@@ -67,7 +68,7 @@ def transposition(
 
 def _merged(dimensions: Sequence[int], permutation: Sequence[int]) -> list[Axis]:
     """The result's dimensions, those that are neighbours in the source as well made one."""
-    read = [math.prod(dimensions[d + 1 :]) for d in range(len(dimensions))]
+    read = dense_strides(dimensions)
     sizes = [dimensions[d] for d in permutation]
     axes: list[Axis] = []
     for number, d in enumerate(permutation):
