@@ -1,32 +1,42 @@
-"""Reductions that stand in a loop they do not vary with, so that each iteration repeats them.
+"""Reductions and costly values in loops that they do not vary with, and that repeat them.
 
-LLVM moves single values out of loops, but no reduction. Values are left to it: a value alone in an
-outer loop is scalar code, which for a row's elementary functions takes longer than vectors do.
+LLVM moves single instructions out of loops, but no reduction. Values of a few instructions are left
+to it. Work items have no level outside of them where values could stand.
 """
 
 from collections.abc import Iterator, Sequence
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir import statements as stmt
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
+CHEAP = 6
+"""Cost, in additions, of the dearest single instruction: a division. Functions cost more."""
 
-def repeated(
-    statements: Sequence[stmt.Statement],
-) -> Iterator[tuple[stmt.Declare, stmt.For | stmt.Part]]:
-    """Yield the cell of each reduction that a loop does not vary, with the loop around it.
 
-    Reductions under a condition are left out: not each iteration executes them.
+def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Value]:
+    """Yield each reduction that a loop does not vary, and the costly values of such loops.
+
+    Those under a condition are left out: not each iteration executes them.
     """
     for statement, _ in walk(statements):
         match statement:
             case stmt.For(axis=axis, body=body) | stmt.Part(axis=ir.Value() as axis, body=body):
                 varying = _Varying(axis, body)
+                is_part = isinstance(statement, stmt.Part)
                 for inside in body:
-                    if isinstance(inside, stmt.Declare) and _is_repeated(
-                        inside.cell, varying, body
-                    ):
-                        yield inside, statement
+                    match inside:
+                        case stmt.Declare(cell=cell) if _is_repeated(cell, varying, body):
+                            yield cell
+                        case stmt.Let(value=value) if not is_part and value not in varying:
+                            if _is_costly(inside):
+                                yield value
+
+
+def _is_costly(let: stmt.Let) -> bool:
+    applied = (each for each in read_by(let) if isinstance(each, ir.Apply))
+    return any(cost_of(each.function) > CHEAP for each in applied)
 
 
 def _is_repeated(cell: ir.Cell, varying: "_Varying", body: Sequence[stmt.Statement]) -> bool:
@@ -77,8 +87,8 @@ class _Varying:
         for inside in stmt.blocks_of(statement):
             self._note(inside, is_under_varying=varies)
 
-    def __contains__(self, cell: ir.Cell) -> bool:
-        return cell in self._names
+    def __contains__(self, name: ir.Cell | ir.Value) -> bool:
+        return name in self._names
 
     def _reads(self, part: ir.Expression) -> bool:
         match part:

@@ -370,10 +370,10 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
 
 
 def _hoisted(kernel: Kernel) -> Iterator[str]:
-    """Reductions stand in no loop whose iterations all repeat them."""
-    for declaration, _ in repeated(kernel.body):
-        name = declaration.cell.name
-        yield f"a reduction must stand in front of a loop that does not vary it, got {name}"
+    """Reductions and costly values stand in no loop whose iterations all repeat them."""
+    for name in repeated(kernel.body):
+        what = "reduction" if isinstance(name, ir.Cell) else "function"
+        yield f"a {what} must stand in front of a loop that does not vary it, got {name.name}"
 
 
 def _memory(memory: ir.Memory) -> str:
