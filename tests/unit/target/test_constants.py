@@ -37,7 +37,7 @@ ORDERS_OF_SUMS = {
     "codegen/routines/linear_algebra/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
     "codegen/routines/contraction/thin_products.py": {"OUTER_HEIGHTS", "ROWS", "_SUMS"},
     "codegen/routines/contraction/winograd_transforms.py": {"RESULTS", "TAPS"},
-    "codegen/trace/reductions.py": {"LONG_WINDOW"},
+    "codegen/trace/reductions.py": {"LONG_WINDOW", "_NEUTRAL"},
 }
 """Bits of results depend on these, which are the same for every target."""
 
@@ -120,6 +120,7 @@ LIMITS = {
 """Bounds on memory, and on the time and size of a compilation."""
 
 FACTS = {
+    "codegen/functions/called_functions.py": {"LANES"},
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
     "codegen/gpu/plans.py": {
