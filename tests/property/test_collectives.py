@@ -1,5 +1,6 @@
 """Every collective in every group mode on drawn grids, groups and shapes, beside a numpy model."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.corpus.grids import BACKENDS, module_of, run_per_device
 from xla_contract.types.device_grid import DeviceGrid
 
 Groups = list[list[int]]
+Placed = tuple[DeviceGrid, str, Groups]
 PLATFORMS = sorted(BACKENDS)
 DTYPES = {
     "f32": np.dtype(np.float32),
@@ -47,9 +49,7 @@ def expanded(grid: DeviceGrid, mode: str, groups: Groups) -> Groups:
 
 
 @st.composite
-def placements(
-    draw: st.DrawFn, modes: Sequence[str], *, equal: bool = True
-) -> tuple[DeviceGrid, str, Groups]:
+def placements(draw: st.DrawFn, modes: Sequence[str], *, equal: bool = True) -> Placed:
     """A grid, a mode, and groups of one size unless they may differ; none for one of all."""
     grid = DeviceGrid(draw(st.integers(1, 3)), draw(st.integers(1, 3)))
     mode = draw(st.sampled_from(modes))
@@ -90,6 +90,11 @@ def folded(kind: str, parts: Sequence[Any]) -> Any:
     return total.astype(DTYPES[kind])
 
 
+def folded_group(kind: str, parts: Sequence[Any]) -> Any:
+    """The sum, or for a group of one its operand, with the signs of its zeros."""
+    return parts[0] if len(parts) == 1 else folded(kind, parts)
+
+
 def shape(kind: str, sizes: Sequence[int]) -> str:
     return f"{kind}[{','.join(map(str, sizes))}]"
 
@@ -103,6 +108,12 @@ add {{ a = {kind}[] parameter(0)
 ENTRY e {{
 {lines}  ROOT root = {root} }}
 """
+
+
+def in_halves(text: str, start: str, done: str) -> str:
+    """The program with its root as a pair of instructions, one that starts and one that ends it."""
+    head, _, _ = text.partition("  ROOT root = ")
+    return f"{head}  s = {start}\n  ROOT root = {done} }}\n"
 
 
 def assert_results(
@@ -134,131 +145,101 @@ TWO_MODES = ["partitions", "replicas"]
 few = settings(max_examples=12)
 
 
-def keeping(kind: str, xs: list[Any], group: list[int], result: Any, place: int) -> Any:
-    """Return the result, or for a group of one its operand, with the signs of its zeros."""
-    return xs[group[place]] if len(group) == 1 else result
-
-
 @few
 @given(placements(GLOBAL_MODES, equal=False), KINDS, SIZES, SEEDS, st.booleans())
-def test_all_reduce(
-    placed: tuple[DeviceGrid, str, Groups], kind: str, sizes: list[int], seed: int, halves: bool
-) -> None:
+def test_all_reduce(placed: Placed, kind: str, sizes: list[int], seed: int, halves: bool) -> None:
     grid, mode, groups = placed
     xs, ys = values(kind, grid.size, sizes, seed), values(kind, grid.size, [3], seed + 1)
     one, two = shape(kind, sizes), shape(kind, [3])
     root = f"({one}, {two}) all-reduce(x0, x1), {said(mode, groups)}, to_apply=add"
     text = program(kind, [one, two], root)
     if halves:
-        start = f"  s = ({one}, {two}) all-reduce-start(x0, x1), {said(mode, groups)}, to_apply=add"
-        done = f"({one}, {two}) all-reduce-done(s)"
-        text = program(kind, [one, two], done).replace("  ROOT root", f"{start}\n  ROOT root")
+        start = root.replace("all-reduce(", "all-reduce-start(")
+        text = in_halves(text, start, f"({one}, {two}) all-reduce-done(s)")
 
     def rule(group: list[int], place: int) -> list[Any]:
-        return [
-            keeping(kind, arrays, group, folded(kind, [arrays[m] for m in group]), place)
-            for arrays in (xs, ys)
-        ]
+        return [folded_group(kind, [arrays[m] for m in group]) for arrays in (xs, ys)]
 
     expected = by_group(grid, expanded(grid, mode, groups), rule)
     assert_results(text, grid, [list(pair) for pair in zip(xs, ys, strict=True)], expected)
 
 
-@few
-@given(placements(GLOBAL_MODES), KINDS, SIZES, SEEDS, st.data())
-def test_all_gather(
-    placed: tuple[DeviceGrid, str, Groups],
-    kind: str,
-    sizes: list[int],
-    seed: int,
-    data: st.DataObject,
-) -> None:
-    grid, mode, groups = placed
-    dimension = data.draw(st.integers(0, len(sizes) - 1))
-    everyone = expanded(grid, mode, groups)
-    xs = values(kind, grid.size, sizes, seed)
-    joined = list(sizes)
-    joined[dimension] *= len(everyone[0])
-    attributes = f"{said(mode, groups)}, dimensions={{{dimension}}}"
-    whole = f"{shape(kind, joined)} all-gather(x0), {attributes}"
-    text = program(kind, [shape(kind, sizes)], whole)
-    if data.draw(st.booleans()):
-        pair = f"({shape(kind, sizes)}, {shape(kind, joined)})"
-        start = f"  s = {pair} all-gather-start(x0), {attributes}"
-        done = f"{shape(kind, joined)} all-gather-done(s)"
-        text = program(kind, [shape(kind, sizes)], done).replace(
-            "  ROOT root", f"{start}\n  ROOT root"
+@dataclasses.dataclass(frozen=True)
+class Along:
+    """An operation that joins or splits arrays of each group along a dimension."""
+
+    grid: DeviceGrid
+    attributes: str
+    everyone: Groups
+    kind: str
+    part: list[int]
+    dimension: int
+    seed: int
+
+    @property
+    def whole(self) -> list[int]:
+        """The sizes of the parts of a group, joined."""
+        count = len(self.everyone[0])
+        return [n * count if d == self.dimension else n for d, n in enumerate(self.part)]
+
+    def shape(self, sizes: Sequence[int]) -> str:
+        return shape(self.kind, sizes)
+
+    def check(self, taken: list[int], text: str, rule: Callable[[list[Any], int], Any]) -> None:
+        """Run a program on arrays of these sizes; `rule` has those of a group, and an index."""
+        xs = values(self.kind, self.grid.size, taken, self.seed)
+        expected = by_group(
+            self.grid, self.everyone, lambda group, place: [rule([xs[m] for m in group], place)]
         )
-
-    def rule(group: list[int], place: int) -> list[Any]:
-        return [np.concatenate([xs[m] for m in group], dimension)]
-
-    assert_results(text, grid, [[x] for x in xs], by_group(grid, everyone, rule))
+        assert_results(text, self.grid, [[x] for x in xs], expected)
 
 
-@few
-@given(placements(GLOBAL_MODES), KINDS, SIZES, SEEDS, st.data())
-def test_reduce_scatter(
-    placed: tuple[DeviceGrid, str, Groups],
-    kind: str,
-    sizes: list[int],
-    seed: int,
-    data: st.DataObject,
-) -> None:
-    grid, mode, groups = placed
-    dimension = data.draw(st.integers(0, len(sizes) - 1))
-    everyone = expanded(grid, mode, groups)
-    whole = list(sizes)
-    whole[dimension] *= len(everyone[0])
-    xs = values(kind, grid.size, whole, seed)
-    root = (
-        f"{shape(kind, sizes)} reduce-scatter(x0), {said(mode, groups)}, "
-        f"dimensions={{{dimension}}}, to_apply=add"
-    )
-
-    def rule(group: list[int], place: int) -> list[Any]:
-        total = folded(kind, [xs[m] for m in group])
-        total = keeping(kind, xs, group, total, place)
-        return [np.split(total, len(group), dimension)[place]]
-
-    text = program(kind, [shape(kind, whole)], root)
-    assert_results(text, grid, [[x] for x in xs], by_group(grid, everyone, rule))
+@st.composite
+def along(draw: st.DrawFn, modes: Sequence[str]) -> Along:
+    grid, mode, groups = draw(placements(modes))
+    sizes, everyone = draw(SIZES), expanded(grid, mode, groups)
+    dimension = draw(st.integers(0, len(sizes) - 1))
+    attributes = f"{said(mode, groups)}, dimensions={{{dimension}}}"
+    return Along(grid, attributes, everyone, draw(KINDS), sizes, dimension, draw(SEEDS))
 
 
 @few
-@given(placements(TWO_MODES), KINDS, SIZES, SEEDS, st.data())
-def test_all_to_all_of_an_array(
-    placed: tuple[DeviceGrid, str, Groups],
-    kind: str,
-    sizes: list[int],
-    seed: int,
-    data: st.DataObject,
-) -> None:
-    grid, mode, groups = placed
-    dimension = data.draw(st.integers(0, len(sizes) - 1))
-    everyone = expanded(grid, mode, groups)
-    count = len(everyone[0])
-    whole = list(sizes)
-    whole[dimension] *= count
-    xs = values(kind, grid.size, whole, seed)
-    text = program(
-        kind,
-        [shape(kind, whole)],
-        f"{shape(kind, whole)} all-to-all(x0), {said(mode, groups)}, dimensions={{{dimension}}}",
-    )
+@given(along(GLOBAL_MODES), st.booleans())
+def test_all_gather(drawn: Along, halves: bool) -> None:
+    one, joined = drawn.shape(drawn.part), drawn.shape(drawn.whole)
+    text = program(drawn.kind, [one], f"{joined} all-gather(x0), {drawn.attributes}")
+    if halves:
+        start = f"({one}, {joined}) all-gather-start(x0), {drawn.attributes}"
+        text = in_halves(text, start, f"{joined} all-gather-done(s)")
+    drawn.check(drawn.part, text, lambda xs, _: np.concatenate(xs, drawn.dimension))
 
-    def rule(group: list[int], place: int) -> list[Any]:
-        blocks = [np.split(xs[m], count, dimension)[place] for m in group]
-        return [np.concatenate(blocks, dimension)]
 
-    assert_results(text, grid, [[x] for x in xs], by_group(grid, everyone, rule))
+@few
+@given(along(GLOBAL_MODES))
+def test_reduce_scatter(drawn: Along) -> None:
+    def rule(xs: list[Any], place: int) -> Any:
+        total = folded_group(drawn.kind, xs)
+        return np.split(total, len(xs), drawn.dimension)[place]
+
+    root = f"{drawn.shape(drawn.part)} reduce-scatter(x0), {drawn.attributes}, to_apply=add"
+    drawn.check(drawn.whole, program(drawn.kind, [drawn.shape(drawn.whole)], root), rule)
+
+
+@few
+@given(along(TWO_MODES))
+def test_all_to_all_of_an_array(drawn: Along) -> None:
+    def rule(xs: list[Any], place: int) -> Any:
+        blocks = [np.split(x, len(xs), drawn.dimension)[place] for x in xs]
+        return np.concatenate(blocks, drawn.dimension)
+
+    whole = drawn.shape(drawn.whole)
+    text = program(drawn.kind, [whole], f"{whole} all-to-all(x0), {drawn.attributes}")
+    drawn.check(drawn.whole, text, rule)
 
 
 @few
 @given(placements(TWO_MODES), KINDS, SIZES, SEEDS)
-def test_all_to_all_of_a_tuple(
-    placed: tuple[DeviceGrid, str, Groups], kind: str, sizes: list[int], seed: int
-) -> None:
+def test_all_to_all_of_a_tuple(placed: Placed, kind: str, sizes: list[int], seed: int) -> None:
     grid, mode, groups = placed
     everyone = expanded(grid, mode, groups)
     count = len(everyone[0])
@@ -277,7 +258,7 @@ def test_all_to_all_of_a_tuple(
 @few
 @given(placements(TWO_MODES), KINDS, SIZES, SEEDS, st.data())
 def test_collective_permute(
-    placed: tuple[DeviceGrid, str, Groups],
+    placed: Placed,
     kind: str,
     sizes: list[int],
     seed: int,
@@ -293,10 +274,8 @@ def test_collective_permute(
     one = shape(kind, sizes)
     text = program(kind, [one], f"{one} collective-permute(x0), {attributes}")
     if data.draw(st.booleans()):
-        start = f"  s = ({one}, {one}, u32[], u32[]) collective-permute-start(x0), {attributes}"
-        text = program(kind, [one], f"{one} collective-permute-done(s)").replace(
-            "  ROOT root", f"{start}\n  ROOT root"
-        )
+        start = f"({one}, {one}, u32[], u32[]) collective-permute-start(x0), {attributes}"
+        text = in_halves(text, start, f"{one} collective-permute-done(s)")
     expected = [[np.zeros_like(x)] for x in xs]
     for source, target in pairs:
         for other in range(grid.replicas if mode == "partitions" else grid.partitions):
@@ -309,7 +288,7 @@ def test_collective_permute(
 @few
 @given(placements(TWO_MODES, equal=False), KINDS, SIZES, SEEDS, st.data())
 def test_collective_broadcast(
-    placed: tuple[DeviceGrid, str, Groups],
+    placed: Placed,
     kind: str,
     sizes: list[int],
     seed: int,
@@ -328,7 +307,7 @@ def test_collective_broadcast(
 
 @few
 @given(placements(TWO_MODES), st.integers(1, 2), SEEDS)
-def test_ragged_all_to_all(placed: tuple[DeviceGrid, str, Groups], updates: int, seed: int) -> None:
+def test_ragged_all_to_all(placed: Placed, updates: int, seed: int) -> None:
     grid, mode, groups = placed
     everyone = expanded(grid, mode, groups)
     count = len(everyone[0])

@@ -1,7 +1,6 @@
 """Table of all opcodes: the definition of each, or the reason why there is none yet."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from xla_contract.errors import ShapeError, UnimplementedError, XlaError
@@ -14,19 +13,17 @@ from xla_contract.types.shape import ProgramShape, Shape
 
 _DEFINITIONS: tuple[AnyDefinition, ...] = (*ELEMENTARY, *COMPOUND, *COMMUNICATION)
 
-DEFINITION: Mapping[Opcode, AnyDefinition] = MappingProxyType(
-    {definition.opcode: definition for definition in _DEFINITIONS}
-)
+DEFINITION: Mapping[Opcode, AnyDefinition] = {
+    definition.opcode: definition for definition in _DEFINITIONS
+}
 """The definition of each opcode that programs may hold."""
 
-UNDEFINED: Mapping[Opcode, str] = MappingProxyType(
-    {
-        Opcode.SHUFFLE: (
-            "XLA's newest sources have it, no published message has fields for its attributes, and "
-            "no released backend takes it"
-        ),
-    }
-)
+UNDEFINED: Mapping[Opcode, str] = {
+    Opcode.SHUFFLE: (
+        "XLA's newest sources have it, no published message has fields for its attributes, and "
+        "no released backend takes it"
+    ),
+}
 """Reasons why the remaining opcodes have no definition. With DEFINITION it covers every opcode
 once.
 """

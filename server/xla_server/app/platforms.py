@@ -4,7 +4,6 @@ import os
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
@@ -87,9 +86,11 @@ def _cuda(settings: Settings) -> Backend:
     return DeferredBackend(Platform.CUDA, len(workers), load, Placement(workers).placed, room)
 
 
-PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = MappingProxyType(
-    {Platform.INTERPRETER: _interpreter, Platform.CPU: _cpu, Platform.CUDA: _cuda}
-)
+PLATFORMS: Mapping[Platform, Callable[[Settings], Backend]] = {
+    Platform.INTERPRETER: _interpreter,
+    Platform.CPU: _cpu,
+    Platform.CUDA: _cuda,
+}
 """A function for each platform that makes its backend, and raises ConfigurationError."""
 
 

@@ -2,25 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from xla_server.buffers import code as thunks
 from xla_server.buffers.assignment import Assignment
-from xla_server.buffers.code import (
-    Branch,
-    Code,
-    CopyThunk,
-    HostThunk,
-    Jump,
-    KernelThunk,
-    Label,
-    Row,
-    Switch,
-    Value,
-    reads,
-    writes,
-)
 from xla_server.buffers.liveness import Liveness, analyse, members
 
 
-def buffer_listing(code: Code, assignment: Assignment) -> Iterator[str]:
+def buffer_listing(code: thunks.Code, assignment: Assignment) -> Iterator[str]:
     """Yield a line for each value: shape, bytes, memory, and the rows that it lives from and to."""
     liveness = analyse(code)
     spans = _spans(code, liveness)
@@ -41,21 +28,28 @@ def buffer_listing(code: Code, assignment: Assignment) -> Iterator[str]:
     yield from table(rows)
 
 
-def row_listing(code: Code) -> Iterator[str]:
+def row_listing(code: thunks.Code) -> Iterator[str]:
     """Every row of the code with its number."""
-    labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, Label)}
+    labels = {row: n for n, row in enumerate(code.rows) if isinstance(row, thunks.Label)}
     rows = [("row", "what", "writes", "reads")]
     for number, row in enumerate(code.rows):
-        rows.append((str(number), _row_text(row, labels), _names(writes(row)), _names(reads(row))))
+        rows.append(
+            (
+                str(number),
+                _row_text(row, labels),
+                _names(thunks.writes(row)),
+                _names(thunks.reads(row)),
+            )
+        )
     return table(rows)
 
 
-def _spans(code: Code, liveness: Liveness) -> list[str]:
+def _spans(code: thunks.Code, liveness: Liveness) -> list[str]:
     """The first and the last row that each value is needed in; what is never needed has none."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for n, row in enumerate(code.rows):
-        touched = (liveness.numbers[value] for value in (*reads(row), *writes(row)))
+        touched = (liveness.numbers[value] for value in (*thunks.reads(row), *thunks.writes(row)))
         for number in (*members(liveness.after[n]), *touched):
             first.setdefault(number, n)
             last[number] = n
@@ -65,25 +59,25 @@ def _spans(code: Code, liveness: Liveness) -> list[str]:
     ]
 
 
-def _row_text(row: Row, labels: dict[Label, int]) -> str:
+def _row_text(row: thunks.Row, labels: dict[thunks.Label, int]) -> str:
     match row:
-        case KernelThunk():
+        case thunks.KernelThunk():
             return f"kernel {row.name}, {row.work_items} work items"
-        case CopyThunk():
+        case thunks.CopyThunk():
             return "copy"
-        case HostThunk():
+        case thunks.HostThunk():
             return f"host {row.name}"
-        case Label():
+        case thunks.Label():
             return f"{row.name}:"
-        case Jump():
+        case thunks.Jump():
             return f"go to {labels[row.label]}"
-        case Branch():
+        case thunks.Branch():
             return f"go to {labels[row.otherwise]} unless"
-        case Switch():
+        case thunks.Switch():
             return "go to " + ", ".join(str(labels[label]) for label in row.labels)
 
 
-def _names(values: Iterable[Value]) -> str:
+def _names(values: Iterable[thunks.Value]) -> str:
     return ", ".join(f"%{value.name}" for value in values)
 
 

@@ -2,32 +2,22 @@
 
 from collections.abc import Iterable
 
+from xla_server.buffers import code as thunks
 from xla_server.buffers.assignment import Assignment, Place
-from xla_server.buffers.code import (
-    CANCELLATION,
-    Branch,
-    CopyThunk,
-    HostThunk,
-    KernelThunk,
-    Label,
-    Row,
-    Switch,
-    Value,
-)
 
 
-def addressed(row: Row) -> tuple[Value, ...]:
+def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
     """Return the values whose addresses a row needs."""
     match row:
-        case KernelThunk():
-            return tuple(value for value in row.arguments if value is not CANCELLATION)
-        case CopyThunk():
+        case thunks.KernelThunk():
+            return tuple(value for value in row.arguments if value is not thunks.CANCELLATION)
+        case thunks.CopyThunk():
             return (row.target, row.source)
-        case Branch():
+        case thunks.Branch():
             return (row.predicate,)
-        case Switch():
+        case thunks.Switch():
             return (row.index,)
-        case HostThunk():
+        case thunks.HostThunk():
             return (*row.reads, *row.writes)
     return ()
 
@@ -39,17 +29,17 @@ def of_kind(kind: str, places: Iterable[Place]) -> list[Place]:
 
 def copies_nothing(row: object, assignment: Assignment) -> bool:
     """Return whether a row copies a value to its own memory."""
-    return isinstance(row, CopyThunk) and (
+    return isinstance(row, thunks.CopyThunk) and (
         assignment.places[row.target] == assignment.places[row.source]
     )
 
 
-def label_positions(rows: Iterable[object]) -> dict[Label, int]:
+def label_positions(rows: Iterable[object]) -> dict[thunks.Label, int]:
     """Return the number of the row behind each label, where labels are no rows."""
-    found: dict[Label, int] = {}
+    found: dict[thunks.Label, int] = {}
     position = 0
     for row in rows:
-        if isinstance(row, Label):
+        if isinstance(row, thunks.Label):
             found[row] = position
         else:
             position += 1

@@ -8,7 +8,6 @@ called computation counts once, as the number of a loop's iterations is unknown.
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from xla_contract.ops.contraction.ragged_dot import RaggedMode
 from xla_contract.types.dimension_numbers import WindowDimension
@@ -177,22 +176,20 @@ def _random(instruction: HloInstruction, called: list[Cost]) -> Cost:
 ONE_FLOP = (ELEMENTWISE - TRANSCENDENTAL) | {Opcode.STOCHASTIC_CONVERT}
 """The other operations on elements, which count one flop for each."""
 
-_SPECIAL: Mapping[Opcode, Callable[[HloInstruction, list[Cost]], Cost]] = MappingProxyType(
-    {
-        Opcode.CALL: _all,
-        Opcode.CONDITIONAL: _dearest,
-        Opcode.CONVOLUTION: _convolution,
-        Opcode.DOT: _dot,
-        Opcode.RAGGED_DOT: _ragged_dot,
-        Opcode.SCALED_DOT: _dot,
-        Opcode.FUSION: _all,
-        Opcode.MAP: _map,
-        Opcode.REDUCE: _reduce,
-        Opcode.REDUCE_WINDOW: _reduce_window,
-        Opcode.RNG: _random,
-        Opcode.RNG_BIT_GENERATOR: _random,
-        Opcode.SELECT_AND_SCATTER: _select_and_scatter,
-        Opcode.SORT: _sort,
-        Opcode.WHILE: _all,
-    }
-)
+_SPECIAL: Mapping[Opcode, Callable[[HloInstruction, list[Cost]], Cost]] = {
+    Opcode.CALL: _all,
+    Opcode.CONDITIONAL: _dearest,
+    Opcode.CONVOLUTION: _convolution,
+    Opcode.DOT: _dot,
+    Opcode.RAGGED_DOT: _ragged_dot,
+    Opcode.SCALED_DOT: _dot,
+    Opcode.FUSION: _all,
+    Opcode.MAP: _map,
+    Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_WINDOW: _reduce_window,
+    Opcode.RNG: _random,
+    Opcode.RNG_BIT_GENERATOR: _random,
+    Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+    Opcode.SORT: _sort,
+    Opcode.WHILE: _all,
+}

@@ -8,7 +8,6 @@ size 1 stretches. Where an operation needs more elements than there are, zeros s
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
@@ -257,27 +256,25 @@ def _select_and_scatter(instruction: HloInstruction, operands: list[Array]) -> F
     return operands, instruction.attributes
 
 
-_FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Fitted]] = MappingProxyType(
-    {
-        **dict.fromkeys(BINARY, _elementwise),
-        Opcode.CLAMP: _elementwise,
-        Opcode.COMPARE: _elementwise,
-        Opcode.SELECT: _elementwise,
-        Opcode.STOCHASTIC_CONVERT: _elementwise,
-        Opcode.MAP: _side_by_side,
-        Opcode.REDUCE: _side_by_side,
-        Opcode.REDUCE_WINDOW: _side_by_side,
-        Opcode.SORT: _side_by_side,
-        Opcode.CONCATENATE: _concatenate,
-        Opcode.BROADCAST: _broadcast,
-        Opcode.RESHAPE: _reshape,
-        Opcode.SLICE: _slice,
-        Opcode.DYNAMIC_SLICE: _dynamic_slice,
-        Opcode.GATHER: _gather,
-        Opcode.SCATTER: _scatter,
-        Opcode.DOT: _dot,
-        Opcode.CONVOLUTION: _convolution,
-        Opcode.SELECT_AND_SCATTER: _select_and_scatter,
-    }
-)
+_FIT: Mapping[Opcode, Callable[[HloInstruction, list[Array]], Fitted]] = {
+    **dict.fromkeys(BINARY, _elementwise),
+    Opcode.CLAMP: _elementwise,
+    Opcode.COMPARE: _elementwise,
+    Opcode.SELECT: _elementwise,
+    Opcode.STOCHASTIC_CONVERT: _elementwise,
+    Opcode.MAP: _side_by_side,
+    Opcode.REDUCE: _side_by_side,
+    Opcode.REDUCE_WINDOW: _side_by_side,
+    Opcode.SORT: _side_by_side,
+    Opcode.CONCATENATE: _concatenate,
+    Opcode.BROADCAST: _broadcast,
+    Opcode.RESHAPE: _reshape,
+    Opcode.SLICE: _slice,
+    Opcode.DYNAMIC_SLICE: _dynamic_slice,
+    Opcode.GATHER: _gather,
+    Opcode.SCATTER: _scatter,
+    Opcode.DOT: _dot,
+    Opcode.CONVOLUTION: _convolution,
+    Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+}
 """Rules by opcode; other operations take their only array at its own size."""

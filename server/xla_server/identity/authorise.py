@@ -1,7 +1,6 @@
 """The role that each rpc needs: one table of all of them, which a test proves total."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.descriptors import EXTENSION_NAME, SERVICE_NAME
 from xla_contract.errors import PermissionDeniedError
@@ -18,7 +17,7 @@ def _paths(service: str, role: Role, names: str) -> dict[str, Role]:
     return {f"/{service}/{name}": role for name in names.split()}
 
 
-ROLES: Mapping[str, Role] = MappingProxyType(
+ROLES: Mapping[str, Role] = (
     _paths(SERVICE_NAME, Role.VIEWER, "GetDeviceHandles GetShape TransferToClient")
     | _paths(
         SERVICE_NAME,

@@ -1,6 +1,7 @@
 """Indices as sums of loop variables times constants, simplified as they are made."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -180,6 +181,15 @@ def _joined(constant: int, total: dict[Atom, int]) -> Affine | None:
                 inside = rest.operand * factor
                 return _sum(constant + inside.constant, [*others, *inside.terms])
     return None
+
+
+def dense_strides(sizes: Sequence[int], order: Sequence[int] | None = None) -> dict[int, int]:
+    """Return the elements from one index of each dimension to the next, from major to minor.
+
+    `order` has the dimensions as they are in memory; all of them, in theirs, where none is given.
+    """
+    inner: Sequence[int] = range(len(sizes)) if order is None else order
+    return {d: math.prod(sizes[each] for each in inner[n + 1 :]) for n, d in enumerate(inner)}
 
 
 def linear(index: Sequence[Affine], dimensions: Sequence[int]) -> Affine:

@@ -7,7 +7,6 @@ replicas and partitions.
 import functools
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.device_grid import DeviceGrid, Pairs, connected, expand_groups, expand_pairs
@@ -15,13 +14,11 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import GroupMode, Groups, group_mode
 from xla_server.ir.module import HloInstruction
 
-WHOLE_OF_START: Mapping[Opcode, Opcode] = MappingProxyType(
-    {
-        Opcode.ALL_GATHER_START: Opcode.ALL_GATHER,
-        Opcode.ALL_REDUCE_START: Opcode.ALL_REDUCE,
-        Opcode.COLLECTIVE_PERMUTE_START: Opcode.COLLECTIVE_PERMUTE,
-    }
-)
+WHOLE_OF_START: Mapping[Opcode, Opcode] = {
+    Opcode.ALL_GATHER_START: Opcode.ALL_GATHER,
+    Opcode.ALL_REDUCE_START: Opcode.ALL_REDUCE,
+    Opcode.COLLECTIVE_PERMUTE_START: Opcode.COLLECTIVE_PERMUTE,
+}
 """The operation that a first half begins."""
 
 _PERMUTES = frozenset({Opcode.COLLECTIVE_PERMUTE, Opcode.COLLECTIVE_PERMUTE_START})

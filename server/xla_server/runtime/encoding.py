@@ -6,20 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from xla_server.buffers import code as thunks
 from xla_server.buffers.assignment import Assignment, Place
-from xla_server.buffers.code import (
-    CANCELLATION,
-    Branch,
-    Code,
-    CopyThunk,
-    HostThunk,
-    Jump,
-    KernelThunk,
-    Label,
-    Row,
-    Switch,
-    Value,
-)
 from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
@@ -48,12 +36,12 @@ class Encoded:
     constants: tuple[int, ...]
     offsets: Any
     kernels: tuple[LoadedKernel, ...]
-    hosts: dict[int, HostThunk]
+    hosts: dict[int, thunks.HostThunk]
     slots: dict[Place, int]
-    walked: tuple[Row, ...]
+    walked: tuple[thunks.Row, ...]
 
 
-def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
+def encode(code: thunks.Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     """The tables of a program, whose kernels are compiled."""
     rows = [row for row in code.rows if not copies_nothing(row, assignment)]
     parameters = [Place("parameter", number) for number in range(len(code.parameters))]
@@ -63,7 +51,7 @@ def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     arena = of_kind("arena", named)
     order = [_CANCELLATION_PLACE, *parameters, *results, *constants, *arena]
     slots = {place: number for number, place in enumerate(order)}
-    compiled = kernels.get_all(row.kernel for row in rows if isinstance(row, KernelThunk))
+    compiled = kernels.get_all(row.kernel for row in rows if isinstance(row, thunks.KernelThunk))
     tables = _Tables(rows, assignment, slots, compiled, kernels, code.chunks)
     return Encoded(
         np.array(tables.rows, np.int64),
@@ -75,7 +63,7 @@ def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
         tuple(compiled.values()),
         tables.hosts,
         slots,
-        tuple(row for row in rows if not isinstance(row, Label)),
+        tuple(row for row in rows if not isinstance(row, thunks.Label)),
     )
 
 
@@ -87,7 +75,7 @@ class _Tables:
 
     def __init__(
         self,
-        rows: list[Row],
+        rows: list[thunks.Row],
         assignment: Assignment,
         slots: dict[Place, int],
         compiled: dict[str, LoadedKernel],
@@ -103,47 +91,47 @@ class _Tables:
         self.rows: list[list[int]] = []
         self.indices: list[int] = []
         self.targets: list[int] = []
-        self.hosts: dict[int, HostThunk] = {}
+        self.hosts: dict[int, thunks.HostThunk] = {}
         for row in rows:
-            if not isinstance(row, Label):
+            if not isinstance(row, thunks.Label):
                 numbers = self._numbers(row)
                 self.rows.append([*numbers, *[0] * (executor.ROW_WORDS - len(numbers))])
         self.rows.append([executor.END] * executor.ROW_WORDS)
 
-    def _slot(self, value: Value) -> int:
-        if value is CANCELLATION:
+    def _slot(self, value: thunks.Value) -> int:
+        if value is thunks.CANCELLATION:
             return self._slots[_CANCELLATION_PLACE]
         return self._slots[self._assignment.places[value]]
 
     def _loop(
-        self, address: int, values: Iterable[Value], work_items: int, chunk: int
+        self, address: int, values: Iterable[thunks.Value], work_items: int, chunk: int
     ) -> list[int]:
         """The row that calls a kernel on these values."""
         first = len(self.indices)
         self.indices += map(self._slot, values)
         return [executor.KERNEL, address, first, work_items, chunk]
 
-    def _numbers(self, row: Row) -> list[int]:
+    def _numbers(self, row: thunks.Row) -> list[int]:
         match row:
-            case KernelThunk():
+            case thunks.KernelThunk():
                 address = self._compiled[row.kernel.key].address
                 chunk = chunk_of(row.work_items, row.work, row.prologue, self._chunks)
                 return self._loop(address, row.arguments, row.work_items, chunk)
-            case CopyThunk():
+            case thunks.CopyThunk():
                 size, places = row.target.byte_size, (row.target, row.source)
                 if size > 2 * COPY_BYTES:
                     copier = self._kernels.native(copy_range)
                     return self._loop(copier, places, size, COPY_BYTES)
                 return [executor.COPY, *map(self._slot, places), size]
-            case Jump():
+            case thunks.Jump():
                 return [executor.JUMP, self._labels[row.label]]
-            case Branch():
+            case thunks.Branch():
                 return [executor.BRANCH, self._slot(row.predicate), self._labels[row.otherwise]]
-            case Switch():
+            case thunks.Switch():
                 count, first = len(row.labels), len(self.targets)
                 self.targets += [self._labels[label] for label in row.labels]
                 return [executor.SWITCH, self._slot(row.index), count, first]
-            case HostThunk():
+            case thunks.HostThunk():
                 self.hosts[len(self.rows)] = row
                 return [executor.HOST]
         raise AssertionError(row)

@@ -5,13 +5,12 @@ way out, so that Python and its libraries never see it.
 """
 
 import platform
-from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instructions.instruction import instruction
+from xla_server.codegen.instructions.instruction import instruction_of
 
 _IS_X86 = platform.machine().lower() in ("x86_64", "amd64")
 _IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
@@ -51,26 +50,15 @@ def _write(builder: Any, mode: Any) -> None:
         builder.asm(ir.FunctionType(ir.VoidType(), [_I64]), "msr fpcr, $0", "r", [mode], True)
 
 
-@instruction
-def flush_subnormals(typing_context):  # type: ignore[no-untyped-def]
+@instruction_of(types.int64())
+def flush_subnormals(builder: Any) -> Any:
     """Take subnormal numbers for zero from now on; the mode there was before."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        before = _read(builder)
-        _write(
-            builder, builder.or_(before, ir.Constant(_I64, _FLUSH_X86 if _IS_X86 else _FLUSH_ARM))
-        )
-        return before
-
-    return types.int64(), generate
+    before = _read(builder)
+    _write(builder, builder.or_(before, ir.Constant(_I64, _FLUSH_X86 if _IS_X86 else _FLUSH_ARM)))
+    return before
 
 
-@instruction
-def restore_mode(typing_context, mode):  # type: ignore[no-untyped-def]
+@instruction_of(types.void(types.int64))
+def restore_mode(builder: Any, mode: Any) -> None:
     """Put back what `flush_subnormals` gave."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        _write(builder, args[0])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
+    _write(builder, mode)

@@ -5,7 +5,6 @@ Semantics: the CUDA programming guide, Compute Capabilities; PTX ISA, Release No
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 
 WARP = 32
 """Threads that execute one instruction together."""
@@ -78,16 +77,14 @@ class Gpu:
 
 _REGISTERS = 64 << 10
 
-GPUS: Mapping[str, Gpu] = MappingProxyType(
-    {
-        # A100
-        "sm_80": Gpu(80, 108, 2048, _REGISTERS, 164 << 10, 163 << 10, 40 << 20),
-        # H100; H200 has 60 MiB of second-level cache
-        "sm_90": Gpu(80, 132, 2048, _REGISTERS, 228 << 10, 227 << 10, 50 << 20),
-        # B200
-        "sm_100": Gpu(86, 148, 2048, _REGISTERS, 228 << 10, 227 << 10, 126 << 20),
-        # RTX 5090
-        "sm_120": Gpu(87, 170, 1536, _REGISTERS, 100 << 10, 99 << 10, 96 << 20),
-    }
-)
+GPUS: Mapping[str, Gpu] = {
+    # A100
+    "sm_80": Gpu(80, 108, 2048, _REGISTERS, 164 << 10, 163 << 10, 40 << 20),
+    # H100; H200 has 60 MiB of second-level cache
+    "sm_90": Gpu(80, 132, 2048, _REGISTERS, 228 << 10, 227 << 10, 50 << 20),
+    # B200
+    "sm_100": Gpu(86, 148, 2048, _REGISTERS, 228 << 10, 227 << 10, 126 << 20),
+    # RTX 5090
+    "sm_120": Gpu(87, 170, 1536, _REGISTERS, 100 << 10, 99 << 10, 96 << 20),
+}
 """The GPU of each compute capability, by LLVM's name: a common one where there are several."""

@@ -37,7 +37,7 @@ ORDERS_OF_SUMS = {
     "codegen/routines/linear_algebra/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
     "codegen/routines/contraction/thin_products.py": {"OUTER_HEIGHTS", "ROWS", "_SUMS"},
     "codegen/routines/contraction/winograd_transforms.py": {"RESULTS", "TAPS"},
-    "codegen/trace/reductions.py": {"LONG_WINDOW"},
+    "codegen/trace/reductions.py": {"LONG_WINDOW", "_NEUTRAL"},
 }
 """Bits of results depend on these, which are the same for every target."""
 
@@ -95,13 +95,13 @@ LIMITS = {
     "codegen/gpu/lower/tile_sort.py": {"MAX_TILE"},
     "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},
+    "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},
     "codegen/kernel_ir/unrolling.py": {
         "LOOP_COPIES",
         "MAX_COPIES",
         "MAX_LOOP_STATEMENTS",
         "MIN_LOOKUPS",
     },
-    "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},
     "codegen/lower/fourier/fft_plan.py": {"MAX_CONVOLUTION"},
     "codegen/trace/convolution.py": {"MAX_TESTED_COPIES"},
     "codegen/trace/tracer.py": {"MOST_COPIES"},
@@ -122,6 +122,7 @@ LIMITS = {
 """Bounds on memory, and on the time and size of a compilation."""
 
 FACTS = {
+    "codegen/functions/called_functions.py": {"LANES"},
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
     "codegen/gpu/plans.py": {
@@ -131,6 +132,7 @@ FACTS = {
     "codegen/gpu/ptx_child.py": {"_SPEED"},
     "codegen/gpu/solver_plans.py": {"MAX_CALLS", "_LARGEST"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
+    "codegen/kernel_ir/analysis/hoisting.py": {"CHEAP"},
     "codegen/loops/nests/pieces.py": {"_LINE"},
     "codegen/routines/contraction/assembly_tiles.py": {"_FACTORS"},
     "codegen/routines/contraction/assembly_transforms.py": {"_LANES", "_NUMBERS", "_TOTALS"},

@@ -6,7 +6,6 @@ dimensions; HLO has no implicit broadcasts.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.ops import rules
 from xla_contract.ops.definition import AnyDefinition, NoAttributes, without_attributes
@@ -50,67 +49,64 @@ def _any_as_large(shape: Shape, operands: Sequence[Shape]) -> tuple[bool, ...]:
     return rules.any_dynamic([shape, *(part for part in operands if part.rank)])
 
 
-ELEMENTWISE: Mapping[Opcode, ElementwiseRule] = MappingProxyType(
-    {
-        Opcode.ABS: ElementwiseRule(rules.SIGNED_OR_COMPLEX, _real_component),
-        Opcode.ACOS: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.ACOSH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.ASIN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.ASINH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.ATAN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.ATANH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.CBRT: ElementwiseRule(rules.FLOATING),
-        Opcode.CEIL: ElementwiseRule(rules.FLOATING),
-        Opcode.COSH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.COSINE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.COUNT_LEADING_ZEROS: ElementwiseRule(rules.INTEGRAL),
-        Opcode.ERF: ElementwiseRule(rules.FLOATING),
-        Opcode.EXPONENTIAL: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.EXPONENTIAL_MINUS_ONE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.FLOOR: ElementwiseRule(rules.FLOATING),
-        Opcode.IMAG: ElementwiseRule(rules.FLOATING_OR_COMPLEX, _real_component),
-        Opcode.IS_FINITE: ElementwiseRule(rules.FLOATING, lambda operand: ElementType.PRED),
-        Opcode.LOG: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.LOG_PLUS_ONE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.LOGISTIC: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.NEGATE: ElementwiseRule(rules.NUMERIC),
-        Opcode.NOT: ElementwiseRule(rules.LOGICAL),
-        Opcode.POPCNT: ElementwiseRule(rules.INTEGRAL),
-        Opcode.REAL: ElementwiseRule(rules.FLOATING_OR_COMPLEX, _real_component),
-        Opcode.ROUND_NEAREST_AFZ: ElementwiseRule(rules.FLOATING),
-        Opcode.ROUND_NEAREST_EVEN: ElementwiseRule(rules.FLOATING),
-        Opcode.RSQRT: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.SIGN: ElementwiseRule(rules.SIGNED_OR_COMPLEX),
-        Opcode.SINE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.SINH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.SQRT: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.TAN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.TANH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.ADD: ElementwiseRule(rules.ANY),
-        Opcode.AND: ElementwiseRule(rules.LOGICAL),
-        Opcode.ATAN2: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
-        Opcode.CLAMP: ElementwiseRule(rules.REAL, infer=_clamp),
-        Opcode.COMPLEX: ElementwiseRule(rules.COMPONENT, lambda operand: operand.complex_of),
-        Opcode.DIVIDE: ElementwiseRule(rules.NUMERIC),
-        Opcode.MAXIMUM: ElementwiseRule(rules.ANY),
-        Opcode.MINIMUM: ElementwiseRule(rules.ANY),
-        Opcode.MULHI: ElementwiseRule(rules.INTEGRAL),
-        Opcode.MULTIPLY: ElementwiseRule(rules.ANY),
-        Opcode.OR: ElementwiseRule(rules.LOGICAL),
-        Opcode.POWER: ElementwiseRule(rules.NUMERIC),
-        Opcode.REMAINDER: ElementwiseRule(rules.REAL_NUMERIC),
-        Opcode.SHIFT_LEFT: ElementwiseRule(rules.INTEGRAL),
-        Opcode.SHIFT_RIGHT_ARITHMETIC: ElementwiseRule(rules.INTEGRAL),
-        Opcode.SHIFT_RIGHT_LOGICAL: ElementwiseRule(rules.INTEGRAL),
-        Opcode.SUBTRACT: ElementwiseRule(rules.NUMERIC),
-        Opcode.XOR: ElementwiseRule(rules.LOGICAL),
-    }
-)
+ELEMENTWISE: Mapping[Opcode, ElementwiseRule] = {
+    Opcode.ABS: ElementwiseRule(rules.SIGNED_OR_COMPLEX, _real_component),
+    Opcode.ACOS: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.ACOSH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.ASIN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.ASINH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.ATAN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.ATANH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.CBRT: ElementwiseRule(rules.FLOATING),
+    Opcode.CEIL: ElementwiseRule(rules.FLOATING),
+    Opcode.COSH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.COSINE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.COUNT_LEADING_ZEROS: ElementwiseRule(rules.INTEGRAL),
+    Opcode.ERF: ElementwiseRule(rules.FLOATING),
+    Opcode.EXPONENTIAL: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.EXPONENTIAL_MINUS_ONE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.FLOOR: ElementwiseRule(rules.FLOATING),
+    Opcode.IMAG: ElementwiseRule(rules.FLOATING_OR_COMPLEX, _real_component),
+    Opcode.IS_FINITE: ElementwiseRule(rules.FLOATING, lambda operand: ElementType.PRED),
+    Opcode.LOG: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.LOG_PLUS_ONE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.LOGISTIC: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.NEGATE: ElementwiseRule(rules.NUMERIC),
+    Opcode.NOT: ElementwiseRule(rules.LOGICAL),
+    Opcode.POPCNT: ElementwiseRule(rules.INTEGRAL),
+    Opcode.REAL: ElementwiseRule(rules.FLOATING_OR_COMPLEX, _real_component),
+    Opcode.ROUND_NEAREST_AFZ: ElementwiseRule(rules.FLOATING),
+    Opcode.ROUND_NEAREST_EVEN: ElementwiseRule(rules.FLOATING),
+    Opcode.RSQRT: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.SIGN: ElementwiseRule(rules.SIGNED_OR_COMPLEX),
+    Opcode.SINE: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.SINH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.SQRT: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.TAN: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.TANH: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.ADD: ElementwiseRule(rules.ANY),
+    Opcode.AND: ElementwiseRule(rules.LOGICAL),
+    Opcode.ATAN2: ElementwiseRule(rules.FLOATING_OR_COMPLEX),
+    Opcode.CLAMP: ElementwiseRule(rules.REAL, infer=_clamp),
+    Opcode.COMPLEX: ElementwiseRule(rules.COMPONENT, lambda operand: operand.complex_of),
+    Opcode.DIVIDE: ElementwiseRule(rules.NUMERIC),
+    Opcode.MAXIMUM: ElementwiseRule(rules.ANY),
+    Opcode.MINIMUM: ElementwiseRule(rules.ANY),
+    Opcode.MULHI: ElementwiseRule(rules.INTEGRAL),
+    Opcode.MULTIPLY: ElementwiseRule(rules.ANY),
+    Opcode.OR: ElementwiseRule(rules.LOGICAL),
+    Opcode.POWER: ElementwiseRule(rules.NUMERIC),
+    Opcode.REMAINDER: ElementwiseRule(rules.REAL_NUMERIC),
+    Opcode.SHIFT_LEFT: ElementwiseRule(rules.INTEGRAL),
+    Opcode.SHIFT_RIGHT_ARITHMETIC: ElementwiseRule(rules.INTEGRAL),
+    Opcode.SHIFT_RIGHT_LOGICAL: ElementwiseRule(rules.INTEGRAL),
+    Opcode.SUBTRACT: ElementwiseRule(rules.NUMERIC),
+    Opcode.XOR: ElementwiseRule(rules.LOGICAL),
+}
 """The rule of each elementwise operation without attributes whose operands have one type."""
 
 UNARY, BINARY = (
-    MappingProxyType({o: rule.types for o, rule in ELEMENTWISE.items() if o.arity == arity})
-    for arity in (1, 2)
+    {o: rule.types for o, rule in ELEMENTWISE.items() if o.arity == arity} for arity in (1, 2)
 )
 """The element types of the operations of one and of two operands."""
 

@@ -5,17 +5,7 @@ import json
 from collections.abc import Sequence
 
 from xla_server.backends.diagnostics.dump import Dump
-from xla_server.buffers.code import (
-    Branch,
-    Code,
-    CopyThunk,
-    HostThunk,
-    Jump,
-    KernelThunk,
-    Label,
-    Row,
-    Switch,
-)
+from xla_server.buffers import code as thunks
 from xla_server.buffers.listing import table
 from xla_server.runtime.row_times import RowTimes
 
@@ -86,7 +76,9 @@ class Measured:
         return json.dumps(trace)
 
 
-def measured_rows(code: Code, rows: Sequence[Row], times: RowTimes, program: str = "") -> Measured:
+def measured_rows(
+    code: thunks.Code, rows: Sequence[thunks.Row], times: RowTimes, program: str = ""
+) -> Measured:
     """The rows of a program by their numbers, behind its name where it is one of several."""
     prefix = f"{program}:" if program else ""
     timed = [
@@ -104,28 +96,28 @@ def write_profile(dump: Dump, measured: Measured) -> None:
     dump.write(f"{name}.json", measured.trace())
 
 
-def _kind(row: Row) -> str:
+def _kind(row: thunks.Row) -> str:
     return type(row).__name__.removesuffix("Thunk").lower()
 
 
-def _what(row: Row) -> str:
+def _what(row: thunks.Row) -> str:
     match row:
-        case KernelThunk():
+        case thunks.KernelThunk():
             return f"kernel {row.name}"
-        case CopyThunk():
+        case thunks.CopyThunk():
             return f"copy %{row.target.name}"
-        case HostThunk():
+        case thunks.HostThunk():
             return f"host {row.name}"
-        case Jump():
+        case thunks.Jump():
             return f"jump {row.label.name}"
-        case Branch():
+        case thunks.Branch():
             return f"branch {row.otherwise.name}"
-        case Switch():
+        case thunks.Switch():
             return f"switch %{row.index.name}"
-        case Label():
+        case thunks.Label():
             return row.name
 
 
-def _origin(code: Code, row: Row) -> str:
+def _origin(code: thunks.Code, row: thunks.Row) -> str:
     instruction = code.origins.get(row)
     return "" if instruction is None else f"{instruction.opcode} %{instruction.name}"

@@ -17,7 +17,7 @@ from numba import types
 from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
-from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.instructions.instruction import Instruction, instruction_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.target.machine import Machine
@@ -75,15 +75,11 @@ class SharedFunction(Instruction):
 
     def address(self) -> Instruction:
         """Return an instruction that gives the function's address, to be passed as an argument."""
-
-        def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
-            return b.ptrtoint(self._declared(b.module), _WORD)
-
-        def define(typing_context):  # type: ignore[no-untyped-def]
-            return types.int64(), generate
-
-        define.__name__ = f"{self.__name__}_address"
-        return Instruction(define)
+        address: Instruction = instruction_of(types.int64())(
+            lambda b: b.ptrtoint(self._declared(b.module), _WORD)
+        )
+        address.__name__ = f"{self.__name__}_address"
+        return address
 
     def object_code(self, machine: Machine) -> bytes:
         """Return the object code for a machine, compiled once per process."""

@@ -7,7 +7,6 @@ by the same formulas as the copies and give the same bits; each is compiled by i
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from llvmlite import ir
@@ -19,7 +18,7 @@ from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.ops.elementwise.elementwise_table import CostClass
 
-LANES: Mapping[str, Sequence[int]] = MappingProxyType({"f32": (4, 8, 16), "f64": (2, 4, 8)})
+LANES: Mapping[str, Sequence[int]] = {"f32": (4, 8, 16), "f64": (2, 4, 8)}
 """Numbers of lanes of a type for which LLVM may call a vector function."""
 
 _PURE = "nounwind willreturn memory(none)"

@@ -4,7 +4,7 @@ A number whose sign is that of a number of F64, rounded to F16: LLVM leaves out 
 the sign, by way of F32, and then has to convert F64 to F16, for which processors have nothing.
 """
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
@@ -18,7 +18,7 @@ from xla_server.target.machine import Machine
 
 def _write_half_of_f64(code: Any, machine: Machine) -> None:
     builder = ir.IRBuilder(code.append_basic_block())
-    builder.ret(half_of_f64(Word(builder, code.args[0]), machine).value)
+    builder.ret(half_of_f64(Word(builder, code.args[0]), machine).code)
 
 
 class _LibraryFunction(SharedFunction):
@@ -31,11 +31,9 @@ class _LibraryFunction(SharedFunction):
 
 (_HALF_OF_F64,) = LIBRARY_SYMBOLS
 
-COMPILER_LIBRARY = MappingProxyType(
-    {
-        _HALF_OF_F64: _LibraryFunction(
-            _HALF_OF_F64, ir.FunctionType(ir.HalfType(), [ir.DoubleType()]), _write_half_of_f64
-        )
-    }
-)
+COMPILER_LIBRARY: Mapping[str, SharedFunction] = {
+    _HALF_OF_F64: _LibraryFunction(
+        _HALF_OF_F64, ir.FunctionType(ir.HalfType(), [ir.DoubleType()]), _write_half_of_f64
+    )
+}
 """The functions by their symbols."""

@@ -5,10 +5,11 @@ operation adds one instruction; kernels see one instruction. f32 is never promot
 is no branch to stop the vectoriser.
 """
 
+import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from llvmlite import ir
 
@@ -48,8 +49,66 @@ class Format:
 FORMAT = {"f32": Format(23, 127, "i32"), "f64": Format(52, 1023, "i64")}
 
 
+class Operand(abc.ABC):
+    """A value that instructions are written for; each operator adds one.
+
+    Numbers beside it take its type.
+    """
+
+    __slots__ = ()
+
+    builder: Any
+    code: Any
+
+    @property
+    def is_float(self) -> bool:
+        """Return whether it is a floating point number, or several."""
+        form = self.code.type
+        return not isinstance(getattr(form, "element", form), ir.IntType)
+
+    @abc.abstractmethod
+    def constant(self, number: Number) -> Self:
+        """A number of this value's type."""
+
+    @abc.abstractmethod
+    def made(self, code: Any) -> Self:
+        """A result of the builder, of this value's type."""
+
+    def coerced(self, other: Self | Number) -> Any:
+        """The LLVM value of the other operand."""
+        return (other if isinstance(other, Operand) else self.constant(other)).code
+
+    def _binary(self, method: str, other: Self | Number) -> Self:
+        return self.made(getattr(self.builder, method)(self.code, self.coerced(other)))
+
+    def arithmetic(self, name: str, other: Self | Number) -> Self:
+        """The result of an instruction that has a form for floats."""
+        return self._binary(f"f{name}" if self.is_float else name, other)
+
+    def __add__(self, other: Self | Number) -> Self:
+        return self.arithmetic("add", other)
+
+    def __sub__(self, other: Self | Number) -> Self:
+        return self.arithmetic("sub", other)
+
+    def __mul__(self, other: Self | Number) -> Self:
+        return self.arithmetic("mul", other)
+
+    def __and__(self, other: Self | int) -> Self:
+        return self._binary("and_", other)
+
+    def __or__(self, other: Self | int) -> Self:
+        return self._binary("or_", other)
+
+    def __xor__(self, other: Self | int) -> Self:
+        return self._binary("xor", other)
+
+    def __lshift__(self, other: Self | int) -> Self:
+        return self._binary("shl", other)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class Value(Operand):
     """An operand or result of an instruction; numbers beside it take its type."""
 
     builder: Any
@@ -60,11 +119,6 @@ class Value:
     def format(self) -> Format:
         """The layout of its float type."""
         return FORMAT[self.type]
-
-    @property
-    def is_float(self) -> bool:
-        """Return whether it is f32 or f64."""
-        return self.type in FORMAT
 
     def form(self, name: str) -> Any:
         """The LLVM type of as many numbers of a type as this value has."""
@@ -80,40 +134,24 @@ class Value:
         """A result of the builder, of the type of this value where no other is named."""
         return Value(self.builder, code, type_name or self.type)
 
-    def _coerced(self, other: "Value | Number") -> Any:
-        return (other if isinstance(other, Value) else self.constant(other)).code
-
-    def _binary(self, method: str, other: "Value | Number") -> "Value":
-        name = f"f{method}" if self.is_float else method
-        return self.made(getattr(self.builder, name)(self.code, self._coerced(other)))
-
     def _compared(self, relation: str, other: "Value | Number") -> "Value":
         b = self.builder
         compare = b.fcmp_ordered if self.is_float else b.icmp_signed
         if self.is_float and relation == "!=":
             compare = b.fcmp_unordered
-        return self.made(compare(relation, self.code, self._coerced(other)), "b1")
-
-    def __add__(self, other: "Value | Number") -> "Value":
-        return self._binary("add", other)
-
-    def __sub__(self, other: "Value | Number") -> "Value":
-        return self._binary("sub", other)
-
-    def __mul__(self, other: "Value | Number") -> "Value":
-        return self._binary("mul", other)
+        return self.made(compare(relation, self.code, self.coerced(other)), "b1")
 
     def __rmul__(self, other: Number) -> "Value":
-        return self._binary("mul", other)
+        return self.arithmetic("mul", other)
 
     def __radd__(self, other: Number) -> "Value":
-        return self._binary("add", other)
+        return self.arithmetic("add", other)
 
     def __rsub__(self, other: Number) -> "Value":
         return self.constant(other) - self
 
     def __truediv__(self, other: "Value | Number") -> "Value":
-        return self._binary("div", other)
+        return self.arithmetic("div", other)
 
     def __rtruediv__(self, other: Number) -> "Value":
         return self.constant(other) / self
@@ -124,24 +162,12 @@ class Value:
     def __abs__(self) -> "Value":
         return self.made(call(self.builder, "llvm.fabs", [self.code]))
 
-    def __and__(self, other: "Value | Number") -> "Value":
-        return self.made(self.builder.and_(self.code, self._coerced(other)))
-
-    def __or__(self, other: "Value | Number") -> "Value":
-        return self.made(self.builder.or_(self.code, self._coerced(other)))
-
-    def __xor__(self, other: "Value | Number") -> "Value":
-        return self.made(self.builder.xor(self.code, self._coerced(other)))
-
     def __invert__(self) -> "Value":
         return self.made(self.builder.not_(self.code))
 
-    def __lshift__(self, amount: int) -> "Value":
-        return self.made(self.builder.shl(self.code, self._coerced(amount)))
-
     def __rshift__(self, amount: int) -> "Value":
         """The arithmetic shift."""
-        return self.made(self.builder.ashr(self.code, self._coerced(amount)))
+        return self.made(self.builder.ashr(self.code, self.coerced(amount)))
 
     def __lt__(self, other: "Value | Number") -> "Value":
         return self._compared("<", other)

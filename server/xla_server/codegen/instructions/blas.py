@@ -18,7 +18,12 @@ import scipy
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instructions.instruction import Define, Instruction, instruction
+from xla_server.codegen.instructions.instruction import (
+    Define,
+    Instruction,
+    instruction,
+    instruction_of,
+)
 
 
 def _extension(name: str) -> Any:
@@ -135,14 +140,10 @@ def _spilled(builder: Any, value: Any) -> Any:
     return builder.ptrtoint(pointer, ir.IntType(64))
 
 
-@instruction
-def room_i32(typing_context, value):  # type: ignore[no-untyped-def]
+@instruction_of(types.int64(types.int64))
+def room_i32(builder: Any, value: Any) -> Any:
     """The address of an int32 on the stack that holds a value."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return _argument(builder, "n", args[0])
-
-    return types.int64(types.int64), generate
+    return _argument(builder, "n", value)
 
 
 @instruction

@@ -40,14 +40,25 @@ def instruction(define: Define) -> Any:
     return Instruction(define)
 
 
-def instruction_of(signature: Any, generate: Generate) -> Any:
-    """An instruction of one signature, to whose operands all others are converted."""
+def instruction_of(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate `code(builder, *operands)`, which returns the value of the result, if there is one.
 
-    def define(_: Any, *operands: Any) -> tuple[Any, Generate]:
-        check_count(signature, operands)
-        return signature, generate
+    It becomes an instruction of one signature, to whose operands all others are converted.
+    """
 
-    return Instruction(define)
+    def decorate(code: Callable[..., Any]) -> Instruction:
+        def generate(context: Any, builder: Any, _: Any, args: Sequence[Any]) -> Any:
+            result = code(builder, *args)
+            return context.get_dummy_value() if result is None else result
+
+        def define(_: Any, *operands: Any) -> tuple[Any, Generate]:
+            check_count(signature, operands)
+            return signature, generate
+
+        define.__name__, define.__doc__ = code.__name__, code.__doc__
+        return Instruction(define)
+
+    return decorate
 
 
 def check_count(signature: Any, operands: Sequence[Any]) -> None:

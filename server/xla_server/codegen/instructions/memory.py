@@ -102,28 +102,27 @@ def _part(builder: Any, pointer: Any, number: int) -> Any:
 
 def _load(name: str, space: int, scope: str = "", *others: str) -> Any:
     """Return a load from memory of a scope; no store to the `others` changes what it reads."""
-    computed = COMPUTED[name]
 
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        value, loads = _read(builder, args, name, space)
+    @instruction_of(COMPUTED[name](types.int64, types.int64))
+    def load(builder: Any, *place: Any) -> Any:
+        value, loads = _read(builder, place, name, space)
         _align(loads, name, space)
         _mark(builder.module, loads, scope, others)
         return value
 
-    return instruction_of(computed(types.int64, types.int64), generate)
+    return load
 
 
 def _store(name: str, space: int, scope: str = "", *others: str) -> Any:
     """Return a store to memory of a scope, which changes nothing that is read from the `others`."""
-    computed = COMPUTED[name]
 
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        stores = _write(builder, args, name, space)
+    @instruction_of(types.void(types.int64, types.int64, COMPUTED[name]))
+    def store(builder: Any, *place_and_value: Any) -> None:
+        stores = _write(builder, place_and_value, name, space)
         _align(stores, name, space)
         _mark(builder.module, stores, scope, others)
-        return context.get_dummy_value()
 
-    return instruction_of(types.void(types.int64, types.int64, computed), generate)
+    return store
 
 
 def read_only(module: Any, load: Any) -> None:
@@ -225,16 +224,12 @@ def _bits(target: str) -> Any:
     return bits
 
 
-@instruction
-def room_for(typing_context, size):  # type: ignore[no-untyped-def]
+@instruction_of(types.int64(types.int64))
+def room_for(builder: Any, size: Any) -> Any:
     """The address of `size` bytes on the stack, there until the kernel returns."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        pointer = builder.alloca(ir.IntType(8), args[0])
-        pointer.align = 64
-        return builder.ptrtoint(pointer, ir.IntType(64))
-
-    return types.int64(types.int64), generate
+    pointer = builder.alloca(ir.IntType(8), size)
+    pointer.align = 64
+    return builder.ptrtoint(pointer, ir.IntType(64))
 
 
 COPY_BYTES = Routine(
@@ -253,56 +248,42 @@ CLEAR_BYTES = Routine(
 )
 
 
-@instruction
-def copy_bytes(typing_context, target, source, count):  # type: ignore[no-untyped-def]
+@instruction_of(types.void(types.int64, types.int64, types.int64))
+def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
     """Copy `count` bytes, at least none, to where no part of them is."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        pointers = [builder.inttoptr(address, _BYTES) for address in args[:2]]
-        types_of = [_BYTES, _BYTES, ir.IntType(64)]
-        copy = builder.module.declare_intrinsic("llvm.memcpy", types_of)
-        builder.call(copy, [*pointers, args[2], ir.Constant(ir.IntType(1), 0)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), generate
+    pointers = [builder.inttoptr(address, _BYTES) for address in (target, source)]
+    types_of = [_BYTES, _BYTES, ir.IntType(64)]
+    copy = builder.module.declare_intrinsic("llvm.memcpy", types_of)
+    builder.call(copy, [*pointers, count, ir.Constant(ir.IntType(1), 0)])
 
 
-@instruction
-def clear_bytes(typing_context, target, count):  # type: ignore[no-untyped-def]
+@instruction_of(types.void(types.int64, types.int64))
+def clear_bytes(builder: Any, target: Any, count: Any) -> None:
     """Set `count` bytes, at least none, to zero."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        pointer = builder.inttoptr(args[0], _BYTES)
-        fill = builder.module.declare_intrinsic("llvm.memset", [_BYTES, ir.IntType(64)])
-        nothing = ir.Constant(ir.IntType(8), 0)
-        builder.call(fill, [pointer, nothing, args[1], ir.Constant(ir.IntType(1), 0)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), generate
+    pointer = builder.inttoptr(target, _BYTES)
+    fill = builder.module.declare_intrinsic("llvm.memset", [_BYTES, ir.IntType(64)])
+    nothing = ir.Constant(ir.IntType(8), 0)
+    builder.call(fill, [pointer, nothing, count, ir.Constant(ir.IntType(1), 0)])
 
 
-@instruction
-def watch_i64(typing_context, address):  # type: ignore[no-untyped-def]
+@instruction_of(types.int64(types.int64))
+def watch_i64(builder: Any, address: Any) -> Any:
     """Return 1 once the cancellation flag says STOP, else 0; sleep while it says WAIT."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        word = ir.IntType(64)
-        pointer = builder.inttoptr(args[0], ir.PointerType(word))
+    word = ir.IntType(64)
+    pointer = builder.inttoptr(address, ir.PointerType(word))
+    said = builder.load_atomic(pointer, "seq_cst", 8)
+    if FUTEX:
+        is_to_wait = builder.icmp_unsigned("==", said, ir.Constant(word, WAIT))
+        with builder.if_then(is_to_wait, likely=False):
+            kind = ir.FunctionType(word, [word] * 5)
+            known = builder.module.globals.get("syscall")
+            function = known or ir.Function(builder.module, kind, "syscall")
+            numbers = [ir.Constant(word, each) for each in (FUTEX, FUTEX_WAIT, WAIT, 0)]
+            builder.call(function, [numbers[0], address, *numbers[1:]])
+        # Where it still is to wait, it does so when it looks the next time.
         said = builder.load_atomic(pointer, "seq_cst", 8)
-        if FUTEX:
-            is_to_wait = builder.icmp_unsigned("==", said, ir.Constant(word, WAIT))
-            with builder.if_then(is_to_wait, likely=False):
-                kind = ir.FunctionType(word, [word] * 5)
-                known = builder.module.globals.get("syscall")
-                function = known or ir.Function(builder.module, kind, "syscall")
-                numbers = [ir.Constant(word, each) for each in (FUTEX, FUTEX_WAIT, WAIT, 0)]
-                builder.call(function, [numbers[0], args[0], *numbers[1:]])
-            # Where it still is to wait, it does so when it looks the next time.
-            said = builder.load_atomic(pointer, "seq_cst", 8)
-        is_to_stop = builder.icmp_unsigned("==", said, ir.Constant(word, STOP))
-        return builder.zext(is_to_stop, word)
-
-    return types.int64(types.int64), generate
+    is_to_stop = builder.icmp_unsigned("==", said, ir.Constant(word, STOP))
+    return builder.zext(is_to_stop, word)
 
 
 NUMBERS = [name for name in COMPUTED if name[0] in "iuf"]

@@ -10,7 +10,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.instructions.instruction import instruction
+from xla_server.codegen.instructions.instruction import instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.ops.numerics.counter_generators import MULTIPLIERS, PARITY, ROTATIONS, WEYL
@@ -18,25 +18,21 @@ from xla_server.ops.numerics.counter_generators import MULTIPLIERS, PARITY, ROTA
 _WORD, _WIDE = ir.IntType(32), ir.IntType(64)
 
 
-@instruction
-def three_fry(typing_context, key, counter):  # type: ignore[no-untyped-def]
+@instruction_of(types.uint64(types.uint64, types.uint64))
+def three_fry(b: Any, key: Any, counter: Any) -> Any:
     """The two words of a counter, the first one in the lower half of a uint64."""
-
-    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
-        low, high = _halves(b, args[0])
-        parity = b.xor(b.xor(low, high), ir.Constant(_WORD, int(PARITY)))
-        keys = (low, high, parity)
-        x, y = _halves(b, args[1])
-        x, y = b.add(x, low), b.add(y, high)
-        for turn in range(5):
-            for rotation in ROTATIONS[turn % 2]:
-                x = b.add(x, y)
-                y = b.xor(_rotated(b, y, rotation), x)
-            x = b.add(x, keys[(turn + 1) % 3])
-            y = b.add(b.add(y, keys[(turn + 2) % 3]), ir.Constant(_WORD, turn + 1))
-        return _joined(b, x, y)
-
-    return types.uint64(types.uint64, types.uint64), generate
+    low, high = _halves(b, key)
+    parity = b.xor(b.xor(low, high), ir.Constant(_WORD, int(PARITY)))
+    keys = (low, high, parity)
+    x, y = _halves(b, counter)
+    x, y = b.add(x, low), b.add(y, high)
+    for turn in range(5):
+        for rotation in ROTATIONS[turn % 2]:
+            x = b.add(x, y)
+            y = b.xor(_rotated(b, y, rotation), x)
+        x = b.add(x, keys[(turn + 1) % 3])
+        y = b.add(b.add(y, keys[(turn + 2) % 3]), ir.Constant(_WORD, turn + 1))
+    return _joined(b, x, y)
 
 
 PHILOX = Routine(

@@ -4,32 +4,9 @@ import abc
 import dataclasses
 from typing import Self
 
-from xla_server.codegen.kernel_ir.expressions import (
-    Cell,
-    Expression,
-    Memory,
-    Region,
-    Role,
-    Value,
-    integer_op,
-    known,
-    plus,
-    times,
-    whole,
-)
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.routine import Operands, Routine
-from xla_server.codegen.kernel_ir.statements import (
-    Call,
-    Declare,
-    For,
-    If,
-    Let,
-    Part,
-    Set,
-    Statement,
-    Store,
-    While,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.unrolling import is_unrolled
 
@@ -53,41 +30,43 @@ class Body:
     def __init__(self, outside: "Body | None" = None) -> None:
         self.outside = outside
         self.depth: int = outside.depth + 1 if outside else 0
-        self.statements: list[Statement] = []
+        self.statements: list[stmt.Statement] = []
 
-    def add(self, *statements: Statement) -> None:
+    def add(self, *statements: stmt.Statement) -> None:
         """Append statements."""
         self.statements += statements
 
-    def let(self, name: str, expression: Expression, origin: int | None = None) -> Value:
+    def let(self, name: str, expression: ir.Expression, origin: int | None = None) -> ir.Value:
         """Bind a new value to an expression."""
-        value = Value(name, expression.type)
-        self.statements.append(Let(value, expression, origin))
+        value = ir.Value(name, expression.type)
+        self.statements.append(stmt.Let(value, expression, origin))
         return value
 
-    def declare(self, name: str, start: Expression) -> Cell:
+    def declare(self, name: str, start: ir.Expression) -> ir.Cell:
         """Declare a new cell."""
-        cell = Cell(name, start.type)
-        self.statements.append(Declare(cell, start))
+        cell = ir.Cell(name, start.type)
+        self.statements.append(stmt.Declare(cell, start))
         return cell
 
-    def set(self, cell: Cell, expression: Expression, origin: int | None = None) -> None:
+    def set(self, cell: ir.Cell, expression: ir.Expression, origin: int | None = None) -> None:
         """Change a cell."""
-        self.statements.append(Set(cell, expression, origin))
+        self.statements.append(stmt.Set(cell, expression, origin))
 
-    def call(self, routine: Routine, given: Operands, results: tuple[Value, ...] = ()) -> None:
+    def call(self, routine: Routine, given: Operands, results: tuple[ir.Value, ...] = ()) -> None:
         """Call a routine with an operand for each of its parameters, and bind its results."""
-        self.statements.append(Call.of(routine, given, results))
+        self.statements.append(stmt.Call.of(routine, given, results))
 
     def store_at(
-        self, kind: str, address: Expression, index: int | Expression, value: Expression
+        self, kind: str, address: ir.Expression, index: int | ir.Expression, value: ir.Expression
     ) -> None:
         """Store an element of those from an address on, in memory of any use."""
-        self.store(Region(address, Role.SCRATCH), kind, whole(index), value)
+        self.store(ir.Region(address, ir.Role.SCRATCH), kind, ir.whole(index), value)
 
-    def store(self, memory: Memory, type: str, index: Expression, value: Expression) -> None:
+    def store(
+        self, memory: ir.Memory, type: str, index: ir.Expression, value: ir.Expression
+    ) -> None:
         """Store an element."""
-        self.statements.append(Store(memory, Type(type), index, value))
+        self.statements.append(stmt.Store(memory, Type(type), index, value))
 
 
 class Block(Body, abc.ABC):
@@ -114,10 +93,10 @@ class Items(Block):
 
     def __init__(self, outside: Body, items: int, name: str | None = "t") -> None:
         super().__init__(outside)
-        self._items, self._axis = items, None if name is None else Value(name, Type.I64)
+        self._items, self._axis = items, None if name is None else ir.Value(name, Type.I64)
 
     @property
-    def axis(self) -> Value:
+    def axis(self) -> ir.Value:
         """The number of the work item."""
         assert self._axis is not None
         return self._axis
@@ -125,13 +104,13 @@ class Items(Block):
     def close(self) -> None:
         """Append the loop."""
         body, is_range = tuple(self.statements), self._axis is None
-        self._around.add(Part(self._axis, self._items, body, is_range=is_range))
+        self._around.add(stmt.Part(self._axis, self._items, body, is_range=is_range))
 
 
 class Branch(Block):
     """Statements under a condition, and in `orelse` those where it does not hold."""
 
-    def __init__(self, outside: Body, test: Expression, share: float = 1.0) -> None:
+    def __init__(self, outside: Body, test: ir.Expression, share: float = 1.0) -> None:
         super().__init__(outside)
         self._test, self._share = test, share
         self.orelse = Body(outside)
@@ -139,19 +118,19 @@ class Branch(Block):
     def close(self) -> None:
         """Append the branch."""
         bodies = tuple(self.statements), tuple(self.orelse.statements)
-        self._around.add(If(self._test, *bodies, self._share))
+        self._around.add(stmt.If(self._test, *bodies, self._share))
 
 
 class Repeat(Block):
     """The body of a loop under a condition, with about so many iterations."""
 
-    def __init__(self, outside: Body, test: Expression, expected: float) -> None:
+    def __init__(self, outside: Body, test: ir.Expression, expected: float) -> None:
         super().__init__(outside)
         self._test, self._expected = test, expected
 
     def close(self) -> None:
         """Append the loop."""
-        self._around.add(While(self._test, tuple(self.statements), self._expected))
+        self._around.add(stmt.While(self._test, tuple(self.statements), self._expected))
 
 
 class Loop(Block):
@@ -161,19 +140,19 @@ class Loop(Block):
         self,
         outside: Body,
         name: str,
-        high: int | Expression,
-        low: int | Expression = 0,
+        high: int | ir.Expression,
+        low: int | ir.Expression = 0,
         *,
         step: int = 1,
         iterations: float | None = None,
         unrolled: bool = False,
     ) -> None:
         super().__init__(outside)
-        self.axis = Value(name, Type.I64)
+        self.axis = ir.Value(name, Type.I64)
         self._step, self._unrolled = step, unrolled
-        self._low, self._high = whole(low), whole(high)
+        self._low, self._high = ir.whole(low), ir.whole(high)
         if iterations is None:
-            first, end = known(self._low), known(self._high)
+            first, end = ir.known(self._low), ir.known(self._high)
             if first is None or end is None:
                 raise ValueError(f"a loop of unknown bounds must have iterations, got {name}")
             iterations = max(0, -(-(end - first) // step))
@@ -182,13 +161,13 @@ class Loop(Block):
     def close(self) -> None:
         """Append the loop, unrolled where it is short or was to be."""
         body = tuple(self.statements)
-        loop = For(self.axis, self._low, self._high, body, self._iterations, self._step)
+        loop = stmt.For(self.axis, self._low, self._high, body, self._iterations, self._step)
         unrolled = self._unrolled or is_unrolled(loop)
         self._around.add(dataclasses.replace(loop, unrolled=unrolled))
 
 
-def dealt(item: Expression, tasks: int, items: int) -> tuple[Expression, Expression]:
+def dealt(item: ir.Expression, tasks: int, items: int) -> tuple[ir.Expression, ir.Expression]:
     """Return the first task of a work item and the one behind its last, of evenly dealt tasks."""
-    ends = times(item, tasks), times(plus(item, 1), tasks)
-    first, last = (integer_op("whole_div", end, items) for end in ends)
+    ends = ir.times(item, tasks), ir.times(ir.plus(item, 1), tasks)
+    first, last = (ir.integer_op("whole_div", end, items) for end in ends)
     return first, last

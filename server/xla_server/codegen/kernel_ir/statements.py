@@ -4,14 +4,7 @@ import dataclasses
 import enum
 from typing import TypeAlias
 
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Cell,
-    Expression,
-    Memory,
-    Value,
-    addresses_of,
-)
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.routine import Operands, Routine
 from xla_server.codegen.kernel_ir.types import Type
 
@@ -27,8 +20,8 @@ class Order(enum.Enum):
 class Let:
     """Bind a value. `origin` is the number of the graph node it evaluates, for counts."""
 
-    value: Value
-    expression: Expression
+    value: ir.Value
+    expression: ir.Expression
     origin: int | None = None
 
 
@@ -36,16 +29,16 @@ class Let:
 class Declare:
     """Begin the life of a cell."""
 
-    cell: Cell
-    start: Expression
+    cell: ir.Cell
+    start: ir.Expression
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Set:
     """Change a cell."""
 
-    cell: Cell
-    expression: Expression
+    cell: ir.Cell
+    expression: ir.Expression
     origin: int | None = None
 
 
@@ -53,9 +46,9 @@ class Set:
 class Accumulate:
     """cell = function(cell, operand). Where `order` is ANY the function allows reassociation."""
 
-    cell: Cell
+    cell: ir.Cell
     function: str
-    operand: Expression
+    operand: ir.Expression
     order: Order
     origin: int | None = None
 
@@ -64,11 +57,11 @@ class Accumulate:
 class Store:
     """Store an element of `type`, if `guard` holds."""
 
-    memory: Memory
+    memory: ir.Memory
     type: Type
-    index: Expression
-    value: Expression
-    guard: Expression | None = None
+    index: ir.Expression
+    value: ir.Expression
+    guard: ir.Expression | None = None
     origin: int | None = None
 
 
@@ -79,9 +72,9 @@ class For:
     It has `iterations` in the mean. One that is `unrolled` becomes copies of its body.
     """
 
-    axis: Value
-    low: Expression
-    high: Expression
+    axis: ir.Value
+    low: ir.Expression
+    high: ir.Expression
     body: "tuple[Statement, ...]"
     iterations: float
     step: int = 1
@@ -92,7 +85,7 @@ class For:
 class While:
     """A loop that goes on while `test` holds, `expected` times as far as is known."""
 
-    test: Expression
+    test: ir.Expression
     body: "tuple[Statement, ...]"
     expected: float
 
@@ -105,7 +98,7 @@ class If:
     1 where that is not known: both then count for each time.
     """
 
-    test: Expression
+    test: ir.Expression
     body: "tuple[Statement, ...]"
     orelse: "tuple[Statement, ...]" = ()
     share: float = 1.0
@@ -120,7 +113,7 @@ class Break:
 class Stop:
     """Return from the kernel if its execution was cancelled."""
 
-    word: Buffer
+    word: ir.Buffer
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,11 +121,11 @@ class Call:
     """Call a routine with an operand for each of its parameters, and bind its results if any."""
 
     routine: Routine
-    operands: tuple[Expression, ...]
-    results: tuple[Value, ...] = ()
+    operands: tuple[ir.Expression, ...]
+    results: tuple[ir.Value, ...] = ()
 
     @classmethod
-    def of(cls, routine: Routine, given: Operands, results: tuple[Value, ...] = ()) -> "Call":
+    def of(cls, routine: Routine, given: Operands, results: tuple[ir.Value, ...] = ()) -> "Call":
         """Return the call that gives operands by the names of parameters.
 
         Raises:
@@ -154,8 +147,8 @@ class Exchange:
     All work items of a group execute it together: lanes of a warp on a GPU.
     """
 
-    value: Value
-    operand: Expression
+    value: ir.Value
+    operand: ir.Expression
     distance: int
 
 
@@ -176,7 +169,7 @@ class Part:
     Items of a `group` may exchange values and share arrays.
     """
 
-    axis: Value | None
+    axis: ir.Value | None
     items: int
     body: "tuple[Statement, ...]"
     first: int = 0
@@ -210,7 +203,7 @@ def blocks_of(statement: Statement) -> tuple[Statement, ...]:
     return statement.body if isinstance(statement, For | While | Part) else ()
 
 
-def expressions_of(statement: Statement) -> tuple[Expression, ...]:
+def expressions_of(statement: Statement) -> tuple[ir.Expression, ...]:
     """Return the expressions that a statement itself evaluates."""
     match statement:
         case Let() | Set():
@@ -221,7 +214,7 @@ def expressions_of(statement: Statement) -> tuple[Expression, ...]:
             return (statement.operand,)
         case Store():
             guard = () if statement.guard is None else (statement.guard,)
-            address = addresses_of(statement.memory)
+            address = ir.addresses_of(statement.memory)
             return *address, statement.index, statement.value, *guard
         case For():
             return statement.low, statement.high

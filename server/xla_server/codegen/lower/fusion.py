@@ -1,7 +1,6 @@
 """Lowering of fusions: loop nests, and products with what is done to them."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import TypeAlias
 
 from xla_contract.ops.control.fusion import FusionKind
@@ -16,9 +15,10 @@ from xla_server.ir.module import HloInstruction
 LowerEpilogue: TypeAlias = Callable[[Lowering, HloInstruction, HloInstruction], Tree]
 """Adds the rows of an output fusion, given with the dot or convolution that it holds."""
 
-PRODUCERS: Mapping[Opcode, LowerEpilogue] = MappingProxyType(
-    {Opcode.DOT: lower_dot_fusion, Opcode.CONVOLUTION: lower_convolution_fusion}
-)
+PRODUCERS: Mapping[Opcode, LowerEpilogue] = {
+    Opcode.DOT: lower_dot_fusion,
+    Opcode.CONVOLUTION: lower_convolution_fusion,
+}
 """Producers of output fusions, each with its lowering."""
 
 

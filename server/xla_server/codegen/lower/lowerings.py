@@ -1,7 +1,6 @@
 """Lowerings of all opcodes."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.contraction.convolution import lower_convolution
@@ -31,69 +30,63 @@ from xla_server.codegen.lower.reduction.select_and_scatter import lower_select_a
 from xla_server.codegen.trace.rules import RULES
 from xla_server.ops.collectives.exchanges import EXCHANGES
 
-LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
-    {
-        **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
-        **dict.fromkeys(HOST_OPCODES, lower_host),
-        **dict.fromkeys(EXCHANGES, lower_collective),
-        **CONTROL,
-        Opcode.CHOLESKY: lower_cholesky,
-        Opcode.CONCATENATE: lower_concatenate,
-        Opcode.CONVOLUTION: lower_convolution,
-        Opcode.CUSTOM_CALL: lower_custom_call,
-        Opcode.DOT: lower_dot,
-        Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
-        Opcode.FFT: lower_fft,
-        Opcode.FUSION: lower_fusion,
-        Opcode.REDUCE_WINDOW: lower_reduce_window,
-        Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
-        Opcode.SCATTER: lower_scatter,
-        Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
-        Opcode.SORT: lower_sort,
-        Opcode.TOPK: lower_topk,
-        Opcode.TRANSPOSE: lower_transpose,
-        Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
-    }
-)
+LOWERINGS: Mapping[Opcode, Lower] = {
+    **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
+    **dict.fromkeys(HOST_OPCODES, lower_host),
+    **dict.fromkeys(EXCHANGES, lower_collective),
+    **CONTROL,
+    Opcode.CHOLESKY: lower_cholesky,
+    Opcode.CONCATENATE: lower_concatenate,
+    Opcode.CONVOLUTION: lower_convolution,
+    Opcode.CUSTOM_CALL: lower_custom_call,
+    Opcode.DOT: lower_dot,
+    Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,
+    Opcode.FFT: lower_fft,
+    Opcode.FUSION: lower_fusion,
+    Opcode.REDUCE_WINDOW: lower_reduce_window,
+    Opcode.RNG_BIT_GENERATOR: lower_rng_bit_generator,
+    Opcode.SCATTER: lower_scatter,
+    Opcode.SELECT_AND_SCATTER: lower_select_and_scatter,
+    Opcode.SORT: lower_sort,
+    Opcode.TOPK: lower_topk,
+    Opcode.TRANSPOSE: lower_transpose,
+    Opcode.TRIANGULAR_SOLVE: lower_triangular_solve,
+}
 """The lowering of each opcode that this platform runs: a loop nest where a rule computes an element
 and the opcode has no row of its own."""
 
-EXPANDED: Mapping[Opcode, str] = MappingProxyType(
-    {
-        Opcode.ALL_GATHER_DONE: "collective-expander",
-        Opcode.ALL_GATHER_START: "collective-expander",
-        Opcode.ALL_REDUCE_DONE: "collective-expander",
-        Opcode.ALL_REDUCE_START: "collective-expander",
-        Opcode.ASYNC_DONE: "collective-expander",
-        Opcode.ASYNC_START: "collective-expander",
-        Opcode.ASYNC_UPDATE: "collective-expander",
-        Opcode.BATCH_NORM_GRAD: "batch-norm-expander",
-        Opcode.BATCH_NORM_INFERENCE: "batch-norm-expander",
-        Opcode.BATCH_NORM_TRAINING: "batch-norm-expander",
-        Opcode.BITCAST: "bitcast-expander",
-        Opcode.COLLECTIVE_PERMUTE_DONE: "collective-expander",
-        Opcode.COLLECTIVE_PERMUTE_START: "collective-expander",
-        Opcode.COPY_DONE: "collective-expander",
-        Opcode.COPY_START: "collective-expander",
-        Opcode.GET_DIMENSION_SIZE: "static-sizes",
-        Opcode.RAGGED_DOT: "ragged-dot-expander",
-        Opcode.RNG: "rng-expander",
-        Opcode.SCALED_DOT: "scaled-dot-expander",
-        Opcode.SCAN: "scan-expander",
-    }
-)
+EXPANDED: Mapping[Opcode, str] = {
+    Opcode.ALL_GATHER_DONE: "collective-expander",
+    Opcode.ALL_GATHER_START: "collective-expander",
+    Opcode.ALL_REDUCE_DONE: "collective-expander",
+    Opcode.ALL_REDUCE_START: "collective-expander",
+    Opcode.ASYNC_DONE: "collective-expander",
+    Opcode.ASYNC_START: "collective-expander",
+    Opcode.ASYNC_UPDATE: "collective-expander",
+    Opcode.BATCH_NORM_GRAD: "batch-norm-expander",
+    Opcode.BATCH_NORM_INFERENCE: "batch-norm-expander",
+    Opcode.BATCH_NORM_TRAINING: "batch-norm-expander",
+    Opcode.BITCAST: "bitcast-expander",
+    Opcode.COLLECTIVE_PERMUTE_DONE: "collective-expander",
+    Opcode.COLLECTIVE_PERMUTE_START: "collective-expander",
+    Opcode.COPY_DONE: "collective-expander",
+    Opcode.COPY_START: "collective-expander",
+    Opcode.GET_DIMENSION_SIZE: "static-sizes",
+    Opcode.RAGGED_DOT: "ragged-dot-expander",
+    Opcode.RNG: "rng-expander",
+    Opcode.SCALED_DOT: "scaled-dot-expander",
+    Opcode.SCAN: "scan-expander",
+}
 """Opcodes that a pass writes out in terms of others, with the pass's name."""
 
 _DYNAMIC = "programs are compiled at known sizes, where size-specialisation leaves none"
 
-NOT_LOWERED: Mapping[Opcode, str] = MappingProxyType(
-    {
-        Opcode.DYNAMIC_RESHAPE: _DYNAMIC,
-        Opcode.PARAMETER: "parameters are the values a computation is called with",
-        Opcode.SET_DIMENSION_SIZE: _DYNAMIC,
-        Opcode.SHUFFLE: "the operation has no public semantics to follow",
-    }
-)
+NOT_LOWERED: Mapping[Opcode, str] = {
+    Opcode.DYNAMIC_RESHAPE: _DYNAMIC,
+    Opcode.PARAMETER: "parameters are the values a computation is called with",
+    Opcode.SET_DIMENSION_SIZE: _DYNAMIC,
+    Opcode.SHUFFLE: "the operation has no public semantics to follow",
+}
 """Reasons why the remaining opcodes have no lowering. With the tables above it covers every
 opcode.
 """

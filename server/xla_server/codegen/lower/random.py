@@ -12,24 +12,8 @@ from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.instructions.random_words import PHILOX
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
-from xla_server.codegen.kernel_ir.expressions import (
-    START,
-    STOP,
-    Apply,
-    Buffer,
-    Const,
-    Expression,
-    Index,
-    Load,
-    Quotient,
-    Remainder,
-    Role,
-    Value,
-    condition,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
@@ -37,7 +21,11 @@ from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.random.rng_bit_generator import split_dimension
 
-STATE, AFTER, BITS = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Buffer(2, Role.WRITE)
+STATE, AFTER, BITS = (
+    ir.Buffer(0, ir.Role.READ),
+    ir.Buffer(1, ir.Role.WRITE),
+    ir.Buffer(2, ir.Role.WRITE),
+)
 
 
 Build: TypeAlias = Callable[[str, RngBitGeneratorAttributes, int, Sequence[Array]], KernelThunk]
@@ -85,7 +73,7 @@ class RandomKernel:
         self._element, self._counters, self._is_range = element, counters, is_range
         self._names, self._top = Names(), Body()
         names = ("key", "base", "high")[:words]
-        loads = [Load(STATE, Type.U64, Index(n)) for n in range(words)]
+        loads = [ir.Load(STATE, Type.U64, ir.Index(n)) for n in range(words)]
         known = [self._top.let(*each) for each in zip(names, loads, strict=True)]
         # Without a third word the key is the counter's upper half too, and does not move.
         self.key, self._base, self._high = *known[:2], known[-1 if words == 3 else 0]
@@ -96,48 +84,48 @@ class RandomKernel:
         self.body.close()
         return Kernel((STATE, AFTER, BITS), (), tuple(self._top.statements))
 
-    def move(self, words: Sequence[Expression]) -> None:
+    def move(self, words: Sequence[ir.Expression]) -> None:
         """Store the next state, in the call or work item that draws at the first counter."""
-        drawn = START if self._is_range else self.body.axis
-        with Branch(self.body, condition("eq", drawn, 0), 1 / self._counters) as first:
+        drawn = ir.START if self._is_range else self.body.axis
+        with Branch(self.body, ir.condition("eq", drawn, 0), 1 / self._counters) as first:
             for number, word in enumerate(words):
-                first.store(AFTER, "u64", Index(number), word)
+                first.store(AFTER, "u64", ir.Index(number), word)
 
-    def counters(self, outside: Body, low: Expression, high: Expression) -> Loop:
+    def counters(self, outside: Body, low: ir.Expression, high: ir.Expression) -> Loop:
         """Return a loop over counters, of which a work item is one."""
         return Loop(outside, self._names("k"), high, low, iterations=1)
 
-    def later(self, counter: Expression) -> Apply:
+    def later(self, counter: ir.Expression) -> ir.Apply:
         """Return the lower half of a counter: that of the state is number 0."""
-        return Apply("add", (self._base, Apply("to_u64", (counter,), Type.U64)), Type.U64)
+        return ir.Apply("add", (self._base, ir.Apply("to_u64", (counter,), Type.U64)), Type.U64)
 
-    def carried(self, low: Expression) -> Apply:
+    def carried(self, low: ir.Expression) -> ir.Apply:
         """Return the upper half of the counter with this lower half."""
-        is_over = condition("lt", low, self._base)
-        return Apply("add", (self._high, Apply("to_u64", (is_over,), Type.U64)), Type.U64)
+        is_over = ir.condition("lt", low, self._base)
+        return ir.Apply("add", (self._high, ir.Apply("to_u64", (is_over,), Type.U64)), Type.U64)
 
-    def three_fry(self, body: Body, counter: Expression) -> Value:
+    def three_fry(self, body: Body, counter: ir.Expression) -> ir.Value:
         """Draw two words in one."""
-        drawn = Apply("three_fry", (self.key, self.later(counter)), Type.U64)
+        drawn = ir.Apply("three_fry", (self.key, self.later(counter)), Type.U64)
         return body.let(self._names("v"), drawn)
 
-    def philox(self, body: Body, counter: Expression) -> tuple[Value, Value]:
+    def philox(self, body: Body, counter: ir.Expression) -> tuple[ir.Value, ir.Value]:
         """Draw four words in two."""
         low = body.let(self._names("v"), self.later(counter))
-        pair = Value(self._names("v"), Type.U64), Value(self._names("v"), Type.U64)
+        pair = ir.Value(self._names("v"), Type.U64), ir.Value(self._names("v"), Type.U64)
         body.call(PHILOX, {"key": self.key, "low": low, "high": self.carried(low)}, pair)
         return pair
 
-    def store(self, body: Body, index: Expression, word: Expression) -> None:
+    def store(self, body: Body, index: ir.Expression, word: ir.Expression) -> None:
         """Store the low bits of a word as an element."""
         storage = Type(f"u{8 * self._element.byte_width}")
-        bits = Apply(f"to_{storage}", (word,), storage)
+        bits = ir.Apply(f"to_{storage}", (word,), storage)
         if self._element.bit_width < 8:
-            mask = Const(storage, (2**self._element.bit_width - 1,))
-            bits = Apply("bit_and", (bits, mask), storage)
+            mask = ir.Const(storage, (2**self._element.bit_width - 1,))
+            bits = ir.Apply("bit_and", (bits, mask), storage)
         body.store(BITS, storage, index, bits)
 
-    def store_pair(self, loop: Loop, first: Index, second: Index | None) -> None:
+    def store_pair(self, loop: Loop, first: ir.Index, second: ir.Index | None) -> None:
         """Draw two words at a loop's counter and store those that have an index."""
         pair = self.three_fry(loop, loop.axis)
         self.store(loop, first, pair)
@@ -153,16 +141,16 @@ def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
     half = -(-size // 2)
     counters = count if wide else count // size * half
     r = RandomKernel(element, counters, 2)
-    r.move([r.key, r.later(Index(counters))])
+    r.move([r.key, r.later(ir.Index(counters))])
     inner = math.prod(sizes[split + 1 :])
     if wide:
-        with r.counters(r.body, START, STOP) as loop:
+        with r.counters(r.body, ir.START, ir.STOP) as loop:
             r.store(loop, loop.axis, r.three_fry(loop, loop.axis))
     elif inner > 1:
         _rows(r, half, size, inner)
     elif count % 2 == 0:
-        with r.counters(r.body, START, STOP) as loop:
-            r.store_pair(loop, *(Index(n, ((loop.axis, 2),)) for n in range(2)))
+        with r.counters(r.body, ir.START, ir.STOP) as loop:
+            r.store_pair(loop, *(ir.Index(n, ((loop.axis, 2),)) for n in range(2)))
     else:
         _odd_rows(r, half, size)
     return r.kernel()
@@ -170,23 +158,23 @@ def _three_fry(element: ElementType, sizes: Sequence[int]) -> Kernel:
 
 def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
     """Elements with as many between them as the later dimensions have: two rows for a row."""
-    at = r.body.declare("at", START)
-    with Repeat(r.body, condition("lt", at, STOP), 1) as rows:
-        row = rows.let("row", Quotient(Index(0, ((at, 1),)), inner))
-        end = rows.let("end", integer_op("minimum", STOP, Index(inner, ((row, inner),))))
-        turn = Index(0, ((row, 1),))
-        terms = (Quotient(turn, half), size), (Remainder(turn, half), 2), (row, -1)
-        origin = rows.let("place", Index(0, tuple((term, n * inner) for term, n in terms)))
+    at = r.body.declare("at", ir.START)
+    with Repeat(r.body, ir.condition("lt", at, ir.STOP), 1) as rows:
+        row = rows.let("row", ir.Quotient(ir.Index(0, ((at, 1),)), inner))
+        end = rows.let("end", ir.integer_op("minimum", ir.STOP, ir.Index(inner, ((row, inner),))))
+        turn = ir.Index(0, ((row, 1),))
+        terms = (ir.Quotient(turn, half), size), (ir.Remainder(turn, half), 2), (row, -1)
+        origin = rows.let("place", ir.Index(0, tuple((term, n * inner) for term, n in terms)))
 
         def draw(outside: Body, *, both: bool) -> None:
             with r.counters(outside, at, end) as loop:
                 first = (origin, 1), (loop.axis, 1)
-                r.store_pair(loop, Index(0, first), Index(inner, first) if both else None)
+                r.store_pair(loop, ir.Index(0, first), ir.Index(inner, first) if both else None)
 
         if size % 2 == 0:
             draw(rows, both=True)
         else:
-            with Branch(rows, condition("ne", Remainder(turn, half), half - 1), 1 / 2) as b:
+            with Branch(rows, ir.condition("ne", ir.Remainder(turn, half), half - 1), 1 / 2) as b:
                 draw(b, both=True)
                 draw(b.orelse, both=False)
         rows.set(at, end)
@@ -194,19 +182,21 @@ def _rows(r: RandomKernel, half: int, size: int, inner: int) -> None:
 
 def _odd_rows(r: RandomKernel, half: int, size: int) -> None:
     """Neighbours along a last dimension of odd size: the second word of each row's end is lost."""
-    at = r.body.declare("at", START)
-    with Repeat(r.body, condition("lt", at, STOP), 1) as rows:
-        row = rows.let("row", Quotient(Index(0, ((at, 1),)), half))
-        whole = rows.let("whole", integer_op("minimum", STOP, Index(half - 1, ((row, half),))))
-        origin = rows.let("place", Index(0, ((row, size - 2 * half),)))
+    at = r.body.declare("at", ir.START)
+    with Repeat(r.body, ir.condition("lt", at, ir.STOP), 1) as rows:
+        row = rows.let("row", ir.Quotient(ir.Index(0, ((at, 1),)), half))
+        whole = rows.let(
+            "whole", ir.integer_op("minimum", ir.STOP, ir.Index(half - 1, ((row, half),)))
+        )
+        origin = rows.let("place", ir.Index(0, ((row, size - 2 * half),)))
         with r.counters(rows, at, whole) as loop:
             first = (origin, 1), (loop.axis, 2)
-            r.store_pair(loop, Index(0, first), Index(1, first))
+            r.store_pair(loop, ir.Index(0, first), ir.Index(1, first))
         rows.set(at, whole)
-        with Branch(rows, condition("lt", at, STOP), 1 / half) as last:
+        with Branch(rows, ir.condition("lt", at, ir.STOP), 1 / half) as last:
             pair = r.three_fry(last, at)
-            r.store(last, Index(0, ((origin, 1), (at, 2))), pair)
-            last.set(at, plus(at, 1))
+            r.store(last, ir.Index(0, ((origin, 1), (at, 2))), pair)
+            last.set(at, ir.plus(at, 1))
 
 
 def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
@@ -215,25 +205,25 @@ def _philox(element: ElementType, count: int, words_of_state: int) -> Kernel:
     counters = -(-count // each)
     whole = count // each
     r = RandomKernel(element, counters, words_of_state)
-    end = r.later(Index(counters))
-    state: list[Expression] = [r.key, end, r.carried(end)]
+    end = r.later(ir.Index(counters))
+    state: list[ir.Expression] = [r.key, end, r.carried(end)]
     r.move(state[:words_of_state])
 
-    def draw(body: Body, counter: Expression, drawn: int) -> None:
+    def draw(body: Body, counter: ir.Expression, drawn: int) -> None:
         """Draw at a counter and store the first `drawn` numbers."""
         pair = r.philox(body, counter)
         words = pair if wide else [half for word in pair for half in (word, upper_word(word))]
         for number, word in enumerate(words[:drawn]):
-            r.store(body, Index(number, ((counter, each),)), word)
+            r.store(body, ir.Index(number, ((counter, each),)), word)
 
-    with r.counters(r.body, START, integer_op("minimum", STOP, whole)) as loop:
+    with r.counters(r.body, ir.START, ir.integer_op("minimum", ir.STOP, whole)) as loop:
         draw(loop, loop.axis, each)
     if whole < counters:
-        with Branch(r.body, condition("eq", STOP, counters), 1 / counters) as last:
-            draw(last, Index(whole), count % each)
+        with Branch(r.body, ir.condition("eq", ir.STOP, counters), 1 / counters) as last:
+            draw(last, ir.Index(whole), count % each)
     return r.kernel()
 
 
-def upper_word(wide: Expression) -> Apply:
+def upper_word(wide: ir.Expression) -> ir.Apply:
     """Return the second of the two words of a number."""
-    return Apply("shift_right_logical", (wide, Const(Type.U64, (32,))), Type.U64)
+    return ir.Apply("shift_right_logical", (wide, ir.Const(Type.U64, (32,))), Type.U64)

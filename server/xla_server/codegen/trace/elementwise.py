@@ -1,7 +1,6 @@
 """Rules for elementwise operations, comparisons, conversions and constants."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -104,13 +103,11 @@ _OWN_PREDICATES = (ElementType.BF16, ElementType.F8E8M0FNU)
 """F32 and F64 take subnormal numbers for zero by the mode of the processor. BF16 keeps subnormal
 numbers, and LLVM knows that F8E8M0FNU has no zero."""
 
-_OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = MappingProxyType(
-    {
-        (ElementType.F64, ElementType.F16): "f64_to_odd_f32",
-        (ElementType.F64, ElementType.F8E8M0FNU): "f64_to_f8e8m0fnu",
-        (ElementType.F8E8M0FNU, ElementType.F64): "f8e8m0fnu_to_f64",
-    }
-)
+_OWN_CONVERSION: Mapping[tuple[ElementType, ElementType], str] = {
+    (ElementType.F64, ElementType.F16): "f64_to_odd_f32",
+    (ElementType.F64, ElementType.F8E8M0FNU): "f64_to_f8e8m0fnu",
+    (ElementType.F8E8M0FNU, ElementType.F64): "f8e8m0fnu_to_f64",
+}
 """Conversions that going by F32 as it is would round twice or take for zero."""
 
 

@@ -6,7 +6,6 @@ than a byte in a byte, as XLA's CPU backend does.
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.types.element_type import ElementType
 
@@ -55,31 +54,25 @@ def _small_integer(element_type: ElementType) -> KernelType:
     return KernelType(storage, storage, wrapped, f"low_bits_{element_type.text}", wrapped)
 
 
-KERNEL_TYPE: Mapping[ElementType, KernelType] = MappingProxyType(
-    {
-        ElementType.PRED: _native("b1"),
-        ElementType.S8: _native("i8"),
-        ElementType.S16: _native("i16"),
-        ElementType.S32: _native("i32"),
-        ElementType.S64: _native("i64"),
-        ElementType.U8: _native("u8"),
-        ElementType.U16: _native("u16"),
-        ElementType.U32: _native("u32"),
-        ElementType.U64: _native("u64"),
-        ElementType.F32: _native("f32"),
-        ElementType.F64: _native("f64"),
-        ElementType.C64: _native("c64"),
-        ElementType.C128: _native("c128"),
-        **{
-            kind: _small_float(kind)
-            for kind in ElementType
-            if kind.is_floating and kind.bit_width < 32
-        },
-        **{
-            kind: _small_integer(kind)
-            for kind in ElementType
-            if kind.is_integer and kind.bit_width < 8
-        },
-    }
-)
+KERNEL_TYPE: Mapping[ElementType, KernelType] = {
+    ElementType.PRED: _native("b1"),
+    ElementType.S8: _native("i8"),
+    ElementType.S16: _native("i16"),
+    ElementType.S32: _native("i32"),
+    ElementType.S64: _native("i64"),
+    ElementType.U8: _native("u8"),
+    ElementType.U16: _native("u16"),
+    ElementType.U32: _native("u32"),
+    ElementType.U64: _native("u64"),
+    ElementType.F32: _native("f32"),
+    ElementType.F64: _native("f64"),
+    ElementType.C64: _native("c64"),
+    ElementType.C128: _native("c128"),
+    **{
+        kind: _small_float(kind) for kind in ElementType if kind.is_floating and kind.bit_width < 32
+    },
+    **{
+        kind: _small_integer(kind) for kind in ElementType if kind.is_integer and kind.bit_width < 8
+    },
+}
 """Every element type that arrays can have."""

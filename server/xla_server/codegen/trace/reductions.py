@@ -3,22 +3,12 @@
 import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.trace import graph
 from xla_server.codegen.trace.elementwise import arithmetic, converted, zero
-from xla_server.codegen.trace.graph import (
-    Accumulator,
-    Apply,
-    Literal,
-    Node,
-    Position,
-    Reduction,
-    ReductionResult,
-    reached,
-)
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.codegen.trace.merging import groups_of, indices_in, merged
 from xla_server.codegen.trace.tracer import Index, Tracer
@@ -30,47 +20,45 @@ from xla_server.target.capability import Capability
 
 _FREE_ORDER = {Opcode.ADD: "add_in_any_order", Opcode.MULTIPLY: "mul_in_any_order"}
 
-_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = MappingProxyType(
-    {
-        "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
-        "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
-        "c64": {"add_in_any_order": (1 << 31,) * 2},
-        "c128": {"add_in_any_order": (1 << 63,) * 2},
-    }
-)
+_NEUTRAL: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "f32": {"add_in_any_order": (1 << 31,), "mul_in_any_order": (0x3F800000,)},
+    "f64": {"add_in_any_order": (1 << 63,), "mul_in_any_order": (0x3FF << 52,)},
+    "c64": {"add_in_any_order": (1 << 31,) * 2},
+    "c128": {"add_in_any_order": (1 << 63,) * 2},
+}
 
 LONG_WINDOW = 64
 """Elements of a window, beyond which one that is partly padding is combined in any order too."""
 
 
-def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+def trace_reduce(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[graph.Node]:
     """A loop over the reduced dimensions."""
     key = (i, index, t.guard)
     reduction = t.reductions.get(key)
     if reduction is None:
         reduction = t.reductions[key] = yield _reduced(t, i, index)
-    return ReductionResult(reduction, number)
+    return graph.ReductionResult(reduction, number)
 
 
-def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Reduction]:
+def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[graph.Reduction]:
     """Return the loop of a reduction, over as few dimensions as possible."""
     sizes, dimensions = i.operands[0].shape.dimensions, i.attributes.dimensions
     loops: Sequence[Variable] = [Variable(sizes[d], "r") for d in sorted(dimensions)]
 
-    def read(turn: Iterable[Affine]) -> Deep[list[Node]]:
+    def read(turn: Iterable[Affine]) -> Deep[list[graph.Node]]:
         kept, reduced = iter(index), iter(turn)
         at = [next(reduced) if d in dimensions else next(kept) for d in range(len(sizes))]
         return t.operands(i, len(i.operands) // 2, tuple(at))
 
-    reduction: Reduction
-    elements: list[Node] = yield read(map(variable, loops))
+    reduction: graph.Reduction
+    elements: list[graph.Node] = yield read(map(variable, loops))
     # Tests of constants vanish, and an element of a concatenate is that of one operand.
     is_short = math.prod(loop.size for loop in loops) <= Capability.MAX_UNROLLED_ITERATIONS
     if is_short and tests(elements, loops):
         turns = itertools.product(*(map(Affine, range(loop.size)) for loop in loops))
         read_at = []
         for turn in turns:
-            each: list[Node] = yield read(turn)
+            each: list[graph.Node] = yield read(turn)
             read_at.append(each)
         reduction = yield _unrolled(t, i, read_at)
         return reduction
@@ -84,43 +72,45 @@ def _reduced(t: Tracer, i: HloInstruction, index: Index) -> Deep[Reduction]:
     return reduction
 
 
-def tests(nodes: Iterable[Node], loops: Collection[Variable]) -> bool:
+def tests(nodes: Iterable[graph.Node], loops: Collection[Variable]) -> bool:
     """Return whether nodes depend on comparisons of indices that vary with one of the loops."""
 
-    def varying(nodes: Iterable[Node]) -> list[Node]:
+    def varying(nodes: Iterable[graph.Node]) -> list[graph.Node]:
         return [node for node in nodes if not node.variables.isdisjoint(loops)]
 
-    for node in reached(varying(nodes), lambda node: varying(node.inputs())):
-        if isinstance(node, Apply) and node.function in ("lt", "ge"):
-            operands = (part for part in node.operands if isinstance(part, Position))
+    for node in graph.reached(varying(nodes), lambda node: varying(node.inputs())):
+        if isinstance(node, graph.Apply) and node.function in ("lt", "ge"):
+            operands = (part for part in node.operands if isinstance(part, graph.Position))
             if any(not part.variables.isdisjoint(loops) for part in operands):
                 return True
     return False
 
 
-def trace_reduce_window(t: Tracer, i: HloInstruction, index: Index, number: int) -> Deep[Node]:
+def trace_reduce_window(
+    t: Tracer, i: HloInstruction, index: Index, number: int
+) -> Deep[graph.Node]:
     """A loop over the window; what lies in the padding or between elements is passed over."""
     reduction = t.reductions.get((i, index, t.guard))
     if reduction is None:
         window = i.attributes.window.dimensions
         loops = tuple(Variable(d.size, "w") for d in window)
         sizes = i.operands[0].shape.dimensions
-        guard: Node | None = None
+        guard: graph.Node | None = None
         at = []
         for position, loop, dimension, size in zip(index, loops, window, sizes, strict=True):
             inner, inside = window_position(t, position, variable(loop), dimension, size)
             at.append(inner)
             guard = t.both(guard, inside)
         elements = t.operands(i, len(i.operands) // 2, tuple(at))
-        read: list[Node] = yield t.guarded(guard, elements)
+        read: list[graph.Node] = yield t.guarded(guard, elements)
         reduction = yield _folded(t, i, loops, read, guard)
         t.reductions[(i, index, t.guard)] = reduction
-    return ReductionResult(reduction, number)
+    return graph.ReductionResult(reduction, number)
 
 
 def window_position(
     t: Tracer, position: Affine, inner: Affine, dimension: WindowDimension, size: int
-) -> tuple[Affine, Node | None]:
+) -> tuple[Affine, graph.Node | None]:
     """The base index under a window's element, and whether there is one (None: always)."""
     if dimension.window_reversal:
         inner = inner * -1 + (dimension.size - 1)
@@ -128,7 +118,7 @@ def window_position(
     step = dimension.base_dilation
     shift = -(-dimension.padding_low // step) if step > 1 else 0
     base = base + (shift * step - dimension.padding_low)
-    guard: Node | None = None
+    guard: graph.Node | None = None
     if step > 1:
         rest = base.mod(step)
         if rest.high > 0:
@@ -137,38 +127,42 @@ def window_position(
     return base, t.both(guard, t.inside(base, 0, size))
 
 
-def sum_of(t: Tracer, product: Node, loops: tuple[Variable, ...], wide: ElementType) -> Reduction:
+def sum_of(
+    t: Tracer, product: graph.Node, loops: tuple[Variable, ...], wide: ElementType
+) -> graph.Reduction:
     """The sum of a product over loops, from zero on."""
     computed = KERNEL_TYPE[wide].computed
-    accumulator = Accumulator(computed, loops)
+    accumulator = graph.Accumulator(computed, loops)
     combined = arithmetic(t, "add", [accumulator, product], wide)
     free = free_order(Opcode.ADD, computed)
-    return Reduction(loops, (zero(wide),), (accumulator,), (combined,), free, product)
+    return graph.Reduction(loops, (zero(wide),), (accumulator,), (combined,), free, product)
 
 
-def _unrolled(t: Tracer, i: HloInstruction, turns: Sequence[Sequence[Node]]) -> Deep[Reduction]:
+def _unrolled(
+    t: Tracer, i: HloInstruction, turns: Sequence[Sequence[graph.Node]]
+) -> Deep[graph.Reduction]:
     """Return a reduction without a loop: its elements are combined in turn."""
     (reducer,) = i.called
-    pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, turns[0])
+    pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, turns[0])
     initial, _ = pair
     state = initial
     for elements in turns:
         pair = yield _converted(t, i, elements)
         state = yield t.called(reducer, [*state, *pair[1]])
-    accumulators = tuple(Accumulator(node.type, ()) for node in initial)
-    return Reduction((), initial, accumulators, state, turns=len(turns))
+    accumulators = tuple(graph.Accumulator(node.type, ()) for node in initial)
+    return graph.Reduction((), initial, accumulators, state, turns=len(turns))
 
 
 def _converted(
-    t: Tracer, i: HloInstruction, elements: Sequence[Node]
-) -> Deep[tuple[tuple[Node, ...], list[Node]]]:
+    t: Tracer, i: HloInstruction, elements: Sequence[graph.Node]
+) -> Deep[tuple[tuple[graph.Node, ...], list[graph.Node]]]:
     """Return the initial values, and elements, in the types of the reducer's parameters."""
     count = len(elements)
     kinds = [part.shape.element_type for part in i.called[0].parameters]
     types = [part.shape.element_type for part in i.operands]
     initial = []
     for n in range(count):
-        start: Node = yield t.operand(i, count + n, ())
+        start: graph.Node = yield t.operand(i, count + n, ())
         initial.append(converted(t, start, types[count + n], kinds[n]))
     read = [converted(t, e, types[n], kinds[count + n]) for n, e in enumerate(elements)]
     return tuple(initial), read
@@ -178,17 +172,17 @@ def _folded(
     t: Tracer,
     i: HloInstruction,
     loops: Sequence[Variable],
-    elements: Sequence[Node],
-    guard: Node | None,
-) -> Deep[Reduction]:
+    elements: Sequence[graph.Node],
+    guard: graph.Node | None,
+) -> Deep[graph.Reduction]:
     """Return a reduction of `elements` by the instruction's computation; where `guard` is false the
     accumulators stay as they are.
     """
     (reducer,) = i.called
-    pair: tuple[tuple[Node, ...], list[Node]] = yield _converted(t, i, elements)
+    pair: tuple[tuple[graph.Node, ...], list[graph.Node]] = yield _converted(t, i, elements)
     initial, elements = pair
     loops = tuple(loop for loop in loops if loop.size != 1)
-    accumulators = tuple(Accumulator(node.type, loops) for node in initial)
+    accumulators = tuple(graph.Accumulator(node.type, loops) for node in initial)
     # Without a loop there is nothing inside of which an accumulator could change.
     held = accumulators if loops else initial
     opcode = combiner(reducer)
@@ -199,10 +193,10 @@ def _folded(
             elements, guard = [t.select(guard, elements[0], neutral)], None
         else:
             free = None
-    combined: tuple[Node, ...] = yield t.called(reducer, [*held, *elements])
+    combined: tuple[graph.Node, ...] = yield t.called(reducer, [*held, *elements])
     if guard is not None:
         combined = tuple(t.select(guard, new, old) for new, old in zip(combined, held, strict=True))
-    return Reduction(loops, initial, accumulators, tuple(combined), free, elements[0])
+    return graph.Reduction(loops, initial, accumulators, tuple(combined), free, elements[0])
 
 
 def free_order(opcode: Opcode, computed: str) -> str | None:
@@ -212,9 +206,9 @@ def free_order(opcode: Opcode, computed: str) -> str | None:
     return None
 
 
-def neutral_element(function: str, computed: str) -> Literal:
+def neutral_element(function: str, computed: str) -> graph.Literal:
     """Return the number that a function of `free_order` combines with any x into x.
 
     For sums it is -0, as 0 + -0 is 0 and -0 + -0 is -0.
     """
-    return Literal.of(computed, *_NEUTRAL[computed][function])
+    return graph.Literal.of(computed, *_NEUTRAL[computed][function])

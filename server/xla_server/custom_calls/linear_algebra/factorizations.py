@@ -4,7 +4,6 @@ Semantics: LAPACK's routines of these names, called as JAX's typed FFI calls the
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
@@ -123,23 +122,19 @@ def applied(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
 def kernels(element: ElementType) -> Mapping[str, Kernel]:
     """The kernels for one type of matrices, by LAPACK's names without the letter of the type."""
     unitary = "un" if element.is_complex else "or"
-    return MappingProxyType(
-        {
-            "potrf": Kernel((MATRIX,), cholesky_shapes, cholesky, element),
-            "getrf": Kernel((MATRIX,), lu_shapes, lu, element),
-            "geqrf": Kernel((MATRIX,), qr_shapes, qr, element),
-            "geqp3": Kernel(
-                (MATRIX, PIVOTS), pivoted_qr_shapes, pivoted_qr, element, empty=unpermuted
-            ),
-            f"{unitary}gqr": Kernel(
-                (MATRIX, VECTOR), reflectors_shapes, reflectors, element, empty=no_reflectors
-            ),
-            f"{unitary}mqr": Kernel(
-                (MATRIX, VECTOR, MATRIX),
-                applied_shapes,
-                applied,
-                element,
-                empty=lambda call, matrices: (matrices[2],),
-            ),
-        }
-    )
+    return {
+        "potrf": Kernel((MATRIX,), cholesky_shapes, cholesky, element),
+        "getrf": Kernel((MATRIX,), lu_shapes, lu, element),
+        "geqrf": Kernel((MATRIX,), qr_shapes, qr, element),
+        "geqp3": Kernel((MATRIX, PIVOTS), pivoted_qr_shapes, pivoted_qr, element, empty=unpermuted),
+        f"{unitary}gqr": Kernel(
+            (MATRIX, VECTOR), reflectors_shapes, reflectors, element, empty=no_reflectors
+        ),
+        f"{unitary}mqr": Kernel(
+            (MATRIX, VECTOR, MATRIX),
+            applied_shapes,
+            applied,
+            element,
+            empty=lambda call, matrices: (matrices[2],),
+        ),
+    }

@@ -4,26 +4,18 @@ Semantics: BLAS's and LAPACK's routines of these names, called as JAX's typed FF
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.custom_calls.linear_algebra.batched import (
-    MATRIX,
-    STATUS,
-    VECTOR,
-    Call,
-    Kernel,
-    Matrix,
-)
+from xla_server.custom_calls.linear_algebra import batched
 from xla_server.custom_calls.linear_algebra.lapack import blas_routine, routine
 
 _TRANSPOSE = {"N": 0, "T": 1, "C": 2}
 
 
-def triangular_shapes(call: Call) -> Shape:
+def triangular_shapes(call: batched.Call) -> Shape:
     """The solution, of the right side's shape."""
     for name, letters in (("uplo", "LU"), ("trans_x", "NTC"), ("diag", "UN")):
         call.letter(name, letters)
@@ -33,7 +25,7 @@ def triangular_shapes(call: Call) -> Shape:
     return call.operands[1]
 
 
-def triangular(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def triangular(call: batched.Call, matrices: Sequence[batched.Matrix]) -> Sequence[batched.Matrix]:
     """Solutions of triangular systems; only the named triangle is read; a zero on the diagonal
     gives infinities.
     """
@@ -48,17 +40,17 @@ def triangular(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     return (solution,)
 
 
-def tridiagonal_shapes(call: Call) -> Shape:
+def tridiagonal_shapes(call: batched.Call) -> Shape:
     """(the diagonals overwritten, the solution, status)"""
     below, diagonal, above, right = call.operands
     call.require(
         below == diagonal == above and right.dimensions[0] == diagonal.dimensions[0],
         "the diagonals and the right side must have the same number of rows",
     )
-    return Shape.tuple_of([*call.operands, STATUS])
+    return Shape.tuple_of([*call.operands, batched.STATUS])
 
 
-def tridiagonal(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
+def tridiagonal(call: batched.Call, matrices: Sequence[batched.Matrix]) -> Sequence[batched.Matrix]:
     """The lower diagonal starts with an element that is not read, the upper one ends so."""
     below, diagonal, above, right = (matrix.copy() for matrix in matrices)
     if call.rows == 1:
@@ -73,17 +65,17 @@ def tridiagonal(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     return below, diagonal, above, solution, info
 
 
-def kernels(element: ElementType) -> Mapping[str, Kernel]:
+def kernels(element: ElementType) -> Mapping[str, batched.Kernel]:
     """The kernels for one type of matrices, by LAPACK's names without the letter of the type."""
-    return MappingProxyType(
-        {
-            "trsm": Kernel((MATRIX, MATRIX), triangular_shapes, triangular, element),
-            "gtsv": Kernel(
-                (VECTOR, VECTOR, VECTOR, MATRIX),
-                tridiagonal_shapes,
-                tridiagonal,
-                element,
-                empty=lambda call, matrices: (*matrices, 0),
-            ),
-        }
-    )
+    return {
+        "trsm": batched.Kernel(
+            (batched.MATRIX, batched.MATRIX), triangular_shapes, triangular, element
+        ),
+        "gtsv": batched.Kernel(
+            (batched.VECTOR, batched.VECTOR, batched.VECTOR, batched.MATRIX),
+            tridiagonal_shapes,
+            tridiagonal,
+            element,
+            empty=lambda call, matrices: (*matrices, 0),
+        ),
+    }

@@ -7,7 +7,6 @@ is the operand.
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -205,4 +204,4 @@ def kernels(element: ElementType) -> Mapping[str, Kernel]:
         found[name] = Kernel(
             (MATRIX,), singular_shapes, _singular(name), element, empty=no_singular
         )
-    return MappingProxyType(found)
+    return found

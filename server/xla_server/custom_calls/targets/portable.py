@@ -14,15 +14,8 @@ from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.attributes import Attribute
+from xla_server.custom_calls.linear_algebra import factorizations
 from xla_server.custom_calls.linear_algebra.batched import MATRIX, VECTOR, Call, Kernel, Matrix
-from xla_server.custom_calls.linear_algebra.factorizations import (
-    lu,
-    no_reflectors,
-    qr,
-    qr_shapes,
-    reflectors,
-    reflectors_shapes,
-)
 from xla_server.custom_calls.linear_algebra.spectral import hermitian_parts
 from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
@@ -68,7 +61,7 @@ def lu_shapes(call: Call) -> Shape:
 
 def lu_with_order(call: Call, matrices: Sequence[Matrix]) -> Sequence[Matrix]:
     """LU factors with partial pivoting."""
-    factors, exchanged, _ = lu(call, matrices)
+    factors, exchanged, _ = factorizations.lu(call, matrices)
     order = np.arange(call.rows)
     for row, other in enumerate(exchanged - 1):
         order[[row, other]] = order[[other, row]]
@@ -107,9 +100,13 @@ def evaluate_topk(instruction: HloInstruction, operands: Sequence[Value], frame:
 
 
 TARGETS = (
-    Kernel((MATRIX,), qr_shapes, qr, read=_no_options).target("Qr"),
+    Kernel((MATRIX,), factorizations.qr_shapes, factorizations.qr, read=_no_options).target("Qr"),
     Kernel(
-        (MATRIX, VECTOR), reflectors_shapes, reflectors, read=_no_options, empty=no_reflectors
+        (MATRIX, VECTOR),
+        factorizations.reflectors_shapes,
+        factorizations.reflectors,
+        read=_no_options,
+        empty=factorizations.no_reflectors,
     ).target("ProductOfElementaryHouseholderReflectors"),
     Kernel((MATRIX,), eigh_shapes, eigh, read=_eigh_options).target("Eigh"),
     Kernel(

@@ -18,21 +18,7 @@ from xla_contract.wire.dimension_numbers_proto import (
     window_to_proto,
 )
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
-from xla_server.ir.text.attribute_kinds import (
-    BOOL,
-    DIM_LABELS,
-    DOUBLE,
-    INTEGER,
-    INTEGERS,
-    JSON_OR_STRING,
-    NARROW,
-    SHAPES,
-    STRING,
-    WINDOW,
-    Kind,
-    in_braces,
-    words,
-)
+from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
 
@@ -40,17 +26,17 @@ IGNORED = frozenset({"origin", "original_value", "statistics", "mode", "conv_kin
 """Attributes of other writers that are skipped: they do not change the value."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-_METADATA: dict[str, Kind] = {
-    "op_type": STRING,
-    "op_name": STRING,
-    "source_file": STRING,
-    "source_line": NARROW,
-    "source_end_line": NARROW,
-    "source_column": NARROW,
-    "source_end_column": NARROW,
-    "stack_frame_id": NARROW,
-    "deduplicated_name": STRING,
-    "scheduling_name": STRING,
+_METADATA: dict[str, kinds.Kind] = {
+    "op_type": kinds.STRING,
+    "op_name": kinds.STRING,
+    "source_file": kinds.STRING,
+    "source_line": kinds.NARROW,
+    "source_end_line": kinds.NARROW,
+    "source_column": kinds.NARROW,
+    "source_end_column": kinds.NARROW,
+    "stack_frame_id": kinds.NARROW,
+    "deduplicated_name": kinds.STRING,
+    "scheduling_name": kinds.STRING,
 }
 _METADATA_VALUE = re.compile(r"[^\s{}\",]+")
 
@@ -85,7 +71,7 @@ def _read_metadata(reader: HloReader) -> xla_data_pb2.OpMetadata:
 def frontend_text(attributes: xla_data_pb2.FrontendAttributes) -> str:
     """`{name="value",...}`, in the order of the names."""
     pairs = sorted(attributes.map.items())
-    parts = (f"{k}={JSON_OR_STRING.write(v.encode())}" for k, v in pairs if _KEY.fullmatch(k))
+    parts = (f"{k}={kinds.JSON_OR_STRING.write(v.encode())}" for k, v in pairs if _KEY.fullmatch(k))
     return "{" + ",".join(parts) + "}"
 
 
@@ -95,7 +81,7 @@ def read_frontend(reader: HloReader) -> xla_data_pb2.FrontendAttributes:
     def read_pair() -> tuple[str, str]:
         key = reader.match(_KEY, "the name of an attribute")[0]
         reader.expect("=")
-        value: bytes = JSON_OR_STRING.read(reader)
+        value: bytes = kinds.JSON_OR_STRING.read(reader)
         return key, value.decode(errors="replace")
 
     return xla_data_pb2.FrontendAttributes(map=dict(reader.braced(read_pair)))
@@ -104,7 +90,7 @@ def read_frontend(reader: HloReader) -> xla_data_pb2.FrontendAttributes:
 def _accuracy_text(accuracy: xla_data_pb2.ResultAccuracy) -> str:
     if accuracy.HasField("tolerance"):
         given = accuracy.tolerance
-        numbers = f"atol={DOUBLE.write(given.atol)},rtol={DOUBLE.write(given.rtol)}"
+        numbers = f"atol={kinds.DOUBLE.write(given.atol)},rtol={kinds.DOUBLE.write(given.rtol)}"
         return f"{{tolerance={{{numbers},ulps={given.ulps}}}}}"
     return f"{{mode={xla_data_pb2.ResultAccuracy.Mode.Name(accuracy.mode).lower()}}}"
 
@@ -113,7 +99,7 @@ def _read_accuracy(reader: HloReader) -> xla_data_pb2.ResultAccuracy:
     accuracy = xla_data_pb2.ResultAccuracy()
     if reader.skip("{mode="):
         modes = {number: name.lower() for name, number in accuracy.Mode.items()}
-        accuracy.mode = words(modes).read(reader)
+        accuracy.mode = kinds.words(modes).read(reader)
         reader.expect("}")
         return accuracy
     reader.expect("{tolerance=")
@@ -136,8 +122,8 @@ def _read_accuracy(reader: HloReader) -> xla_data_pb2.ResultAccuracy:
 
 def _aliasing_text(aliases: Any) -> str:
     parts = (
-        f"{INTEGERS.write(alias.output_shape_index)}: "
-        f"({alias.operand_index}, {INTEGERS.write(alias.operand_shape_index)})"
+        f"{kinds.INTEGERS.write(alias.output_shape_index)}: "
+        f"({alias.operand_index}, {kinds.INTEGERS.write(alias.operand_shape_index)})"
         for alias in aliases
     )
     return "{" + ", ".join(parts) + "}"
@@ -145,7 +131,7 @@ def _aliasing_text(aliases: Any) -> str:
 
 def _read_aliasing(reader: HloReader) -> list[xla_data_pb2.OutputOperandAliasing]:
     def read_alias() -> xla_data_pb2.OutputOperandAliasing:
-        output = INTEGERS.read(reader)
+        output = kinds.INTEGERS.read(reader)
         reader.expect(":")
         reader.expect("(")
         operand = reader.signed("the number of an operand")
@@ -153,7 +139,7 @@ def _read_aliasing(reader: HloReader) -> list[xla_data_pb2.OutputOperandAliasing
         alias = xla_data_pb2.OutputOperandAliasing(
             output_shape_index=output,
             operand_index=operand,
-            operand_shape_index=INTEGERS.read(reader),
+            operand_shape_index=kinds.INTEGERS.read(reader),
         )
         reader.expect(")")
         return alias
@@ -171,14 +157,14 @@ class _Decoration:
     read: Callable[[HloReader], Any]
 
 
-def _of_kind(name: str, field: str, kind: Kind) -> _Decoration:
+def _of_kind(name: str, field: str, kind: kinds.Kind) -> _Decoration:
     return _Decoration(name, field, kind.write, kind.read)
 
 
 def _converted(
     name: str,
     field: str,
-    kind: Kind,
+    kind: kinds.Kind,
     from_proto: Callable[[Any], Any],
     to_proto: Callable[..., Any],
 ) -> _Decoration:
@@ -192,29 +178,29 @@ def _converted(
 
 
 def _enumerated(name: str, field: str, kind: Any) -> _Decoration:
-    return _of_kind(name, field, words({number: text for text, number in kind.items()}))
+    return _of_kind(name, field, kinds.words({number: text for text, number in kind.items()}))
 
 
 _DECORATIONS = (
     # Those of a convolution, on a custom call that computes one.
-    _converted("window", "window", WINDOW, window_from_proto, window_to_proto),
+    _converted("window", "window", kinds.WINDOW, window_from_proto, window_to_proto),
     _converted(
         "dim_labels",
         "convolution_dimension_numbers",
-        DIM_LABELS,
+        kinds.DIM_LABELS,
         convolution_numbers_from_proto,
         convolution_numbers_to_proto,
     ),
-    _of_kind("feature_group_count", "feature_group_count", INTEGER),
-    _of_kind("is_composite", "is_composite", BOOL),
-    _of_kind("is_host_transfer", "is_host_transfer", BOOL),
+    _of_kind("feature_group_count", "feature_group_count", kinds.INTEGER),
+    _of_kind("is_composite", "is_composite", kinds.BOOL),
+    _of_kind("is_host_transfer", "is_host_transfer", kinds.BOOL),
     _enumerated("padding_type", "padding_type", xla_data_pb2.PaddingType),
     _enumerated("schedule", "custom_call_schedule", hlo_pb2.CustomCallSchedule),
-    _of_kind("cross_program_prefetch_index", "cross_program_prefetch_index", NARROW),
+    _of_kind("cross_program_prefetch_index", "cross_program_prefetch_index", kinds.NARROW),
     _converted(
         "parameter_replication",
         "parameter_replication",
-        in_braces(BOOL),
+        kinds.in_braces(kinds.BOOL),
         lambda proto: proto.replicated_at_leaf_buffers,
         lambda flags: xla_data_pb2.ParameterReplication(replicated_at_leaf_buffers=flags),
     ),
@@ -224,7 +210,7 @@ _DECORATIONS = (
     _converted(
         "operand_layout_constraints",
         "operand_shapes_with_layout",
-        SHAPES,
+        kinds.SHAPES,
         lambda protos: map(shape_from_proto, protos),
         lambda shapes: list(map(shape_to_proto, shapes)),
     ),
@@ -232,7 +218,7 @@ _DECORATIONS = (
     _of_kind("sharding", "sharding", SHARDING),
     _Decoration("frontend_attributes", "frontend_attributes", frontend_text, read_frontend),
     _Decoration("metadata", "metadata", _metadata_text, _read_metadata),
-    _of_kind("backend_config", "backend_config", JSON_OR_STRING),
+    _of_kind("backend_config", "backend_config", kinds.JSON_OR_STRING),
 )
 _BY_NAME = {decoration.name: decoration for decoration in _DECORATIONS}
 

@@ -1,7 +1,6 @@
 """The operations between participants, by opcode."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.collectives.all_gather import ALL_GATHER
@@ -13,16 +12,14 @@ from xla_server.ops.collectives.collective_permute import COLLECTIVE_PERMUTE
 from xla_server.ops.collectives.ragged_all_to_all import RAGGED_ALL_TO_ALL
 from xla_server.ops.collectives.reduce_scatter import REDUCE_SCATTER
 
-EXCHANGES: Mapping[Opcode, Exchange] = MappingProxyType(
-    {
-        Opcode.ALL_GATHER: ALL_GATHER,
-        Opcode.ALL_REDUCE: ALL_REDUCE,
-        Opcode.ALL_TO_ALL: ALL_TO_ALL,
-        Opcode.COLLECTIVE_BROADCAST: COLLECTIVE_BROADCAST,
-        Opcode.COLLECTIVE_PERMUTE: COLLECTIVE_PERMUTE,
-        # XLA leaves open what others than the root of a group get; here it is the same.
-        Opcode.COLLECTIVE_REDUCE: ALL_REDUCE,
-        Opcode.RAGGED_ALL_TO_ALL: RAGGED_ALL_TO_ALL,
-        Opcode.REDUCE_SCATTER: REDUCE_SCATTER,
-    }
-)
+EXCHANGES: Mapping[Opcode, Exchange] = {
+    Opcode.ALL_GATHER: ALL_GATHER,
+    Opcode.ALL_REDUCE: ALL_REDUCE,
+    Opcode.ALL_TO_ALL: ALL_TO_ALL,
+    Opcode.COLLECTIVE_BROADCAST: COLLECTIVE_BROADCAST,
+    Opcode.COLLECTIVE_PERMUTE: COLLECTIVE_PERMUTE,
+    # XLA leaves open what others than the root of a group get; here it is the same.
+    Opcode.COLLECTIVE_REDUCE: ALL_REDUCE,
+    Opcode.RAGGED_ALL_TO_ALL: RAGGED_ALL_TO_ALL,
+    Opcode.REDUCE_SCATTER: REDUCE_SCATTER,
+}

@@ -6,7 +6,6 @@ operand. Maximum and minimum are HLO's own, which hand on NaN.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -20,16 +19,14 @@ from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 _BLOCK = 1 << 16
 """Elements that are reduced at a time: what is read and written stays in a core's cache."""
 
-_INTEGER_FORMS: Mapping[Opcode, Any] = MappingProxyType(
-    {
-        Opcode.AND: np.bitwise_and,
-        Opcode.MAXIMUM: np.maximum,
-        Opcode.MINIMUM: np.minimum,
-        Opcode.OR: np.bitwise_or,
-        Opcode.XOR: np.bitwise_xor,
-    }
-)
-_SUMS: Mapping[Opcode, Any] = MappingProxyType({Opcode.ADD: np.add, Opcode.MULTIPLY: np.multiply})
+_INTEGER_FORMS: Mapping[Opcode, Any] = {
+    Opcode.AND: np.bitwise_and,
+    Opcode.MAXIMUM: np.maximum,
+    Opcode.MINIMUM: np.minimum,
+    Opcode.OR: np.bitwise_or,
+    Opcode.XOR: np.bitwise_xor,
+}
+_SUMS: Mapping[Opcode, Any] = {Opcode.ADD: np.add, Opcode.MULTIPLY: np.multiply}
 
 
 def reduce_in_order(

@@ -4,7 +4,6 @@ Semantics: XLA's Compare on its CPU backend.
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,16 +20,14 @@ from xla_server.ops.numerics.complex_functions import from_parts
 from xla_server.ops.numerics.numeric import FLUSHED, Array, flushed, widened
 from xla_server.ops.numerics.total_order import total_order_key
 
-_RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = MappingProxyType(
-    {
-        ComparisonDirection.EQ: np.equal,
-        ComparisonDirection.NE: np.not_equal,
-        ComparisonDirection.GE: np.greater_equal,
-        ComparisonDirection.GT: np.greater,
-        ComparisonDirection.LE: np.less_equal,
-        ComparisonDirection.LT: np.less,
-    }
-)
+_RELATION: Mapping[ComparisonDirection, Callable[..., Any]] = {
+    ComparisonDirection.EQ: np.equal,
+    ComparisonDirection.NE: np.not_equal,
+    ComparisonDirection.GE: np.greater_equal,
+    ComparisonDirection.GT: np.greater,
+    ComparisonDirection.LE: np.less_equal,
+    ComparisonDirection.LT: np.less,
+}
 
 
 @of_arrays

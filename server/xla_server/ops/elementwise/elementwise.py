@@ -4,7 +4,6 @@ Semantics: XLA's CPU backend.
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -76,9 +75,7 @@ def evaluate_select(
     return np.where(predicate, on_true, on_false)
 
 
-EVALUATORS: Mapping[Opcode, Evaluator] = MappingProxyType(
-    {
-        **dict.fromkeys(ROWS, evaluate_elementwise),
-        Opcode.SELECT: evaluate_select,
-    }
-)
+EVALUATORS: Mapping[Opcode, Evaluator] = {
+    **dict.fromkeys(ROWS, evaluate_elementwise),
+    Opcode.SELECT: evaluate_select,
+}

@@ -8,7 +8,6 @@ in `xla_server.codegen.functions`.
 import dataclasses
 import enum
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -129,115 +128,111 @@ def _exact(function: Function, kernel: str, **more: Any) -> ElementwiseOp:
     return ElementwiseOp(function, kernel, is_exact=True, **more)
 
 
-ROWS: Mapping[Opcode, ElementwiseOp] = MappingProxyType(
-    {
-        Opcode.ABS: _exact(np.abs, "absolute", complex=of_complex.abs, keeps_subnormals=True),
-        Opcode.ACOS: _function(np.arccos, "acos", (1, 1), complex=in_more_precision(np.arccos)),
-        Opcode.ACOSH: _function(
-            np.arccosh, "acosh", (1.5, 1.5), complex=in_more_precision(np.arccosh)
-        ),
-        Opcode.ADD: ElementwiseOp(np.add, "add", pred="bit_or"),
-        Opcode.AND: ElementwiseOp(np.bitwise_and, "bit_and"),
-        Opcode.ASIN: _identity_near_zero(
-            np.arcsin, "asin", (1, 1), complex=in_more_precision(np.arcsin)
-        ),
-        Opcode.ASINH: _identity_near_zero(
-            np.arcsinh, "asinh", (1.5, 1.5), complex=in_more_precision(np.arcsinh)
-        ),
-        Opcode.ATAN: _identity_near_zero(
-            np.arctan, "atan", (1, 1), complex=in_more_precision(np.arctan)
-        ),
-        Opcode.ATAN2: _function(np.arctan2, "atan2", (1.5, 1.5), complex=of_complex.atan2),
-        Opcode.ATANH: _identity_near_zero(
-            np.arctanh, "atanh", (1.5, 1.5), complex=in_more_precision(np.arctanh)
-        ),
-        Opcode.CBRT: _function(np.cbrt, "cbrt", (1, 1)),
-        Opcode.CEIL: _exact(np.ceil, "ceil"),
-        Opcode.CLAMP: _exact(
-            lambda low, x, high: np.minimum(np.maximum(x, low), high),
-            "clamp",
-            floating=lambda low, x, high: of_floats.minimum(of_floats.maximum(x, low), high),
-        ),
-        Opcode.COMPLEX: _part(of_complex.from_parts, "complex"),
-        Opcode.COSH: _function(np.cosh, "cosh", (1.75, 1.75)),
-        Opcode.COSINE: _function(np.cos, "cos", (1, 1), complex=of_complex.cos),
-        Opcode.COUNT_LEADING_ZEROS: _bits(of_integers.count_leading_zeros, "clz"),
-        Opcode.DIVIDE: ElementwiseOp(
-            np.divide,
-            "div",
-            CostClass.DIVISION,
-            integer=of_integers.divide,
-            complex=of_complex.divide,
-            widens_complex=True,
-        ),
-        Opcode.ERF: _function(of_floats.erf, "erf", (1.5, 1.5)),
-        Opcode.EXPONENTIAL: _function(np.exp, "exp", (1.25, 1.25), complex=of_complex.exp),
-        Opcode.EXPONENTIAL_MINUS_ONE: _identity_near_zero(
-            np.expm1, "expm1", (1.25, 1.5), complex=of_complex.expm1
-        ),
-        Opcode.FLOOR: _exact(np.floor, "floor"),
-        Opcode.IMAG: _part(np.imag, "imag"),
-        Opcode.IS_FINITE: _exact(np.isfinite, "is_finite", keeps_subnormals=True),
-        Opcode.LOG: _function(np.log, "log", (1, 1), complex=of_complex.log),
-        Opcode.LOG_PLUS_ONE: _function(
-            np.log1p, "log1p", (1.25, 1.25), complex=of_complex.log_plus_one
-        ),
-        Opcode.LOGISTIC: _function(
-            of_floats.logistic, "logistic", (2.5, 2.5), complex=of_complex.logistic
-        ),
-        Opcode.MAXIMUM: _exact(
-            np.maximum, "maximum", floating=of_floats.maximum, complex=of_complex.maximum
-        ),
-        Opcode.MINIMUM: _exact(
-            np.minimum, "minimum", floating=of_floats.minimum, complex=of_complex.minimum
-        ),
-        Opcode.MULHI: _bits(of_integers.multiply_high, "mulhi"),
-        Opcode.MULTIPLY: ElementwiseOp(np.multiply, "mul", pred="bit_and"),
-        Opcode.NEGATE: _exact(np.negative, "neg", keeps_subnormals=True),
-        Opcode.NOT: ElementwiseOp(np.invert, "bit_not"),
-        Opcode.OR: ElementwiseOp(np.bitwise_or, "bit_or"),
-        Opcode.POPCNT: _bits(of_integers.population_count, "popcnt"),
-        Opcode.POWER: _function(
-            of_floats.power, "pow", (0.51, 1.5), integer=of_integers.power, complex=of_complex.power
-        ),
-        Opcode.REAL: _part(np.real, "real"),
-        Opcode.REMAINDER: ElementwiseOp(
-            of_floats.remainder,
-            "rem",
-            CostClass.DIVISION,
-            integer=of_integers.remainder,
-            keeps_subnormals=True,
-        ),
-        Opcode.ROUND_NEAREST_AFZ: _exact(of_floats.round_away, "round_away"),
-        Opcode.ROUND_NEAREST_EVEN: _exact(np.rint, "round_even"),
-        Opcode.RSQRT: _function(
-            of_floats.rsqrt, "rsqrt", (1.5, 1.5), CostClass.ROOT, complex=of_complex.rsqrt
-        ),
-        Opcode.SHIFT_LEFT: _bits(of_integers.shift_left, "shift_left"),
-        Opcode.SHIFT_RIGHT_ARITHMETIC: _bits(
-            of_integers.shift_right_arithmetic, "shift_right_arithmetic"
-        ),
-        Opcode.SHIFT_RIGHT_LOGICAL: _bits(of_integers.shift_right_logical, "shift_right_logical"),
-        Opcode.SIGN: _function(
-            of_floats.sign,
-            "sign",
-            (0, 0),
-            CostClass.ARITHMETIC,
-            integer=np.sign,
-            complex=of_complex.sign,
-            is_exact=True,
-        ),
-        Opcode.SINE: _identity_near_zero(np.sin, "sin", (1, 1), complex=of_complex.sin),
-        Opcode.SINH: _identity_near_zero(np.sinh, "sinh", (1.75, 1.75)),
-        Opcode.SQRT: ElementwiseOp(
-            np.sqrt, "sqrt", CostClass.ROOT, complex=of_complex.sqrt, widens_complex=True
-        ),
-        Opcode.SUBTRACT: ElementwiseOp(np.subtract, "sub"),
-        Opcode.TAN: _identity_near_zero(np.tan, "tan", (1.5, 1.5), complex=of_complex.tan),
-        Opcode.TANH: _identity_near_zero(np.tanh, "tanh", (1.5, 1.5), complex=of_complex.tanh),
-        Opcode.XOR: ElementwiseOp(np.bitwise_xor, "bit_xor"),
-    }
-)
+ROWS: Mapping[Opcode, ElementwiseOp] = {
+    Opcode.ABS: _exact(np.abs, "absolute", complex=of_complex.abs, keeps_subnormals=True),
+    Opcode.ACOS: _function(np.arccos, "acos", (1, 1), complex=in_more_precision(np.arccos)),
+    Opcode.ACOSH: _function(np.arccosh, "acosh", (1.5, 1.5), complex=in_more_precision(np.arccosh)),
+    Opcode.ADD: ElementwiseOp(np.add, "add", pred="bit_or"),
+    Opcode.AND: ElementwiseOp(np.bitwise_and, "bit_and"),
+    Opcode.ASIN: _identity_near_zero(
+        np.arcsin, "asin", (1, 1), complex=in_more_precision(np.arcsin)
+    ),
+    Opcode.ASINH: _identity_near_zero(
+        np.arcsinh, "asinh", (1.5, 1.5), complex=in_more_precision(np.arcsinh)
+    ),
+    Opcode.ATAN: _identity_near_zero(
+        np.arctan, "atan", (1, 1), complex=in_more_precision(np.arctan)
+    ),
+    Opcode.ATAN2: _function(np.arctan2, "atan2", (1.5, 1.5), complex=of_complex.atan2),
+    Opcode.ATANH: _identity_near_zero(
+        np.arctanh, "atanh", (1.5, 1.5), complex=in_more_precision(np.arctanh)
+    ),
+    Opcode.CBRT: _function(np.cbrt, "cbrt", (1, 1)),
+    Opcode.CEIL: _exact(np.ceil, "ceil"),
+    Opcode.CLAMP: _exact(
+        lambda low, x, high: np.minimum(np.maximum(x, low), high),
+        "clamp",
+        floating=lambda low, x, high: of_floats.minimum(of_floats.maximum(x, low), high),
+    ),
+    Opcode.COMPLEX: _part(of_complex.from_parts, "complex"),
+    Opcode.COSH: _function(np.cosh, "cosh", (1.75, 1.75)),
+    Opcode.COSINE: _function(np.cos, "cos", (1, 1), complex=of_complex.cos),
+    Opcode.COUNT_LEADING_ZEROS: _bits(of_integers.count_leading_zeros, "clz"),
+    Opcode.DIVIDE: ElementwiseOp(
+        np.divide,
+        "div",
+        CostClass.DIVISION,
+        integer=of_integers.divide,
+        complex=of_complex.divide,
+        widens_complex=True,
+    ),
+    Opcode.ERF: _function(of_floats.erf, "erf", (1.5, 1.5)),
+    Opcode.EXPONENTIAL: _function(np.exp, "exp", (1.25, 1.25), complex=of_complex.exp),
+    Opcode.EXPONENTIAL_MINUS_ONE: _identity_near_zero(
+        np.expm1, "expm1", (1.25, 1.5), complex=of_complex.expm1
+    ),
+    Opcode.FLOOR: _exact(np.floor, "floor"),
+    Opcode.IMAG: _part(np.imag, "imag"),
+    Opcode.IS_FINITE: _exact(np.isfinite, "is_finite", keeps_subnormals=True),
+    Opcode.LOG: _function(np.log, "log", (1, 1), complex=of_complex.log),
+    Opcode.LOG_PLUS_ONE: _function(
+        np.log1p, "log1p", (1.25, 1.25), complex=of_complex.log_plus_one
+    ),
+    Opcode.LOGISTIC: _function(
+        of_floats.logistic, "logistic", (2.5, 2.5), complex=of_complex.logistic
+    ),
+    Opcode.MAXIMUM: _exact(
+        np.maximum, "maximum", floating=of_floats.maximum, complex=of_complex.maximum
+    ),
+    Opcode.MINIMUM: _exact(
+        np.minimum, "minimum", floating=of_floats.minimum, complex=of_complex.minimum
+    ),
+    Opcode.MULHI: _bits(of_integers.multiply_high, "mulhi"),
+    Opcode.MULTIPLY: ElementwiseOp(np.multiply, "mul", pred="bit_and"),
+    Opcode.NEGATE: _exact(np.negative, "neg", keeps_subnormals=True),
+    Opcode.NOT: ElementwiseOp(np.invert, "bit_not"),
+    Opcode.OR: ElementwiseOp(np.bitwise_or, "bit_or"),
+    Opcode.POPCNT: _bits(of_integers.population_count, "popcnt"),
+    Opcode.POWER: _function(
+        of_floats.power, "pow", (0.51, 1.5), integer=of_integers.power, complex=of_complex.power
+    ),
+    Opcode.REAL: _part(np.real, "real"),
+    Opcode.REMAINDER: ElementwiseOp(
+        of_floats.remainder,
+        "rem",
+        CostClass.DIVISION,
+        integer=of_integers.remainder,
+        keeps_subnormals=True,
+    ),
+    Opcode.ROUND_NEAREST_AFZ: _exact(of_floats.round_away, "round_away"),
+    Opcode.ROUND_NEAREST_EVEN: _exact(np.rint, "round_even"),
+    Opcode.RSQRT: _function(
+        of_floats.rsqrt, "rsqrt", (1.5, 1.5), CostClass.ROOT, complex=of_complex.rsqrt
+    ),
+    Opcode.SHIFT_LEFT: _bits(of_integers.shift_left, "shift_left"),
+    Opcode.SHIFT_RIGHT_ARITHMETIC: _bits(
+        of_integers.shift_right_arithmetic, "shift_right_arithmetic"
+    ),
+    Opcode.SHIFT_RIGHT_LOGICAL: _bits(of_integers.shift_right_logical, "shift_right_logical"),
+    Opcode.SIGN: _function(
+        of_floats.sign,
+        "sign",
+        (0, 0),
+        CostClass.ARITHMETIC,
+        integer=np.sign,
+        complex=of_complex.sign,
+        is_exact=True,
+    ),
+    Opcode.SINE: _identity_near_zero(np.sin, "sin", (1, 1), complex=of_complex.sin),
+    Opcode.SINH: _identity_near_zero(np.sinh, "sinh", (1.75, 1.75)),
+    Opcode.SQRT: ElementwiseOp(
+        np.sqrt, "sqrt", CostClass.ROOT, complex=of_complex.sqrt, widens_complex=True
+    ),
+    Opcode.SUBTRACT: ElementwiseOp(np.subtract, "sub"),
+    Opcode.TAN: _identity_near_zero(np.tan, "tan", (1.5, 1.5), complex=of_complex.tan),
+    Opcode.TANH: _identity_near_zero(np.tanh, "tanh", (1.5, 1.5), complex=of_complex.tanh),
+    Opcode.XOR: ElementwiseOp(np.bitwise_xor, "bit_xor"),
+}
 """The row of each elementwise operation that has no attributes."""
 
 ELEMENTWISE = frozenset(

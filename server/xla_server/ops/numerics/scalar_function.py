@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -13,16 +12,14 @@ from xla_server.ops.evaluation import Array, Value
 from xla_server.ops.numerics.numeric import flushed
 from xla_server.ops.numerics.total_order import from_total_order_key, total_order_key
 
-_UFUNC: Mapping[Opcode, np.ufunc] = MappingProxyType(
-    {
-        Opcode.ADD: np.add,
-        Opcode.MULTIPLY: np.multiply,
-        Opcode.MAXIMUM: np.maximum,
-        Opcode.MINIMUM: np.minimum,
-        Opcode.AND: np.bitwise_and,
-        Opcode.OR: np.bitwise_or,
-    }
-)
+_UFUNC: Mapping[Opcode, np.ufunc] = {
+    Opcode.ADD: np.add,
+    Opcode.MULTIPLY: np.multiply,
+    Opcode.MAXIMUM: np.maximum,
+    Opcode.MINIMUM: np.minimum,
+    Opcode.AND: np.bitwise_and,
+    Opcode.OR: np.bitwise_or,
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,15 +12,7 @@ from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
 from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
-from xla_server.ops.numerics.scalar_function import (
-    Combiner,
-    as_arrays,
-    one_or_tuple,
-    parameter_dtypes,
-    recognise,
-    round_to,
-    rounded_once,
-)
+from xla_server.ops.numerics import scalar_function
 from xla_server.ops.numerics.windows import reads
 from xla_server.ops.reduction.wide_reducer import widened
 
@@ -35,18 +27,18 @@ def evaluate_reduce_window(
     count = len(operands) // 2
     arrays = [cast(Array, operand) for operand in operands[:count]]
     initial = [cast(Array, operand) for operand in operands[count:]]
-    known = recognise(reducer)
+    known = scalar_function.recognise(reducer)
     outputs = (
         instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape
     ).dimensions
     if known is not None:
         return _known(known, arrays[0], initial[0], window, outputs, frame)
     wide = widened(reducer) or reducer
-    dtypes = parameter_dtypes(wide)
+    dtypes = scalar_function.parameter_dtypes(wide)
     given = [
-        round_to(round_to(operand, narrow), dtype)
+        scalar_function.round_to(scalar_function.round_to(operand, narrow), dtype)
         for operand, narrow, dtype in zip(
-            [*initial, *arrays], parameter_dtypes(reducer), dtypes, strict=True
+            [*initial, *arrays], scalar_function.parameter_dtypes(reducer), dtypes, strict=True
         )
     ]
     bases = given[count:]
@@ -57,14 +49,14 @@ def evaluate_reduce_window(
     for at_outputs, at_base in reads(window, bases[0].shape, outputs):
         left = [total[at_outputs] for total in totals]
         right = [base[at_base] for base in bases]
-        combined = as_arrays(frame.call_lifted(wide, [*left, *right]))
+        combined = scalar_function.as_arrays(frame.call_lifted(wide, [*left, *right]))
         for total, part in zip(totals, combined, strict=True):
             total[at_outputs] = part
-    return one_or_tuple(rounded_once(reducer, totals))
+    return scalar_function.one_or_tuple(scalar_function.rounded_once(reducer, totals))
 
 
 def _known(
-    known: Combiner,
+    known: scalar_function.Combiner,
     array: Array,
     initial: Array,
     window: Window,

@@ -7,7 +7,6 @@ convolutions, so that a network with channels first is transposed at its ends.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes
@@ -223,16 +222,12 @@ def _concatenate(i: HloInstruction, order: tuple[int, ...], editor: Editor) -> M
     return editor.add(Opcode.CONCATENATE, sources, attributes), order
 
 
-_RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Moved]] = (
-    MappingProxyType(
-        {
-            **dict.fromkeys(ELEMENTWISE, _elementwise),
-            Opcode.REDUCE: _reduce,
-            Opcode.REDUCE_WINDOW: _reduce_window,
-            Opcode.CONCATENATE: _concatenate,
-        }
-    )
-)
+_RULES: Mapping[Opcode, Callable[[HloInstruction, tuple[int, ...], Editor], Moved]] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_WINDOW: _reduce_window,
+    Opcode.CONCATENATE: _concatenate,
+}
 _TAKEN = frozenset({*_RULES, Opcode.CONVOLUTION, Opcode.TRANSPOSE})
 """Opcodes that transposes are moved behind."""
 

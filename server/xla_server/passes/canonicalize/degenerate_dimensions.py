@@ -1,7 +1,6 @@
 """Dimensions of size 1 taken out of what computes and put back behind it."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from xla_contract.ops.reduction.reduce import ReduceAttributes
 from xla_contract.ops.shaping.iota import IotaAttributes
@@ -94,17 +93,15 @@ def _slice(i: HloInstruction, editor: Editor) -> HloInstruction:
     return editor.sliced(_flat(operand, editor), *boxes)
 
 
-_SQUEEZES: Mapping[Opcode, Squeezed] = MappingProxyType(
-    {
-        **dict.fromkeys(ELEMENTWISE, _same),
-        Opcode.BROADCAST: _broadcast,
-        Opcode.IOTA: _iota,
-        Opcode.REDUCE: _reduce,
-        Opcode.REVERSE: _reverse,
-        Opcode.SLICE: _slice,
-        Opcode.TRANSPOSE: _transpose,
-    }
-)
+_SQUEEZES: Mapping[Opcode, Squeezed] = {
+    **dict.fromkeys(ELEMENTWISE, _same),
+    Opcode.BROADCAST: _broadcast,
+    Opcode.IOTA: _iota,
+    Opcode.REDUCE: _reduce,
+    Opcode.REVERSE: _reverse,
+    Opcode.SLICE: _slice,
+    Opcode.TRANSPOSE: _transpose,
+}
 
 
 class Squeeze(RewritePass):

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
 from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
@@ -105,21 +104,19 @@ def _number(size: Known, numbers: KnownSizes) -> int:
     return found
 
 
-SIZED_OPERATIONS: Mapping[Opcode, _Rule] = MappingProxyType(
-    {
-        Opcode.ADD_DEPENDENCY: _passed_on,
-        Opcode.AFTER_ALL: _token,
-        Opcode.CONSTANT: _constant,
-        Opcode.COPY: _passed_on,
-        Opcode.DOMAIN: _passed_on,
-        Opcode.DYNAMIC_RESHAPE: _dynamic_reshape,
-        Opcode.GET_DIMENSION_SIZE: _dimension_size,
-        Opcode.GET_TUPLE_ELEMENT: _element,
-        Opcode.OPT_BARRIER: _passed_on,
-        Opcode.SET_DIMENSION_SIZE: _set_dimension_size,
-        Opcode.TUPLE: _tuple,
-    }
-)
+SIZED_OPERATIONS: Mapping[Opcode, _Rule] = {
+    Opcode.ADD_DEPENDENCY: _passed_on,
+    Opcode.AFTER_ALL: _token,
+    Opcode.CONSTANT: _constant,
+    Opcode.COPY: _passed_on,
+    Opcode.DOMAIN: _passed_on,
+    Opcode.DYNAMIC_RESHAPE: _dynamic_reshape,
+    Opcode.GET_DIMENSION_SIZE: _dimension_size,
+    Opcode.GET_TUPLE_ELEMENT: _element,
+    Opcode.OPT_BARRIER: _passed_on,
+    Opcode.SET_DIMENSION_SIZE: _set_dimension_size,
+    Opcode.TUPLE: _tuple,
+}
 """Rules for operations on sizes and on values of any size, applied while the program is written."""
 
 

@@ -6,7 +6,6 @@ whole operation: nothing runs beside the program.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
@@ -24,16 +23,14 @@ from xla_server.ops.collectives.collective import are_all_alone
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
 
-_SECOND_HALVES: Mapping[Opcode, int | None] = MappingProxyType(
-    {
-        Opcode.ALL_GATHER_DONE: 1,
-        Opcode.ALL_REDUCE_DONE: None,
-        Opcode.ASYNC_DONE: 1,
-        Opcode.ASYNC_UPDATE: None,
-        Opcode.COLLECTIVE_PERMUTE_DONE: 1,
-        Opcode.COPY_DONE: 0,
-    }
-)
+_SECOND_HALVES: Mapping[Opcode, int | None] = {
+    Opcode.ALL_GATHER_DONE: 1,
+    Opcode.ALL_REDUCE_DONE: None,
+    Opcode.ASYNC_DONE: 1,
+    Opcode.ASYNC_UPDATE: None,
+    Opcode.COLLECTIVE_PERMUTE_DONE: 1,
+    Opcode.COPY_DONE: 0,
+}
 """The element of the first half's result that the second half gives, None for all of it."""
 
 _EXPANDED = {

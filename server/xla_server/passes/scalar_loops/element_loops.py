@@ -1,7 +1,6 @@
 """Operations with computations on scalars that no kernel can hold, as loops that call them."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.opcode import Opcode
@@ -112,18 +111,14 @@ def _rows(
     return editor.sliced(array, starts, (limit, *sizes[1:]), (step, *(1 for _ in sizes[1:])))
 
 
-_WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ScalarCallEmitter]], Values]] = (
-    MappingProxyType(
-        {
-            Opcode.MAP: _map,
-            Opcode.REDUCE: _reduce,
-            Opcode.REDUCE_WINDOW: folded_under_windows,
-            Opcode.SCATTER: scattered,
-            Opcode.SELECT_AND_SCATTER: selected_and_scattered,
-            Opcode.SORT: sorted_by_insertion,
-        }
-    )
-)
+_WRITTEN: Mapping[Opcode, Callable[[HloInstruction, list[ScalarCallEmitter]], Values]] = {
+    Opcode.MAP: _map,
+    Opcode.REDUCE: _reduce,
+    Opcode.REDUCE_WINDOW: folded_under_windows,
+    Opcode.SCATTER: scattered,
+    Opcode.SELECT_AND_SCATTER: selected_and_scattered,
+    Opcode.SORT: sorted_by_insertion,
+}
 _TRACED = (Opcode.MAP, Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 """Opcodes that become loop nests; the others have kernels written by hand."""
 

@@ -1,7 +1,6 @@
 """Instructions replaced by simpler ones that give the same bits: THE table of rules."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
@@ -16,9 +15,7 @@ _OF_ELEMENTWISE = {
     opcode: (*ARITHMETIC_RULES.get(opcode, ()), hoist_broadcast) for opcode in ELEMENTWISE
 }
 
-RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
-    {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}
-)
+RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}
 """Rules by opcode, in the order in which they are tried."""
 
 _MOST_STEPS = 8

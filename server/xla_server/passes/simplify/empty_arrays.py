@@ -1,7 +1,6 @@
 """Replacement of instructions that read or produce arrays without elements by known values."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction, HloModule
@@ -92,16 +91,14 @@ def _select_and_scatter(i: HloInstruction, editor: Editor) -> HloInstruction | N
     return editor.broadcast(i.operands[2], (), i.shape.dimensions)
 
 
-_RULES: Mapping[Opcode, EditorRule] = MappingProxyType(
-    {
-        Opcode.CONVOLUTION: _product,
-        Opcode.DOT: _product,
-        Opcode.DYNAMIC_UPDATE_SLICE: _update,
-        Opcode.PAD: _pad,
-        Opcode.RAGGED_DOT: _product,
-        Opcode.REDUCE: _reduction,
-        Opcode.REDUCE_WINDOW: _reduction,
-        Opcode.SCATTER: _scatter,
-        Opcode.SELECT_AND_SCATTER: _select_and_scatter,
-    }
-)
+_RULES: Mapping[Opcode, EditorRule] = {
+    Opcode.CONVOLUTION: _product,
+    Opcode.DOT: _product,
+    Opcode.DYNAMIC_UPDATE_SLICE: _update,
+    Opcode.PAD: _pad,
+    Opcode.RAGGED_DOT: _product,
+    Opcode.REDUCE: _reduction,
+    Opcode.REDUCE_WINDOW: _reduction,
+    Opcode.SCATTER: _scatter,
+    Opcode.SELECT_AND_SCATTER: _select_and_scatter,
+}

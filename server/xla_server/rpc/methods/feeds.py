@@ -3,7 +3,6 @@
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from xla_contract.errors import InvalidArgumentError, XlaError
@@ -237,15 +236,13 @@ def _close(
     return extension_pb2.CloseFeedResponse(discarded=close(discard=request.discard))
 
 
-METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {
-        "Infeed": Streaming(_infeed),
-        "Outfeed": Streaming(_outfeed),
-        "DescribeFeeds": Unary(Pool.SHORT, _describe),
-        "DrainFeed": Deferred(Pool.SHORT, _drain),
-        "CloseFeed": Unary(Pool.SHORT, _close),
-    }
-)
+METHODS: Mapping[str, MethodSpec] = {
+    "Infeed": Streaming(_infeed),
+    "Outfeed": Streaming(_outfeed),
+    "DescribeFeeds": Unary(Pool.SHORT, _describe),
+    "DrainFeed": Deferred(Pool.SHORT, _drain),
+    "CloseFeed": Unary(Pool.SHORT, _close),
+}
 """Methods by the names of the rpcs."""
 
 

@@ -1,7 +1,6 @@
 """The rpcs of programs: CompileModule, ConvertModule, AnalyzeExecutable, ExplainExecutable."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
@@ -96,15 +95,13 @@ def _explain_executable(
     return held(service.answers, limit, made)
 
 
-METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {
-        "CompileModule": Unary(Pool.COMPILE, _compile_module),
-        "ConvertModule": Unary(Pool.COMPILE, _convert_module, is_stateless=True),
-        "AnalyzeExecutable": Unary(Pool.SHORT, _analyze_executable),
-        # It may run the program, for as long as that takes.
-        "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
-    }
-)
+METHODS: Mapping[str, MethodSpec] = {
+    "CompileModule": Unary(Pool.COMPILE, _compile_module),
+    "ConvertModule": Unary(Pool.COMPILE, _convert_module, is_stateless=True),
+    "AnalyzeExecutable": Unary(Pool.SHORT, _analyze_executable),
+    # It may run the program, for as long as that takes.
+    "ExplainExecutable": Unary(Pool.EXECUTE, _explain_executable),
+}
 """Methods by the names of the rpcs."""
 
 

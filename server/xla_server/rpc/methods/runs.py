@@ -4,7 +4,6 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
@@ -201,13 +200,11 @@ def wait_for_execution(
     return response
 
 
-METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {
-        "Run": Unary(Pool.EXECUTE, _run),
-        "RunBatch": Deferred(Pool.EXECUTE, _run_batch),
-        "Launch": Unary(Pool.SHORT, _launch),
-        "ExecuteSharded": Unary(Pool.EXECUTE, _execute_sharded),
-        "CancelExecution": Unary(Pool.SHORT, _cancel_execution),
-    }
-)
+METHODS: Mapping[str, MethodSpec] = {
+    "Run": Unary(Pool.EXECUTE, _run),
+    "RunBatch": Deferred(Pool.EXECUTE, _run_batch),
+    "Launch": Unary(Pool.SHORT, _launch),
+    "ExecuteSharded": Unary(Pool.EXECUTE, _execute_sharded),
+    "CancelExecution": Unary(Pool.SHORT, _cancel_execution),
+}
 """Methods by the names of the rpcs."""

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -34,9 +33,7 @@ class ServerRpcs:
     @property
     def rows(self) -> Mapping[str, MethodSpec]:
         """The rows of the rpcs by name."""
-        return MappingProxyType(
-            {"DescribeServer": Unary(Pool.SHORT, self._describe, has_session=False)}
-        )
+        return {"DescribeServer": Unary(Pool.SHORT, self._describe, has_session=False)}
 
     def _describe(
         self, _: Caller, request: extension_pb2.DescribeServerRequest, __: Cancellation

@@ -3,7 +3,6 @@
 import importlib.metadata
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -55,14 +54,12 @@ class SessionRpcs:
     @property
     def rows(self) -> Mapping[str, MethodSpec]:
         """The methods by the names of the rpcs."""
-        return MappingProxyType(
-            {
-                "OpenSession": Unary(Pool.SHORT, self._open, has_session=False),
-                "CloseSession": Unary(Pool.SHORT, self._close),
-                "DescribeSession": Unary(Pool.SHORT, self._describe),
-                "DescribeHandles": Unary(Pool.SHORT, _describe_handles),
-            }
-        )
+        return {
+            "OpenSession": Unary(Pool.SHORT, self._open, has_session=False),
+            "CloseSession": Unary(Pool.SHORT, self._close),
+            "DescribeSession": Unary(Pool.SHORT, self._describe),
+            "DescribeHandles": Unary(Pool.SHORT, _describe_handles),
+        }
 
     def _open(
         self, caller: Caller, request: extension_pb2.OpenSessionRequest, _: Cancellation

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.errors import XlaError
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
@@ -73,14 +72,12 @@ def _download(
     )
 
 
-METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {
-        "AllocateShared": Unary(Pool.SHORT, _allocate),
-        "FreeShared": Unary(Pool.SHORT, _free),
-        "UploadShared": Unary(Pool.SHORT, _upload),
-        # It waits for the client as a stream does, so it has a stream's thread.
-        "UploadSharedPieces": Unary(Pool.STREAM, _upload_pieces),
-        "DownloadShared": Unary(Pool.SHORT, _download),
-    }
-)
+METHODS: Mapping[str, MethodSpec] = {
+    "AllocateShared": Unary(Pool.SHORT, _allocate),
+    "FreeShared": Unary(Pool.SHORT, _free),
+    "UploadShared": Unary(Pool.SHORT, _upload),
+    # It waits for the client as a stream does, so it has a stream's thread.
+    "UploadSharedPieces": Unary(Pool.STREAM, _upload_pieces),
+    "DownloadShared": Unary(Pool.SHORT, _download),
+}
 """Methods by the names of the rpcs."""

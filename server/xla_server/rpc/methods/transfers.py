@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
@@ -113,12 +112,10 @@ def _data(handle: int) -> xla_data_pb2.GlobalDataHandle:
     return xla_data_pb2.GlobalDataHandle(handle=handle)
 
 
-METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {
-        "Upload": Streaming(_upload),
-        "GetUpload": Unary(Pool.SHORT, _get_upload),
-        "AbandonUpload": Unary(Pool.SHORT, _abandon_upload),
-        "Download": Streaming(_download),
-    }
-)
+METHODS: Mapping[str, MethodSpec] = {
+    "Upload": Streaming(_upload),
+    "GetUpload": Unary(Pool.SHORT, _get_upload),
+    "AbandonUpload": Unary(Pool.SHORT, _abandon_upload),
+    "Download": Streaming(_download),
+}
 """Methods by the names of the rpcs."""

@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.errors import InternalError, XlaError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
@@ -210,38 +209,36 @@ def _execute_graph_parallel(
     return xla_pb2.ExecuteParallelResponse(responses=map(_execute_response, executed))
 
 
-METHODS: Mapping[str, MethodSpec] = MappingProxyType(
-    {
-        "Unregister": Unary(Pool.SHORT, _unregister),
-        "DeconstructTuple": Unary(Pool.SHORT, _deconstruct_tuple),
-        "Unpack": Unary(Pool.SHORT, _unpack),
-        "GetShape": Unary(Pool.SHORT, _get_shape),
-        "GetComputationGraphStats": Unary(
-            Pool.COMPILE, _get_computation_graph_stats, is_stateless=True
-        ),
-        "LoadData": Unary(Pool.SHORT, _load_data, is_stateless=True),
-        "TransferToClient": Unary(Pool.SHORT, _transfer_to_client),
-        "TransferToServer": Unary(
-            Pool.SHORT,
-            _transfer_to_server,
-            decode=functools.partial(decode_literal_message, xla_pb2.TransferToServerRequest),
-        ),
-        "TransferToInfeed": Deferred(
-            Pool.SHORT,
-            _transfer_to_infeed,
-            decode=functools.partial(decode_literal_message, xla_pb2.TransferToInfeedRequest),
-        ),
-        "TransferFromOutfeed": Deferred(Pool.SHORT, _transfer_from_outfeed),
-        "ResetDevice": Unary(Pool.SHORT, _reset_device),
-        "ComputeConstantGraph": Unary(Pool.EXECUTE, _compute_constant_graph, is_stateless=True),
-        "GetDeviceHandles": Unary(Pool.SHORT, _get_device_handles, is_stateless=True),
-        "CreateChannelHandle": Unary(Pool.SHORT, _create_channel_handle),
-        "Compile": Unary(Pool.COMPILE, _compile),
-        "Execute": Unary(Pool.EXECUTE, _execute),
-        "ExecuteGraphParallel": Unary(Pool.EXECUTE, _execute_graph_parallel),
-        "WaitForExecution": Unary(Pool.SHORT, wait_for_execution),
-    }
-)
+METHODS: Mapping[str, MethodSpec] = {
+    "Unregister": Unary(Pool.SHORT, _unregister),
+    "DeconstructTuple": Unary(Pool.SHORT, _deconstruct_tuple),
+    "Unpack": Unary(Pool.SHORT, _unpack),
+    "GetShape": Unary(Pool.SHORT, _get_shape),
+    "GetComputationGraphStats": Unary(
+        Pool.COMPILE, _get_computation_graph_stats, is_stateless=True
+    ),
+    "LoadData": Unary(Pool.SHORT, _load_data, is_stateless=True),
+    "TransferToClient": Unary(Pool.SHORT, _transfer_to_client),
+    "TransferToServer": Unary(
+        Pool.SHORT,
+        _transfer_to_server,
+        decode=functools.partial(decode_literal_message, xla_pb2.TransferToServerRequest),
+    ),
+    "TransferToInfeed": Deferred(
+        Pool.SHORT,
+        _transfer_to_infeed,
+        decode=functools.partial(decode_literal_message, xla_pb2.TransferToInfeedRequest),
+    ),
+    "TransferFromOutfeed": Deferred(Pool.SHORT, _transfer_from_outfeed),
+    "ResetDevice": Unary(Pool.SHORT, _reset_device),
+    "ComputeConstantGraph": Unary(Pool.EXECUTE, _compute_constant_graph, is_stateless=True),
+    "GetDeviceHandles": Unary(Pool.SHORT, _get_device_handles, is_stateless=True),
+    "CreateChannelHandle": Unary(Pool.SHORT, _create_channel_handle),
+    "Compile": Unary(Pool.COMPILE, _compile),
+    "Execute": Unary(Pool.EXECUTE, _execute),
+    "ExecuteGraphParallel": Unary(Pool.EXECUTE, _execute_graph_parallel),
+    "WaitForExecution": Unary(Pool.SHORT, wait_for_execution),
+}
 """Methods by the names of the rpcs; `rpc_handlers` refuses the table unless it is total."""
 
 

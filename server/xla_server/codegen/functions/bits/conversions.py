@@ -5,7 +5,6 @@ stochastic-convert have them.
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from xla_contract.types.element_type import ElementType
@@ -219,7 +218,7 @@ def _stochastic(element_type: ElementType) -> Any:
     low, high = _bounds(element_type)
 
     def formula(value: Word, drawn: Word, scale: Word) -> Word:
-        whole = Word(value.builder, call(value.builder, "llvm.trunc", [value.value]))
+        whole = value.made(call(value.builder, "llvm.trunc", [value.code]))
         finite = value.size().ordered("<", float("inf"))
         fraction = (value - whole).size() * scale
         parts = finite.choose(fraction, 0.0).converted("fptoui", drawn.type)
@@ -237,26 +236,24 @@ def _table(names: list[str], make: Callable[[str], Any], prefix: str) -> dict[st
     return {f"{prefix}_{name}": make(name) for name in names}
 
 
-CONVERSIONS: Mapping[str, Any] = MappingProxyType(
-    {
-        **{f"round_{t.text}": _wrap(t) for t in _INTEGERS if t.bit_width < 8},
-        **{f"low_bits_{t.text}": _low_bits(t) for t in _INTEGERS if t.bit_width < 8},
-        **{f"saturate_{t.text}_{f}": _saturate(f, t) for t in _INTEGERS for f in _FLOATS},
-        **{
-            f"unbounded_{name}": _unbounded(_largest(name))
-            for name, form in FORMATS.items()
-            if not form.has_nan
-        },
-        **_table([n for n in COMPUTED if n[0] in "iuf"], _is_not_zero, "to_pred"),
-        "to_pred_bf16": function(["f32"], "b1", _bits_are_not_zero),
-        "to_pred_f8e8m0fnu": function(["f32"], "b1", _is_not_subnormal),
-        **_table(list(_FLOATS), _total_order, "total_order"),
-        **_table(list(_FLOATS), _maximum_key, "maximum_key"),
-        **_table(list(_FLOATS), _minimum_key, "minimum_key"),
-        **_table(["i32", "i64"], _float_of_key, "float_of_key"),
-        **_table(list(_FLOATS), _reduce_wide, "reduce_precision"),
-        "reduce_precision_bf16": function(["f32", "i32", "i32"], "f32", _reduce_bf16),
-        **{f"stochastic_{t.text}": _stochastic(t) for t in _INTEGERS if t.is_signed_integer},
-    }
-)
+CONVERSIONS: Mapping[str, Any] = {
+    **{f"round_{t.text}": _wrap(t) for t in _INTEGERS if t.bit_width < 8},
+    **{f"low_bits_{t.text}": _low_bits(t) for t in _INTEGERS if t.bit_width < 8},
+    **{f"saturate_{t.text}_{f}": _saturate(f, t) for t in _INTEGERS for f in _FLOATS},
+    **{
+        f"unbounded_{name}": _unbounded(_largest(name))
+        for name, form in FORMATS.items()
+        if not form.has_nan
+    },
+    **_table([n for n in COMPUTED if n[0] in "iuf"], _is_not_zero, "to_pred"),
+    "to_pred_bf16": function(["f32"], "b1", _bits_are_not_zero),
+    "to_pred_f8e8m0fnu": function(["f32"], "b1", _is_not_subnormal),
+    **_table(list(_FLOATS), _total_order, "total_order"),
+    **_table(list(_FLOATS), _maximum_key, "maximum_key"),
+    **_table(list(_FLOATS), _minimum_key, "minimum_key"),
+    **_table(["i32", "i64"], _float_of_key, "float_of_key"),
+    **_table(list(_FLOATS), _reduce_wide, "reduce_precision"),
+    "reduce_precision_bf16": function(["f32", "i32", "i32"], "f32", _reduce_bf16),
+    **{f"stochastic_{t.text}": _stochastic(t) for t in _INTEGERS if t.is_signed_integer},
+}
 """Every function of this module by its name in kernels."""

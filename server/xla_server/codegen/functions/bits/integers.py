@@ -5,7 +5,6 @@ a byte, their sign copied upwards, and results are wrapped afterwards.
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from llvmlite import ir
@@ -52,7 +51,7 @@ def _bit_functions(element_type: ElementType) -> dict[str, Any]:
         return word & ((1 << width) - 1)
 
     def counted(name: str, word: Word, *extra: Any) -> Word:
-        return Word(word.builder, call(word.builder, name, [word.value], *extra))
+        return word.made(call(word.builder, name, [word.code], *extra))
 
     def leading(word: Word) -> Word:
         of_zero_too = ir.Constant(ir.IntType(1), 0)
@@ -95,11 +94,9 @@ def _bit_functions(element_type: ElementType) -> dict[str, Any]:
     }
 
 
-INTEGERS: Mapping[str, Any] = MappingProxyType(
-    {
-        **{f"pow_{kind}": function([kind, kind], kind, _power) for kind in _STORAGES},
-        **{f"sign_{kind}": function([kind], kind, _sign) for kind in _STORAGES if kind[0] == "i"},
-        **{key: f for kind in _NARROW for key, f in _bit_functions(kind).items()},
-    }
-)
+INTEGERS: Mapping[str, Any] = {
+    **{f"pow_{kind}": function([kind, kind], kind, _power) for kind in _STORAGES},
+    **{f"sign_{kind}": function([kind], kind, _sign) for kind in _STORAGES if kind[0] == "i"},
+    **{key: f for kind in _NARROW for key, f in _bit_functions(kind).items()},
+}
 """Every function of this module by its name in kernels."""

@@ -10,7 +10,6 @@ them one.
 
 import dataclasses
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from xla_server.codegen.functions.bits.words import F32, F64, I8, I16, I32, I64, Word, function
@@ -57,20 +56,18 @@ class Format:
         return 2.0 ** (1 - self.bias - self.mantissa_bits)
 
 
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        "f8e5m2": Format(5, 2, 15, 0x7B, 0x7E),
-        "f8e4m3": Format(4, 3, 7, 0x77, 0x7C),
-        "f8e3m4": Format(3, 4, 3, 0x6F, 0x78),
-        "f8e4m3fn": Format(4, 3, 7, 0x7E, 0x7F),
-        "f8e4m3b11fnuz": Format(4, 3, 11, 0x7F, 0x80),
-        "f8e5m2fnuz": Format(5, 2, 16, 0x7F, 0x80),
-        "f8e4m3fnuz": Format(4, 3, 8, 0x7F, 0x80),
-        "f4e2m1fn": Format(2, 1, 1, 0x7, 0x8, has_nan=False),
-        "f6e2m3fn": Format(2, 3, 1, 0x1F, 0x20, has_nan=False),
-        "f6e3m2fn": Format(3, 2, 3, 0x1F, 0x20, has_nan=False),
-    }
-)
+FORMATS: Mapping[str, Format] = {
+    "f8e5m2": Format(5, 2, 15, 0x7B, 0x7E),
+    "f8e4m3": Format(4, 3, 7, 0x77, 0x7C),
+    "f8e3m4": Format(3, 4, 3, 0x6F, 0x78),
+    "f8e4m3fn": Format(4, 3, 7, 0x7E, 0x7F),
+    "f8e4m3b11fnuz": Format(4, 3, 11, 0x7F, 0x80),
+    "f8e5m2fnuz": Format(5, 2, 16, 0x7F, 0x80),
+    "f8e4m3fnuz": Format(4, 3, 8, 0x7F, 0x80),
+    "f4e2m1fn": Format(2, 1, 1, 0x7, 0x8, has_nan=False),
+    "f6e2m3fn": Format(2, 3, 1, 0x1F, 0x20, has_nan=False),
+    "f6e3m2fn": Format(3, 2, 3, 0x1F, 0x20, has_nan=False),
+}
 """The formats that differ in numbers only; BF16 and F8E8M0FNU are functions of their own."""
 
 
@@ -224,14 +221,12 @@ def _pair(
     }
 
 
-NARROW: Mapping[str, Any] = MappingProxyType(
-    {
-        **_pair("bf16", "u16", _widened_bf16, _narrowed_bf16),
-        **_pair("f8e8m0fnu", "u8", _widened_scale, _narrowed_scale),
-        **{key: f for name, form in FORMATS.items() for key, f in _of_format(name, form).items()},
-        "f64_to_odd_f32": function(["f64"], "f32", rounded_to_odd),
-        "f64_to_f8e8m0fnu": function(["f64"], "f32", _scale_of_f64),
-        "f8e8m0fnu_to_f64": function(["f32"], "f64", _f64_of_scale),
-    }
-)
+NARROW: Mapping[str, Any] = {
+    **_pair("bf16", "u16", _widened_bf16, _narrowed_bf16),
+    **_pair("f8e8m0fnu", "u8", _widened_scale, _narrowed_scale),
+    **{key: f for name, form in FORMATS.items() for key, f in _of_format(name, form).items()},
+    "f64_to_odd_f32": function(["f64"], "f32", rounded_to_odd),
+    "f64_to_f8e8m0fnu": function(["f64"], "f32", _scale_of_f64),
+    "f8e8m0fnu_to_f64": function(["f32"], "f64", _f64_of_scale),
+}
 """Every function of this module by its name in kernels."""

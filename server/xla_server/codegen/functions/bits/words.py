@@ -1,10 +1,12 @@
 """LLVM values with operators, so that functions of bits read as formulas."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
+from xla_server.codegen.functions.values import Number, Operand
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.intrinsics import call
 from xla_server.codegen.instructions.memory import COMPUTED
@@ -21,66 +23,40 @@ LLVM_TYPE: dict[str, Any] = {
 """The type of a value in registers, by the name of its computed type."""
 
 
-class Word:
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Word(Operand):
     """An integer or float while a function is built.
 
     Operands may be Python numbers. Integers have no sign: `>>` brings in zeros, and comparisons
     say in their names what they take the bits for.
     """
 
-    def __init__(self, builder: Any, value: Any) -> None:
-        self.builder = builder
-        self.value = value
+    builder: Any
+    code: Any
 
     @property
     def type(self) -> Any:
         """The LLVM type."""
-        return self.value.type
+        return self.code.type
 
-    def constant(self, number: float) -> "Word":
+    def constant(self, number: Number) -> "Word":
         """A number of this word's type."""
-        return Word(self.builder, ir.Constant(self.type, number))
+        return self.made(ir.Constant(self.type, number))
 
-    def _operand(self, other: "Word | float") -> Any:
-        return other.value if isinstance(other, Word) else ir.Constant(self.type, other)
-
-    def _with(self, method: str, other: "Word | float") -> "Word":
-        return Word(self.builder, getattr(self.builder, method)(self.value, self._operand(other)))
-
-    def _arithmetic(self, name: str, other: "Word | float") -> "Word":
-        return self._with(name if isinstance(self.type, ir.IntType) else f"f{name}", other)
-
-    def __add__(self, other: "Word | float") -> "Word":
-        return self._arithmetic("add", other)
-
-    def __sub__(self, other: "Word | float") -> "Word":
-        return self._arithmetic("sub", other)
-
-    def __mul__(self, other: "Word | float") -> "Word":
-        return self._arithmetic("mul", other)
-
-    def __and__(self, other: "Word | int") -> "Word":
-        return self._with("and_", other)
-
-    def __or__(self, other: "Word | int") -> "Word":
-        return self._with("or_", other)
-
-    def __xor__(self, other: "Word | int") -> "Word":
-        return self._with("xor", other)
-
-    def __lshift__(self, other: "Word | int") -> "Word":
-        return self._with("shl", other)
+    def made(self, code: Any) -> "Word":
+        """A result of the builder."""
+        return Word(self.builder, code)
 
     def __rshift__(self, other: "Word | int") -> "Word":
-        return self._with("lshr", other)
+        return self._binary("lshr", other)
 
     def shifted_with_sign(self, other: "Word | int") -> "Word":
         """Bits moved down, copies of the highest moved in."""
-        return self._with("ashr", other)
+        return self._binary("ashr", other)
 
     def _compared(self, method: str, relation: str, other: "Word | float") -> "Word":
         compare = getattr(self.builder, method)
-        return Word(self.builder, compare(relation, self.value, self._operand(other)))
+        return self.made(compare(relation, self.code, self.coerced(other)))
 
     def unsigned(self, relation: str, other: "Word | int") -> "Word":
         """A relation of numbers that are not negative, or of equality."""
@@ -96,8 +72,8 @@ class Word:
 
     def choose(self, on_true: "Word", on_false: "Word | float") -> "Word":
         """on_true where this bit is set, else on_false."""
-        other = on_true._operand(on_false)
-        return Word(self.builder, self.builder.select(self.value, on_true.value, other))
+        other = on_true.coerced(on_false)
+        return self.made(self.builder.select(self.code, on_true.code, other))
 
     def at_most(self, highest: "Word | int") -> "Word":
         """The smaller of two numbers that are not negative."""
@@ -113,13 +89,13 @@ class Word:
 
     def bitcast(self, form: Any) -> "Word":
         """The bits read as a type of the same width."""
-        return Word(self.builder, self.builder.bitcast(self.value, form))
+        return self.made(self.builder.bitcast(self.code, form))
 
     def converted(self, method: str, form: Any) -> "Word":
         """A change of type by the instruction of that name; none where it is the type already."""
         if self.type == form:
             return self
-        return Word(self.builder, getattr(self.builder, method)(self.value, form))
+        return self.made(getattr(self.builder, method)(self.code, form))
 
     def resized(self, form: Any, *, signed: bool = False) -> "Word":
         """An integer with more or fewer bits."""
@@ -129,7 +105,7 @@ class Word:
 
     def size(self) -> "Word":
         """The float without its sign."""
-        return Word(self.builder, call(self.builder, "llvm.fabs", [self.value]))
+        return self.made(call(self.builder, "llvm.fabs", [self.code]))
 
 
 Formula: TypeAlias = Callable[..., Word]
@@ -138,9 +114,5 @@ Formula: TypeAlias = Callable[..., Word]
 
 def function(operands: Sequence[str], result: str, formula: Formula) -> Any:
     """Return a function of kernels from operands to a result of these types, by a formula."""
-    signature = COMPUTED[result](*[COMPUTED[name] for name in operands])
-
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
-        return formula(*[Word(builder, arg) for arg in args]).value
-
-    return instruction_of(signature, generate)
+    of_types = instruction_of(COMPUTED[result](*[COMPUTED[name] for name in operands]))
+    return of_types(lambda builder, *given: formula(*[Word(builder, arg) for arg in given]).code)

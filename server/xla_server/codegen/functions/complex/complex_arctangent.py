@@ -7,16 +7,9 @@ With u = x + iy and v = x - iy it is half of u's angle less v's, and half of the
 import functools
 import math
 
+from xla_server.codegen.functions import values
 from xla_server.codegen.functions.complex.complex_values import Complex
 from xla_server.codegen.functions.real import inverse_trigonometric, logarithm
-from xla_server.codegen.functions.values import (
-    Value,
-    exact_product,
-    exact_sum,
-    fma,
-    select,
-    with_sign,
-)
 
 
 def arctangent(y: Complex, x: Complex) -> Complex:
@@ -29,15 +22,15 @@ def arctangent(y: Complex, x: Complex) -> Complex:
     # along + 2i across is u times v's conjugate.
     angle = inverse_trigonometric.atan2(across * 2, along) * 0.5
     u, v = x + y.times_i(), x - y.times_i()
-    first, second = (fma(z.real, z.real, z.imag * z.imag) for z in (u, v))
-    smaller = select(first < second, first, second)
+    first, second = (values.fma(z.real, z.real, z.imag * z.imag) for z in (u, v))
+    smaller = values.select(first < second, first, second)
     squares = ((x.real, x.real), (x.imag, x.imag), (y.real, y.real), (y.imag, y.imag))
-    twice = with_sign(turned.constant(2), turned)
+    twice = values.with_sign(turned.constant(2), turned)
     direct = _sum_of_products(*squares, (-(twice * x.real), y.imag), (twice * x.imag, y.real))
     # Where u or v is small, its square is exact and the sum of all products is not.
-    smaller = select(smaller * 16 < first + second, smaller, direct)
+    smaller = values.select(smaller * 16 < first + second, smaller, direct)
     size = logarithm.log1p(abs(turned) * 4 / smaller) * 0.25
-    return Complex(angle, with_sign(size, turned))
+    return Complex(angle, values.with_sign(size, turned))
 
 
 def with_half_turn(near: Complex, y: Complex, x: Complex, formula: Complex) -> Complex:
@@ -57,25 +50,27 @@ def with_half_turn(near: Complex, y: Complex, x: Complex, formula: Complex) -> C
     direction = angle(u.imag, u.real) - angle(across * 2, along) * 0.5
     distance = abs(direction - near.real)
     beyond = (distance > math.pi / 2) & (distance < 3 * math.pi / 2)
-    back = select(near.real.equals(0), direction, -near.real)
-    turned = near.real + with_sign(near.real.constant(math.pi), back)
+    back = values.select(near.real.equals(0), direction, -near.real)
+    turned = near.real + values.with_sign(near.real.constant(math.pi), back)
     return Complex(
-        _with_sign_of_zero(select(beyond, turned, near.real), formula.real),
+        _with_sign_of_zero(values.select(beyond, turned, near.real), formula.real),
         _with_sign_of_zero(near.imag, formula.imag),
     )
 
 
-def _with_sign_of_zero(part: Value, signed: Value) -> Value:
+def _with_sign_of_zero(part: values.Value, signed: values.Value) -> values.Value:
     """Return a part that has the other one's sign where it is zero."""
-    return select(part.equals(0), with_sign(part, signed), part)
+    return values.select(part.equals(0), values.with_sign(part, signed), part)
 
 
-def _sum_of_products(*pairs: tuple[Value, Value]) -> Value:
+def _sum_of_products(*pairs: tuple[values.Value, values.Value]) -> values.Value:
     """Return a sum of products as if it were made in twice the digits and rounded."""
-    (total, low), *others = (exact_product(*pair) for pair in pairs)
+    (total, low), *others = (values.exact_product(*pair) for pair in pairs)
 
-    def added(sums: tuple[Value, Value], product: tuple[Value, Value]) -> tuple[Value, Value]:
-        high, rest = exact_sum(sums[0], product[0])
+    def added(
+        sums: tuple[values.Value, values.Value], product: tuple[values.Value, values.Value]
+    ) -> tuple[values.Value, values.Value]:
+        high, rest = values.exact_sum(sums[0], product[0])
         return high, sums[1] + (product[1] + rest)
 
     total, low = functools.reduce(added, others, (total, low))

@@ -6,7 +6,6 @@ few ulp of the larger part, or of 1 if both are smaller.
 
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from xla_server.codegen.functions import values as real
@@ -420,10 +419,8 @@ _UNARY = {
 }
 _BINARY = {"atan2": atan2, "div": divide, "pow": pow}
 
-COMPLEX: Mapping[str, Any] = MappingProxyType(
-    {
-        **{f"{name}_c128": function(["c128"], "c128", body) for name, body in _UNARY.items()},
-        **{f"{name}_c128": function(["c128"] * 2, "c128", body) for name, body in _BINARY.items()},
-    }
-)
+COMPLEX: Mapping[str, Any] = {
+    **{f"{name}_c128": function(["c128"], "c128", body) for name, body in _UNARY.items()},
+    **{f"{name}_c128": function(["c128"] * 2, "c128", body) for name, body in _BINARY.items()},
+}
 """Functions that both complex types are given in double precision."""

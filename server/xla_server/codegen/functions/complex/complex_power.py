@@ -8,28 +8,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from xla_server.codegen.functions import values
 from xla_server.codegen.functions.complex.complex_values import Complex
 from xla_server.codegen.functions.real import trigonometric
 from xla_server.codegen.functions.real.exponential import exp_of_sum
 from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, LN2_PARTS, PI
 from xla_server.codegen.functions.real.power import logarithm_of
-from xla_server.codegen.functions.values import (
-    Table,
-    Value,
-    bits,
-    clamped,
-    exact_product,
-    exact_sum,
-    exact_sum_ordered,
-    fma,
-    nearest,
-    of_bits,
-    select,
-    to,
-    with_sign,
-)
 
-Pair = tuple[Value, Value]
+Pair = tuple[values.Value, values.Value]
 """A sum of two floats: the second is at most half an ULP of the first."""
 
 _STEPS = 64
@@ -47,7 +33,7 @@ def _taylor(angle: Fraction, first: int) -> Fraction:
 
 
 @functools.cache
-def _table() -> Table:
+def _table() -> values.Table:
     """Cosine and sine of each angle, as sums of two floats."""
     rows = []
     for number in range(_STEPS):
@@ -55,47 +41,47 @@ def _table() -> Table:
             value = _taylor(Fraction(number, _STEPS), first)
             high = float(value)
             rows += [high, float(value - Fraction(high))]
-    return Table("xla_cosine_and_sine_of_steps_f64", np.array(rows).tobytes())
+    return values.Table("xla_cosine_and_sine_of_steps_f64", np.array(rows).tobytes())
 
 
 def _product(x: Pair, y: Pair) -> Pair:
-    high, low = exact_product(x[0], y[0])
-    return exact_sum_ordered(high, low + fma(x[0], y[1], x[1] * y[0]))
+    high, low = values.exact_product(x[0], y[0])
+    return values.exact_sum_ordered(high, low + values.fma(x[0], y[1], x[1] * y[0]))
 
 
 def _sum(x: Pair, y: Pair) -> Pair:
-    high, low = exact_sum(x[0], y[0])
-    return exact_sum_ordered(high, low + (x[1] + y[1]))
+    high, low = values.exact_sum(x[0], y[0])
+    return values.exact_sum_ordered(high, low + (x[1] + y[1]))
 
 
-def _scaled(z: Complex) -> tuple[Value, Value, Value]:
+def _scaled(z: Complex) -> tuple[values.Value, values.Value, values.Value]:
     """(longer, shorter, count): the sizes of the parts over 2^count, the longer near 1."""
     x, y = abs(z.real), abs(z.imag)
-    longer, shorter = select(y > x, y, x), select(y > x, x, y)
-    exponent = to("i32", bits(longer) >> 52) - 1023
+    longer, shorter = values.select(y > x, y, x), values.select(y > x, x, y)
+    exponent = values.to("i32", values.bits(longer) >> 52) - 1023
     half = exponent >> 1
     for part in (half, exponent - half):
-        scale = of_bits(to("i64", part * -1 + 1023) << 52)
+        scale = values.of_bits(values.to("i64", part * -1 + 1023) << 52)
         longer, shorter = longer * scale, shorter * scale
-    return longer, shorter, to("f64", exponent)
+    return longer, shorter, values.to("f64", exponent)
 
 
 def _logarithm(z: Complex) -> tuple[Pair, Pair]:
     """The parts of the logarithm of a number that is finite and not zero."""
     longer, shorter, count = _scaled(z)
-    square = _sum(exact_product(longer, longer), exact_product(shorter, shorter))
+    square = _sum(values.exact_product(longer, longer), values.exact_product(shorter, shorter))
     # Near 1 in size as it is: of a scaled number the exponent would cancel.
     high, low = logarithm_of(square[0])
     low = low + square[1] / square[0]
-    high, low = exact_sum_ordered(high * 0.5, low * 0.5)
+    high, low = values.exact_sum_ordered(high * 0.5, low * 0.5)
     first, second = LN2_PARTS["f64"]
     size = _sum((high, low), (count * first, count * second))
     return size, _angle(z, longer, shorter)
 
 
-def _angle(z: Complex, longer: Value, shorter: Value) -> Pair:
+def _angle(z: Complex, longer: values.Value, shorter: values.Value) -> Pair:
     """The angle: that of the nearest step, and the arc tangent of what is left."""
-    _, number = nearest(shorter / longer - _arc_excess(shorter / longer), float(_STEPS))
+    _, number = values.nearest(shorter / longer - _arc_excess(shorter / longer), float(_STEPS))
     table, row = _table(), number << 2
     cosine = table.at(row), table.at(row + 1)
     sine = table.at(row + 2), table.at(row + 3)
@@ -104,31 +90,33 @@ def _angle(z: Complex, longer: Value, shorter: Value) -> Pair:
     turned = _product((longer, zero), sine)
     across = _sum(_product((shorter, zero), cosine), (-turned[0], -turned[1]))
     t = across[0] / along[0]
-    rest = fma(-t, along[0], across[0]) + (across[1] - t * along[1])
+    rest = values.fma(-t, along[0], across[0]) + (across[1] - t * along[1])
     low = rest / along[0]
     z2 = t * t
-    series = fma(z2, fma(z2, fma(z2, 1 / 9, -1 / 7), 1 / 5), -1 / 3)
-    angle = _sum((to("f64", number) * (1 / _STEPS), zero), (t, fma(t * z2, series, low)))
+    series = values.fma(z2, values.fma(z2, values.fma(z2, 1 / 9, -1 / 7), 1 / 5), -1 / 3)
+    angle = _sum(
+        (values.to("f64", number) * (1 / _STEPS), zero), (t, values.fma(t * z2, series, low))
+    )
     first, second = HALF_PI_PARTS["f64"]
     third = float(PI / 2 - Fraction(first) - Fraction(second))
     steep = abs(z.imag) > abs(z.real)
     quarter = longer.constant(first), longer.constant(second)
     turned = _sum(quarter, (-angle[0], -angle[1] + third))
-    angle = select(steep, turned[0], angle[0]), select(steep, turned[1], angle[1])
-    behind = bits(z.real) < 0
+    angle = values.select(steep, turned[0], angle[0]), values.select(steep, turned[1], angle[1])
+    behind = values.bits(z.real) < 0
     turned = _sum(
         (longer.constant(2 * first), longer.constant(2 * second)),
         (-angle[0], -angle[1] + 2 * third),
     )
-    angle = select(behind, turned[0], angle[0]), select(behind, turned[1], angle[1])
-    upward = bits(z.imag) < 0
-    return select(upward, -angle[0], angle[0]), select(upward, -angle[1], angle[1])
+    angle = values.select(behind, turned[0], angle[0]), values.select(behind, turned[1], angle[1])
+    upward = values.bits(z.imag) < 0
+    return values.select(upward, -angle[0], angle[0]), values.select(upward, -angle[1], angle[1])
 
 
-def _arc_excess(t: Value) -> Value:
+def _arc_excess(t: values.Value) -> values.Value:
     """About t - atan(t) for 0 <= t <= 1, far closer than a step."""
     z = t * t
-    return t * z * fma(z, fma(z, fma(z, 0.04, -0.118), 0.196), -0.3333) * -1.0
+    return t * z * values.fma(z, values.fma(z, values.fma(z, 0.04, -0.118), 0.196), -0.3333) * -1.0
 
 
 def power(base: Complex, exponent: Complex) -> Complex:
@@ -140,15 +128,15 @@ def power(base: Complex, exponent: Complex) -> Complex:
     grown = _sum(_product(c, size), (-second[0], -second[1]))
     turn = _sum(_product(d, size), _product(c, angle))
     # Factors whose product is the size, as that may be beyond the largest number.
-    half, half_low = clamped(grown[0], -1490.0, 1418.0) * 0.5, grown[1] * 0.5
+    half, half_low = values.clamped(grown[0], -1490.0, 1418.0) * 0.5, grown[1] * 0.5
     is_split = abs(grown[0]) > 700
     part = exp_of_sum(
-        select(is_split, half, clamped(grown[0], -745.0, 709.0)),
-        select(is_split, half_low, grown[1]),
+        values.select(is_split, half, values.clamped(grown[0], -745.0, 709.0)),
+        values.select(is_split, half_low, grown[1]),
     )
-    again = select(is_split, part, part.constant(1))
+    again = values.select(is_split, part, part.constant(1))
     cosine, sine = trigonometric.cos(turn[0]), trigonometric.sin(turn[0])
-    x = fma(-sine, turn[1], cosine)
-    y = fma(cosine, turn[1], sine)
-    y = select(turn[0].equals(0), with_sign(y, turn[0]), y)
+    x = values.fma(-sine, turn[1], cosine)
+    y = values.fma(cosine, turn[1], sine)
+    y = values.select(turn[0].equals(0), values.with_sign(y, turn[0]), y)
     return Complex(part * x * again, part * y * again)

@@ -5,7 +5,6 @@ Semantics: XLA's CPU backend, as the evaluators have it.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from llvmlite import ir
@@ -146,9 +145,9 @@ Body = Callable[..., "Complex | Value"]
 
 def function(operands: Sequence[str], result: str, body: Body) -> Any:
     """The intrinsic that computes `body`; operands and result by their computed types."""
-    signature = COMPUTED[result](*[COMPUTED[name] for name in operands])
 
-    def generate(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+    @instruction_of(COMPUTED[result](*[COMPUTED[name] for name in operands]))
+    def generate(builder: Any, *args: Any) -> Any:
         values = [_value(builder, arg, name) for arg, name in zip(args, operands, strict=True)]
         made = body(*values)
         if isinstance(made, Value):
@@ -158,7 +157,7 @@ def function(operands: Sequence[str], result: str, body: Body) -> Any:
             pair = builder.insert_value(pair, part.code, number)
         return pair
 
-    return instruction_of(signature, generate)
+    return generate
 
 
 def _value(builder: Any, code: Any, name: str) -> Any:
@@ -197,5 +196,5 @@ def _of_type(name: str) -> dict[str, Any]:
     }
 
 
-PLAIN_COMPLEX: Mapping[str, Any] = MappingProxyType({**_of_type("c64"), **_of_type("c128")})
+PLAIN_COMPLEX: Mapping[str, Any] = {**_of_type("c64"), **_of_type("c128")}
 """Functions of both complex types, computed in their own precision."""

@@ -4,19 +4,9 @@ erfc is exp(-ERF_FAR(|x| - 1)) for f64. For f32 it is the eighth power of a poly
 half the instructions.
 """
 
+from xla_server.codegen.functions import values
 from xla_server.codegen.functions.real.coefficients import ERF_FAR, ERF_NEAR, ERFC_ROOT, EXP
 from xla_server.codegen.functions.real.exponential import reduced
-from xla_server.codegen.functions.values import (
-    Value,
-    even_and_odd,
-    family,
-    fma,
-    horner,
-    polynomial,
-    power_of_two,
-    select,
-    with_sign,
-)
 
 _FAR = {"f32": 1.1998465061187744, "f64": 1.0}
 """Argument from which erf is computed from erfc; the first is that of ERFC_ROOT."""
@@ -25,30 +15,30 @@ _ONE = {"f32": 3.96, "f64": 5.95}
 """Argument from which erf is 1."""
 
 
-def erf(x: Value) -> Value:
+def erf(x: values.Value) -> values.Value:
     """The error function."""
     size, far = abs(x), _FAR[x.type]
     # The far formula of f32 has the longer chain of instructions: here only their number counts.
-    evaluate = horner if x.type == "f32" else polynomial
-    near = fma(x, evaluate(x * x, ERF_NEAR[x.type]), x)
-    distance = select(size > _ONE[x.type], x.constant(_ONE[x.type]), size) - far
+    evaluate = values.horner if x.type == "f32" else values.polynomial
+    near = values.fma(x, evaluate(x * x, ERF_NEAR[x.type]), x)
+    distance = values.select(size > _ONE[x.type], x.constant(_ONE[x.type]), size) - far
     beyond = _far_f32(distance) if x.type == "f32" else _far_f64(distance)
-    return select(size > far, with_sign(beyond, x), near)
+    return values.select(size > far, values.with_sign(beyond, x), near)
 
 
-def _far_f32(distance: Value) -> Value:
+def _far_f32(distance: values.Value) -> values.Value:
     first, *others = ERFC_ROOT["f32"]
-    root = fma(distance, even_and_odd(distance, others), first)
+    root = values.fma(distance, values.even_and_odd(distance, others), first)
     square = root * root
     fourth = square * square
-    return fma(-fourth, fourth, 1.0)
+    return values.fma(-fourth, fourth, 1.0)
 
 
-def _far_f64(distance: Value) -> Value:
-    n, r, _ = reduced(-polynomial(distance, ERF_FAR["f64"]))
-    scale = power_of_two(n, "f64")
-    return 1 - fma(scale, fma(r * r, polynomial(r, EXP["f64"]), r), scale)
+def _far_f64(distance: values.Value) -> values.Value:
+    n, r, _ = reduced(-values.polynomial(distance, ERF_FAR["f64"]))
+    scale = values.power_of_two(n, "f64")
+    return 1 - values.fma(scale, values.fma(r * r, values.polynomial(r, EXP["f64"]), r), scale)
 
 
-ERROR_FUNCTION = family(erf)
+ERROR_FUNCTION = values.family(erf)
 """Every function of this module by its name in kernels."""

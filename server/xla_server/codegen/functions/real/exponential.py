@@ -4,21 +4,9 @@ x = n ln 2 + r with |r| <= ln(2) / 2, exp(x) = 2^n (1 + r + r^2 EXP(r)). Those w
 use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflows before the result.
 """
 
+from xla_server.codegen.functions import values
 from xla_server.codegen.functions.real.coefficients import EXP, EXP2_OF_TANH, SINH, TANH
 from xla_server.codegen.functions.real.irrational import LN2_PARTS, LOG2_E
-from xla_server.codegen.functions.values import (
-    Value,
-    at_most,
-    clamped,
-    exact_sum,
-    family,
-    fma,
-    nearest,
-    polynomial,
-    power_of_two,
-    select,
-    with_sign,
-)
 
 _TOP = {"f32": 89.0, "f64": 710.0}
 """Argument at which exp is infinite and its exponent still fits."""
@@ -44,97 +32,99 @@ TINY = {"f32": 2.0**-30, "f64": 2.0**-60}
 """Size of arguments below which atan x, expm1 x, log1p x and their like are x to the last bit."""
 
 
-def _plainly_reduced(x: Value) -> tuple[Value, Value]:
+def _plainly_reduced(x: values.Value) -> tuple[values.Value, values.Value]:
     """(n, r): x = n ln 2 + r, r rounded."""
     high_part, low_part = LN2_PARTS[x.type]
-    n, whole = nearest(x, LOG2_E)
-    return whole, fma(n, -low_part, fma(n, -high_part, x))
+    n, whole = values.nearest(x, LOG2_E)
+    return whole, values.fma(n, -low_part, values.fma(n, -high_part, x))
 
 
-def reduced(x: Value, low: Value | None = None) -> tuple[Value, Value, Value]:
+def reduced(
+    x: values.Value, low: values.Value | None = None
+) -> tuple[values.Value, values.Value, values.Value]:
     """(n, r, rest): x + low = n ln 2 + r + rest, n an i32."""
     high_part, low_part = LN2_PARTS[x.type]
-    n, whole = nearest(x, LOG2_E)
-    high = fma(n, -high_part, x)
-    correction = n * -low_part if low is None else fma(n, -low_part, low)
+    n, whole = values.nearest(x, LOG2_E)
+    high = values.fma(n, -high_part, x)
+    correction = n * -low_part if low is None else values.fma(n, -low_part, low)
     r = high + correction
     return whole, r, (high - r) + correction
 
 
-def scaled(x: Value, n: Value) -> Value:
+def scaled(x: values.Value, n: values.Value) -> values.Value:
     """X times 2^n, in two steps so that results may be denormal or infinite."""
     half = n >> 1
-    return x * power_of_two(half, x.type) * power_of_two(n - half, x.type)
+    return x * values.power_of_two(half, x.type) * values.power_of_two(n - half, x.type)
 
 
-def exp_of_sum(x: Value, low: Value) -> Value:
+def exp_of_sum(x: values.Value, low: values.Value) -> values.Value:
     """exp(x + low), |low| far below |x|, x within the bounds that exp has."""
     n, r, rest = reduced(x, low)
-    return scaled(1 + (r + fma(r * r, polynomial(r, EXP[x.type]), rest)), n)
+    return scaled(1 + (r + values.fma(r * r, values.polynomial(r, EXP[x.type]), rest)), n)
 
 
-def exp(x: Value) -> Value:
+def exp(x: values.Value) -> values.Value:
     """e^x."""
-    n, r = _plainly_reduced(clamped(x, _BOTTOM[x.type], _TOP[x.type]))
-    return scaled(1 + fma(r * r, polynomial(r, EXP[x.type]), r), n)
+    n, r = _plainly_reduced(values.clamped(x, _BOTTOM[x.type], _TOP[x.type]))
+    return scaled(1 + values.fma(r * r, values.polynomial(r, EXP[x.type]), r), n)
 
 
-def precise_exp(x: Value) -> Value:
+def precise_exp(x: values.Value) -> values.Value:
     """e^x with all digits of the reduced argument, within 0.6 ULP."""
-    return exp_of_sum(clamped(x, _BOTTOM[x.type], _TOP[x.type]), x.constant(0))
+    return exp_of_sum(values.clamped(x, _BOTTOM[x.type], _TOP[x.type]), x.constant(0))
 
 
-def _quarter_of_expm1(x: Value) -> tuple[Value, Value]:
+def _quarter_of_expm1(x: values.Value) -> tuple[values.Value, values.Value]:
     n, r, rest = reduced(x)
-    tail = fma(r * r, polynomial(r, EXP[x.type]), rest)
-    scale = power_of_two(n - 2, x.type)
-    high, low = exact_sum(scale - 0.25, scale * r)
-    return high, fma(scale, tail, low)
+    tail = values.fma(r * r, values.polynomial(r, EXP[x.type]), rest)
+    scale = values.power_of_two(n - 2, x.type)
+    high, low = values.exact_sum(scale - 0.25, scale * r)
+    return high, values.fma(scale, tail, low)
 
 
-def expm1(x: Value) -> Value:
+def expm1(x: values.Value) -> values.Value:
     """e^x - 1."""
-    high, low = _quarter_of_expm1(clamped(x, _MINUS_ONE[x.type], _TOP_OF_HALF[x.type]))
-    return select(abs(x) >= TINY[x.type], 4 * (high + low), x)
+    high, low = _quarter_of_expm1(values.clamped(x, _MINUS_ONE[x.type], _TOP_OF_HALF[x.type]))
+    return values.select(abs(x) >= TINY[x.type], 4 * (high + low), x)
 
 
-def sinh(x: Value) -> Value:
+def sinh(x: values.Value) -> values.Value:
     """(e^x - e^-x) / 2; near 0 a polynomial."""
     size = abs(x)
-    high, low = _quarter_of_expm1(at_most(size, _TOP_OF_HALF[x.type]))
+    high, low = _quarter_of_expm1(values.at_most(size, _TOP_OF_HALF[x.type]))
     high = high + 0.25
     z = x * x
-    near = fma(x * z, polynomial(z, SINH[x.type]), x)
+    near = values.fma(x * z, values.polynomial(z, SINH[x.type]), x)
     far = 2 * (high + (low - 0.0625 / (high + low)))
-    result = with_sign(select(size > 1, far, near), x)
-    return select(size >= TINY[x.type], result, x)
+    result = values.with_sign(values.select(size > 1, far, near), x)
+    return values.select(size >= TINY[x.type], result, x)
 
 
-def cosh(x: Value) -> Value:
+def cosh(x: values.Value) -> values.Value:
     """(e^x + e^-x) / 2."""
-    high, low = _quarter_of_expm1(at_most(abs(x), _TOP_OF_HALF[x.type]))
+    high, low = _quarter_of_expm1(values.at_most(abs(x), _TOP_OF_HALF[x.type]))
     quarter = (high + 0.25) + low
-    return select(x.differs(x), x, 2 * (quarter + 0.0625 / quarter))
+    return values.select(x.differs(x), x, 2 * (quarter + 0.0625 / quarter))
 
 
-def tanh(x: Value) -> Value:
+def tanh(x: values.Value) -> values.Value:
     """1 - 2 / (e^2x + 1), e^2x = 2^n 2^f; near 0 a polynomial."""
     size, z = abs(x), x * x
-    near = fma(size * z, polynomial(z, TANH[x.type]), size)
+    near = values.fma(size * z, values.polynomial(z, TANH[x.type]), size)
     if x.type == "f32":  # XLA takes subnormal numbers of f64 for zeros.
-        near = select(size >= TINY[x.type], near, size)
-    kept = select(size > _ONE[x.type], x.constant(_ONE[x.type]), size)
-    n, whole = nearest(kept, 2 * LOG2_E)
-    f = fma(kept, 2 * LOG2_E, -n)
-    scale = power_of_two(whole, x.type)
-    far = 1 - 2 / fma(scale * f, polynomial(f, EXP2_OF_TANH[x.type]), scale + 1)
-    return with_sign(select(size > _HALF_LN3, far, near), x)
+        near = values.select(size >= TINY[x.type], near, size)
+    kept = values.select(size > _ONE[x.type], x.constant(_ONE[x.type]), size)
+    n, whole = values.nearest(kept, 2 * LOG2_E)
+    f = values.fma(kept, 2 * LOG2_E, -n)
+    scale = values.power_of_two(whole, x.type)
+    far = 1 - 2 / values.fma(scale * f, values.polynomial(f, EXP2_OF_TANH[x.type]), scale + 1)
+    return values.with_sign(values.select(size > _HALF_LN3, far, near), x)
 
 
-def logistic(x: Value) -> Value:
+def logistic(x: values.Value) -> values.Value:
     """1 / (1 + e^-x); as in XLA, zero where e^-x is infinite."""
     return 1 / (1 + exp(-x))
 
 
-EXPONENTIAL = family(exp, expm1, logistic, sinh, cosh, tanh)
+EXPONENTIAL = values.family(exp, expm1, logistic, sinh, cosh, tanh)
 """Every function of this module by its name in kernels."""

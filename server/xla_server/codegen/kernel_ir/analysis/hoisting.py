@@ -1,53 +1,48 @@
-"""Reductions that stand in a loop they do not vary with, so that each iteration repeats them.
+"""Reductions and costly values in loops that they do not vary with, and that repeat them.
 
-LLVM moves single values out of loops, but no reduction. Values are left to it: a value alone in an
-outer loop is scalar code, which for a row's elementary functions takes longer than vectors do.
+LLVM moves single instructions out of loops, but no reduction. Values of a few instructions are left
+to it. Work items have no level outside of them where values could stand.
 """
 
 from collections.abc import Iterator, Sequence
 
-from xla_server.codegen.kernel_ir.expressions import (
-    Cell,
-    Expression,
-    Load,
-    Memory,
-    Region,
-    Value,
-)
-from xla_server.codegen.kernel_ir.statements import (
-    Accumulate,
-    Break,
-    Call,
-    Declare,
-    Exchange,
-    For,
-    Let,
-    Part,
-    Set,
-    Statement,
-    Store,
-    blocks_of,
-)
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir import statements as stmt
+from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 
+CHEAP = 6
+"""Cost, in additions, of the dearest single instruction: a division. Functions cost more."""
 
-def repeated(statements: Sequence[Statement]) -> Iterator[tuple[Declare, For | Part]]:
-    """Yield the cell of each reduction that a loop does not vary, with the loop around it.
 
-    Reductions under a condition are left out: not each iteration executes them.
+def repeated(statements: Sequence[stmt.Statement]) -> Iterator[ir.Cell | ir.Value]:
+    """Yield each reduction that a loop does not vary, and the costly values of such loops.
+
+    Those under a condition are left out: not each iteration executes them.
     """
     for statement, _ in walk(statements):
         match statement:
-            case For(axis=axis, body=body) | Part(axis=Value() as axis, body=body):
+            case stmt.For(axis=axis, body=body) | stmt.Part(axis=ir.Value() as axis, body=body):
                 varying = _Varying(axis, body)
+                is_part = isinstance(statement, stmt.Part)
                 for inside in body:
-                    if isinstance(inside, Declare) and _is_repeated(inside.cell, varying, body):
-                        yield inside, statement
+                    match inside:
+                        case stmt.Declare(cell=cell) if _is_repeated(cell, varying, body):
+                            yield cell
+                        case stmt.Let(value=value) if not is_part and value not in varying:
+                            if _is_costly(inside):
+                                yield value
 
 
-def _is_repeated(cell: Cell, varying: "_Varying", body: Sequence[Statement]) -> bool:
+def _is_costly(let: stmt.Let) -> bool:
+    applied = (each for each in read_by(let) if isinstance(each, ir.Apply))
+    return any(cost_of(each.function) > CHEAP for each in applied)
+
+
+def _is_repeated(cell: ir.Cell, varying: "_Varying", body: Sequence[stmt.Statement]) -> bool:
     is_reduction = any(
-        isinstance(each, Accumulate) and each.cell is cell and path for each, path in walk(body)
+        isinstance(each, stmt.Accumulate) and each.cell is cell and path
+        for each, path in walk(body)
     )
     return is_reduction and cell not in varying
 
@@ -55,51 +50,51 @@ def _is_repeated(cell: Cell, varying: "_Varying", body: Sequence[Statement]) -> 
 class _Varying:
     """The names and the memory that vary from one iteration of a loop to the next."""
 
-    def __init__(self, axis: Value, body: Sequence[Statement]) -> None:
+    def __init__(self, axis: ir.Value, body: Sequence[stmt.Statement]) -> None:
         inside = [statement for statement, _ in walk(body)]
-        self._memory: set[Memory] = set()
+        self._memory: set[ir.Memory] = set()
         self._has_unknown_memory = False
         for statement in inside:
             self._note_stores(statement)
-        declared = {each.cell for each in inside if isinstance(each, Declare)}
-        changed = {each.cell for each in inside if isinstance(each, Set | Accumulate)}
+        declared = {each.cell for each in inside if isinstance(each, stmt.Declare)}
+        changed = {each.cell for each in inside if isinstance(each, stmt.Set | stmt.Accumulate)}
         # A loop that is left by a test has as many iterations as the test says.
-        is_left = any(isinstance(each, Break) for each in inside)
-        self._names: set[Value | Cell] = {axis, *(changed if is_left else changed - declared)}
+        is_left = any(isinstance(each, stmt.Break) for each in inside)
+        self._names: set[ir.Value | ir.Cell] = {axis, *(changed if is_left else changed - declared)}
         known = -1
         while known < len(self._names):
             known = len(self._names)
             for statement in body:
                 self._note(statement, is_under_varying=False)
 
-    def _note_stores(self, statement: Statement) -> None:
-        if isinstance(statement, Store):
+    def _note_stores(self, statement: stmt.Statement) -> None:
+        if isinstance(statement, stmt.Store):
             self._memory.add(statement.memory)
-        is_region = isinstance(statement, Store) and isinstance(statement.memory, Region)
-        self._has_unknown_memory |= is_region or isinstance(statement, Call)
+        is_region = isinstance(statement, stmt.Store) and isinstance(statement.memory, ir.Region)
+        self._has_unknown_memory |= is_region or isinstance(statement, stmt.Call)
 
-    def _note(self, statement: Statement, *, is_under_varying: bool) -> None:
+    def _note(self, statement: stmt.Statement, *, is_under_varying: bool) -> None:
         """Add the names that a statement binds or changes, if it varies or is inside of one."""
         varies = is_under_varying or any(map(self._reads, read_by(statement)))
         if varies:
             match statement:
-                case Let(value=name) | Exchange(value=name):
+                case stmt.Let(value=name) | stmt.Exchange(value=name):
                     self._names.add(name)
-                case Declare(cell=cell) | Set(cell=cell) | Accumulate(cell=cell):
+                case stmt.Declare(cell=cell) | stmt.Set(cell=cell) | stmt.Accumulate(cell=cell):
                     self._names.add(cell)
-        if isinstance(statement, Call):
+        if isinstance(statement, stmt.Call):
             self._names.update(statement.results)
-        for inside in blocks_of(statement):
+        for inside in stmt.blocks_of(statement):
             self._note(inside, is_under_varying=varies)
 
-    def __contains__(self, cell: Cell) -> bool:
-        return cell in self._names
+    def __contains__(self, name: ir.Cell | ir.Value) -> bool:
+        return name in self._names
 
-    def _reads(self, part: Expression) -> bool:
+    def _reads(self, part: ir.Expression) -> bool:
         match part:
-            case Value() | Cell():
+            case ir.Value() | ir.Cell():
                 return part in self._names
-            case Load(memory=memory):
-                is_unknown = self._has_unknown_memory or isinstance(memory, Region)
+            case ir.Load(memory=memory):
+                is_unknown = self._has_unknown_memory or isinstance(memory, ir.Region)
                 return is_unknown or memory in self._memory
         return False

@@ -4,22 +4,7 @@ import dataclasses
 import operator
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Apply,
-    Buffer,
-    Cell,
-    Const,
-    Expression,
-    Index,
-    Memory,
-    Quotient,
-    Region,
-    Remainder,
-    SharedArray,
-    StackArray,
-    Value,
-)
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.types import Type
 
 
@@ -27,7 +12,7 @@ from xla_server.codegen.kernel_ir.types import Type
 class Place:
     """A byte of memory."""
 
-    memory: Buffer | StackArray | SharedArray
+    memory: ir.Buffer | ir.StackArray | ir.SharedArray
     byte: int
 
     def __add__(self, ahead: int) -> "Place":
@@ -73,36 +58,38 @@ class Numbers:
     Results of functions that are `unknown` are not known.
     """
 
-    def __init__(self, names: dict[Value | Cell, Known], unknown: Set[str] = frozenset()) -> None:
+    def __init__(
+        self, names: dict[ir.Value | ir.Cell, Known], unknown: Set[str] = frozenset()
+    ) -> None:
         self.names, self._unknown = names, unknown
 
-    def place(self, memory: Memory) -> Known:
+    def place(self, memory: ir.Memory) -> Known:
         """Return where memory begins."""
-        return self.value(memory.address) if isinstance(memory, Region) else Place(memory, 0)
+        return self.value(memory.address) if isinstance(memory, ir.Region) else Place(memory, 0)
 
-    def value(self, expression: Expression) -> Known:
+    def value(self, expression: ir.Expression) -> Known:
         """Return the number or the address that an expression is."""
         match expression:
-            case Value() | Cell():
+            case ir.Value() | ir.Cell():
                 return self.names.get(expression)
-            case Const(type=kind, parts=(number,)) if kind in (Type.I64, Type.B1):
+            case ir.Const(type=kind, parts=(number,)) if kind in (Type.I64, Type.B1):
                 return number
-            case Index(constant=total, terms=terms):
+            case ir.Index(constant=total, terms=terms):
                 parts = [(self.value(term), factor) for term, factor in terms]
                 numbers = [(n, factor) for n, factor in parts if isinstance(n, int)]
                 whole = len(numbers) == len(parts)
                 return total + sum(n * factor for n, factor in numbers) if whole else None
-            case Quotient(operand=operand, divisor=divisor):
+            case ir.Quotient(operand=operand, divisor=divisor):
                 dividend = self.value(operand)
                 return dividend // divisor if isinstance(dividend, int) else None
-            case Remainder(operand=operand, divisor=divisor):
+            case ir.Remainder(operand=operand, divisor=divisor):
                 dividend = self.value(operand)
                 return dividend % divisor if isinstance(dividend, int) else None
-            case Address(memory=memory, index=index, byte_size=byte_size):
+            case ir.Address(memory=memory, index=index, byte_size=byte_size):
                 place, ahead = self.place(memory), self.value(index)
                 if isinstance(place, Place) and isinstance(ahead, int):
                     return place + ahead * byte_size
-            case Apply(function=function, operands=operands) if function in _FUNCTIONS:
+            case ir.Apply(function=function, operands=operands) if function in _FUNCTIONS:
                 return self._applied(function, [self.value(each) for each in operands])
         return None
 

@@ -1,13 +1,6 @@
 """Loops that become vector code even where they are short."""
 
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Cell,
-    Expression,
-    Load,
-    Value,
-    operands_of,
-)
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.statements import Accumulate, Declare, For, Let, Set, Store
 from xla_server.codegen.kernel_ir.walk import read_by
 
@@ -15,17 +8,19 @@ from xla_server.codegen.kernel_ir.walk import read_by
 def is_of_stores(loop: For) -> bool:
     """Return whether a loop stores to buffers, and carries no value to its next iteration."""
     changed = {each.cell for each in loop.body if isinstance(each, Set | Accumulate)}
-    known: set[Cell] = set()
+    known: set[ir.Cell] = set()
     stores = 0
     for statement in loop.body:
         match statement:
-            case Store(memory=Buffer(), guard=None):
+            case Store(memory=ir.Buffer(), guard=None):
                 stores += 1
             case Let() | Declare() | Set():
                 pass
             case _:
                 return False
-        if any(isinstance(each, Cell) and each in changed - known for each in read_by(statement)):
+        if any(
+            isinstance(each, ir.Cell) and each in changed - known for each in read_by(statement)
+        ):
             return False
         if isinstance(statement, Declare | Set):
             known.add(statement.cell)
@@ -36,9 +31,9 @@ def is_of_lookups(loop: For) -> bool:
     """Return whether a loop stores elements loaded at positions computed from loaded ones."""
     if not is_of_stores(loop):
         return False
-    loaded: set[Expression] = set()
+    loaded: set[ir.Expression] = set()
     for statement in loop.body:
-        loads = [each for each in read_by(statement) if isinstance(each, Load)]
+        loads = [each for each in read_by(statement) if isinstance(each, ir.Load)]
         if any(_is_loaded(each.index, loaded) for each in loads):
             return True
         if isinstance(statement, Let) and _is_loaded(statement.expression, loaded):
@@ -46,12 +41,12 @@ def is_of_lookups(loop: For) -> bool:
     return False
 
 
-def _is_loaded(expression: Expression, loaded: set[Expression]) -> bool:
+def _is_loaded(expression: ir.Expression, loaded: set[ir.Expression]) -> bool:
     """Return whether an expression is computed from a load, or from any of these values."""
     waiting = [expression]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, Load) or (isinstance(each, Value) and each in loaded):
+        if isinstance(each, ir.Load) or (isinstance(each, ir.Value) and each in loaded):
             return True
-        waiting += operands_of(each)
+        waiting += ir.operands_of(each)
     return False

@@ -4,49 +4,12 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from xla_server.codegen.kernel_ir import expressions as ir
+from xla_server.codegen.kernel_ir import statements as stmt
 from xla_server.codegen.kernel_ir.analysis.corners import accesses
 from xla_server.codegen.kernel_ir.analysis.hoisting import repeated
-from xla_server.codegen.kernel_ir.expressions import (
-    BUFFERS,
-    START,
-    STOP,
-    Address,
-    Buffer,
-    Cell,
-    Expression,
-    Index,
-    Load,
-    Memory,
-    Quotient,
-    Region,
-    Remainder,
-    Role,
-    SharedArray,
-    StackArray,
-    Value,
-    addresses_of,
-    operands_of,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Unit
-from xla_server.codegen.kernel_ir.statements import (
-    Accumulate,
-    Barrier,
-    Break,
-    Call,
-    Declare,
-    Exchange,
-    For,
-    If,
-    Let,
-    Part,
-    Set,
-    Statement,
-    Stop,
-    Store,
-    While,
-    expressions_of,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import Path, read_by, walk
 from xla_server.target.gpu import STATIC_SHARED_BYTES
@@ -75,7 +38,7 @@ def verify(kernel: Kernel, sizes: Sizes | None = None) -> None:
 
 def _bound(kernel: Kernel) -> Iterator[str]:
     """Values and cells are bound once, and used inside of the block that binds them, after that."""
-    bound: dict[Value | Cell, Path] = {START: (), STOP: (), BUFFERS: ()}
+    bound: dict[ir.Value | ir.Cell, Path] = {ir.START: (), ir.STOP: (), ir.BUFFERS: ()}
     for statement, path in walk(kernel.body):
         for used in (*_used(statement), *_changed(statement)):
             if used not in bound:
@@ -86,7 +49,7 @@ def _bound(kernel: Kernel) -> Iterator[str]:
             if new in bound:
                 yield f"a value must be bound once, got {new.name} twice"
             bound[new] = inside
-        if isinstance(statement, If):
+        if isinstance(statement, stmt.If):
             inside_of_one = {
                 new for each, at in walk(statement.body) for new, _ in _binds(each, at)
             }
@@ -95,23 +58,23 @@ def _bound(kernel: Kernel) -> Iterator[str]:
                     yield f"a value must be used inside of the block that binds it, got {used.name}"
 
 
-def _used(statement: Statement) -> Iterator[Value | Cell]:
-    return (each for each in read_by(statement) if isinstance(each, Value | Cell))
+def _used(statement: stmt.Statement) -> Iterator[ir.Value | ir.Cell]:
+    return (each for each in read_by(statement) if isinstance(each, ir.Value | ir.Cell))
 
 
-def _changed(statement: Statement) -> tuple[Cell, ...]:
-    return (statement.cell,) if isinstance(statement, Set | Accumulate) else ()
+def _changed(statement: stmt.Statement) -> tuple[ir.Cell, ...]:
+    return (statement.cell,) if isinstance(statement, stmt.Set | stmt.Accumulate) else ()
 
 
-def _binds(statement: Statement, path: Path) -> Iterator[tuple[Value | Cell, Path]]:
+def _binds(statement: stmt.Statement, path: Path) -> Iterator[tuple[ir.Value | ir.Cell, Path]]:
     match statement:
-        case Let(value=value) | Exchange(value=value):
+        case stmt.Let(value=value) | stmt.Exchange(value=value):
             yield value, path
-        case Declare(cell=cell):
+        case stmt.Declare(cell=cell):
             yield cell, path
-        case Call(results=results):
+        case stmt.Call(results=results):
             yield from ((each, path) for each in results)
-        case For(axis=axis) | Part(axis=Value() as axis):
+        case stmt.For(axis=axis) | stmt.Part(axis=ir.Value() as axis):
             yield axis, (*path, statement)
 
 
@@ -123,46 +86,46 @@ def _typed(kernel: Kernel) -> Iterator[str]:
                 yield f"an operand of {_name(statement)} must be {type}, got {expression.type}"
 
 
-def _expected(statement: Statement) -> Iterator[tuple[Expression, Type]]:
+def _expected(statement: stmt.Statement) -> Iterator[tuple[ir.Expression, Type]]:
     """Yield expressions that must be of a type."""
     match statement:
-        case Let(value=value, expression=expression):
+        case stmt.Let(value=value, expression=expression):
             yield expression, value.type
-        case Declare(cell=cell, start=expression) | Set(cell=cell, expression=expression):
+        case stmt.Declare(cell=cell, start=expression) | stmt.Set(cell=cell, expression=expression):
             yield expression, cell.type
-        case Accumulate(cell=cell, operand=operand):
+        case stmt.Accumulate(cell=cell, operand=operand):
             yield operand, cell.type
-        case Exchange(value=value, operand=operand):
+        case stmt.Exchange(value=value, operand=operand):
             yield operand, value.type
-        case Store():
-            yield from ((each, Type.I64) for each in addresses_of(statement.memory))
+        case stmt.Store():
+            yield from ((each, Type.I64) for each in ir.addresses_of(statement.memory))
             yield statement.index, Type.I64
             yield statement.value, statement.type
             if statement.guard is not None:
                 yield statement.guard, Type.B1
-        case For(low=low, high=high):
+        case stmt.For(low=low, high=high):
             yield low, Type.I64
             yield high, Type.I64
-        case While(test=test) | If(test=test):
+        case stmt.While(test=test) | stmt.If(test=test):
             yield test, Type.B1
     for expression in read_by(statement):
         match expression:
-            case Load(index=index, guard=guard):
+            case ir.Load(index=index, guard=guard):
                 yield index, Type.I64
                 if guard is not None:
                     yield guard, Type.B1
-            case Index() | Quotient() | Remainder() | Address():
-                for operand in operands_of(expression):
+            case ir.Index() | ir.Quotient() | ir.Remainder() | ir.Address():
+                for operand in ir.operands_of(expression):
                     yield operand, Type.I64
-        if isinstance(expression, Load):
-            yield from ((address, Type.I64) for address in addresses_of(expression.memory))
+        if isinstance(expression, ir.Load):
+            yield from ((address, Type.I64) for address in ir.addresses_of(expression.memory))
 
 
 def _inside(kernel: Kernel, sizes: Sizes) -> Iterator[str]:
     """Accesses are inside of their memory: those of first and last iterations, as far as known."""
     for access in accesses(kernel):
         memory, first = access.place.memory, access.place.byte
-        size = sizes.get(memory.number) if isinstance(memory, Buffer) else memory.byte_size
+        size = sizes.get(memory.number) if isinstance(memory, ir.Buffer) else memory.byte_size
         if size is not None and not 0 <= first <= size - access.type.byte_size:
             yield (
                 f"an access of {memory.name} must be inside of its {size} bytes, "
@@ -175,12 +138,12 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
 
     A last tile that begins earlier to be whole stores what the one before stores, too.
     """
-    owners: dict[tuple[Buffer, int], int] = {}
+    owners: dict[tuple[ir.Buffer, int], int] = {}
     of_own = accesses(kernel, is_clamped=False)
-    found = [each for each in of_own if isinstance(each.place.memory, Buffer)]
+    found = [each for each in of_own if isinstance(each.place.memory, ir.Buffer)]
     for access in sorted(found, key=lambda each: not each.is_store):
         memory, item = access.place.memory, access.item
-        if item is None or not isinstance(memory, Buffer):
+        if item is None or not isinstance(memory, ir.Buffer):
             continue
         place = memory, access.place.byte
         owner = owners.setdefault(place, item) if access.is_store else owners.get(place, item)
@@ -194,7 +157,7 @@ def _unshared(kernel: Kernel) -> Iterator[str]:
 
 def _used_as_declared(kernel: Kernel) -> Iterator[str]:
     """Memory is declared once; what is READ is not stored to, nor the cancellation flag."""
-    declared: list[Buffer | StackArray | SharedArray] = [
+    declared: list[ir.Buffer | ir.StackArray | ir.SharedArray] = [
         *kernel.buffers,
         *kernel.stack,
         *kernel.shared,
@@ -203,39 +166,44 @@ def _used_as_declared(kernel: Kernel) -> Iterator[str]:
     if len(set(names)) < len(names):
         yield f"memory must be declared once, got {names}"
     for statement, _ in walk(kernel.body):
-        accessed = [each.memory for each in read_by(statement) if isinstance(each, Load | Address)]
+        accessed = [
+            each.memory for each in read_by(statement) if isinstance(each, ir.Load | ir.Address)
+        ]
         match statement:
-            case Store(memory=memory):
+            case stmt.Store(memory=memory):
                 accessed.append(memory)
-                if isinstance(memory, Buffer | Region) and memory.role in (Role.READ, Role.WORD):
+                if isinstance(memory, ir.Buffer | ir.Region) and memory.role in (
+                    ir.Role.READ,
+                    ir.Role.WORD,
+                ):
                     yield f"a store must be to memory that is written, got {_memory(memory)}"
-            case Stop(word=word):
+            case stmt.Stop(word=word):
                 accessed.append(word)
-                if word.role is not Role.WORD:
+                if word.role is not ir.Role.WORD:
                     yield f"a stop must test the cancellation flag, got {word.name}"
         for memory in accessed:
-            if not isinstance(memory, Region) and memory not in declared:
+            if not isinstance(memory, ir.Region) and memory not in declared:
                 yield f"memory must be declared by its kernel, got {memory.name}"
 
 
 def _called(kernel: Kernel) -> Iterator[str]:
     """Calls give memory that is written where a routine stores, and the flag where it polls."""
-    bound: dict[Expression, Expression] = {}
+    bound: dict[ir.Expression, ir.Expression] = {}
     for statement, _ in walk(kernel.body):
-        if isinstance(statement, Let):
+        if isinstance(statement, stmt.Let):
             bound[statement.value] = statement.expression
-        if not isinstance(statement, Call):
+        if not isinstance(statement, stmt.Call):
             continue
         routine = statement.routine
         for parameter, operand in zip(routine.parameters, statement.operands, strict=True):
             found = list(_memories(operand, bound))
             for memory in found if parameter.unit.is_stored_to else ():
-                if isinstance(memory, Buffer) and memory.role in (Role.READ, Role.WORD):
+                if isinstance(memory, ir.Buffer) and memory.role in (ir.Role.READ, ir.Role.WORD):
                     yield (
                         f"{parameter.name} of {routine.name} must be memory that is written, "
                         f"got {memory.name}"
                     )
-            is_flag = [isinstance(each, Buffer) and each.role is Role.WORD for each in found]
+            is_flag = [isinstance(each, ir.Buffer) and each.role is ir.Role.WORD for each in found]
             if parameter.unit is Unit.CANCELLED and is_flag != [True]:
                 names = [_memory(each) for each in found]
                 yield (
@@ -244,14 +212,16 @@ def _called(kernel: Kernel) -> Iterator[str]:
                 )
 
 
-def _memories(expression: Expression, bound: dict[Expression, Expression]) -> Iterator[Memory]:
+def _memories(
+    expression: ir.Expression, bound: dict[ir.Expression, ir.Expression]
+) -> Iterator[ir.Memory]:
     """Yield the memory whose addresses an address is computed from."""
     waiting = [expression]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Address):
+        if isinstance(part, ir.Address):
             yield part.memory
-        waiting += operands_of(part)
+        waiting += ir.operands_of(part)
         if part in bound:
             waiting.append(bound[part])
 
@@ -272,24 +242,26 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
         if part.is_range and (part.axis is not None or len(kernel.parts) > 1):
             yield f"a body that goes through the range itself must be alone, got {part.items} items"
     for statement, path in walk(kernel.body):
-        if isinstance(statement, Part) and path:
+        if isinstance(statement, stmt.Part) and path:
             yield "a parallel loop must be at the outermost level"
     for part in kernel.parts:
-        declared = {s.cell for s, _ in walk(part.body) if isinstance(s, Declare)}
-        numbers: set[Value | Cell] = {START, STOP} if part.axis is None else {part.axis}
+        declared = {s.cell for s, _ in walk(part.body) if isinstance(s, stmt.Declare)}
+        numbers: set[ir.Value | ir.Cell] = {ir.START, ir.STOP} if part.axis is None else {part.axis}
         varying = set(numbers)
         for statement, path in walk(part.body):
             for cell in _changed(statement):
                 if cell not in declared:
                     yield f"a work item must change cells of its own, got {cell.name}"
-            is_varying = any(_varies(each, varying) for each in expressions_of(statement))
+            is_varying = any(_varies(each, varying) for each in stmt.expressions_of(statement))
             if is_varying:
                 varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
-            if isinstance(statement, Store) and not isinstance(statement.memory, StackArray):
-                parts = [*addresses_of(statement.memory), statement.index]
+            if isinstance(statement, stmt.Store) and not isinstance(
+                statement.memory, ir.StackArray
+            ):
+                parts = [*ir.addresses_of(statement.memory), statement.index]
                 parts += [] if statement.guard is None else [statement.guard]
                 is_owned = any(
-                    isinstance(each, If) and _varies(each.test, numbers) for each in path
+                    isinstance(each, stmt.If) and _varies(each.test, numbers) for each in path
                 )
                 is_own = is_owned or any(_varies(each, varying) for each in parts)
                 if part.items > 1 and not is_own:
@@ -309,22 +281,22 @@ def _together(kernel: Kernel) -> Iterator[str]:
             yield f"a parallel loop must have whole groups of {part.group}, got {part.items} items"
     for statement, path in walk(kernel.body):
         around = next(iter(path), None)
-        group = around.group if isinstance(around, Part) else 0
+        group = around.group if isinstance(around, stmt.Part) else 0
         if group <= 1:
-            accessed = [each.memory for each in read_by(statement) if isinstance(each, Load)]
-            accessed += [statement.memory] if isinstance(statement, Store) else []
+            accessed = [each.memory for each in read_by(statement) if isinstance(each, ir.Load)]
+            accessed += [statement.memory] if isinstance(statement, stmt.Store) else []
             for memory in accessed:
-                if isinstance(memory, SharedArray):
+                if isinstance(memory, ir.SharedArray):
                     yield f"a shared array must be accessed by a group, got {memory.name}"
-        if not isinstance(statement, Exchange | Barrier):
+        if not isinstance(statement, stmt.Exchange | stmt.Barrier):
             continue
-        name = statement.value.name if isinstance(statement, Exchange) else "a barrier"
-        if not isinstance(around, Part):
+        name = statement.value.name if isinstance(statement, stmt.Exchange) else "a barrier"
+        if not isinstance(around, stmt.Part):
             yield f"an exchange or a barrier must be inside of a parallel loop, got {name}"
             continue
-        if isinstance(statement, Barrier) and group <= 1:
+        if isinstance(statement, stmt.Barrier) and group <= 1:
             yield f"a barrier must be for a group of several items, got {group}"
-        if isinstance(statement, Exchange):
+        if isinstance(statement, stmt.Exchange):
             distance = statement.distance
             if distance < 1 or distance & (distance - 1) or distance >= group:
                 yield (
@@ -333,31 +305,31 @@ def _together(kernel: Kernel) -> Iterator[str]:
                 )
         varying = _varying(around)
         for outer in path[1:]:
-            if any(_varies(each, varying, around) for each in expressions_of(outer)):
+            if any(_varies(each, varying, around) for each in stmt.expressions_of(outer)):
                 yield (
                     "an exchange or a barrier must be in no branch or loop that varies with the "
                     f"work item, got {name} in {_name(outer)}"
                 )
 
 
-def _varying(part: Part) -> set[Value | Cell]:
+def _varying(part: stmt.Part) -> set[ir.Value | ir.Cell]:
     """Return the names of a parallel loop whose values may vary inside of a group."""
-    varying: set[Value | Cell] = set() if part.axis is None else {part.axis}
+    varying: set[ir.Value | ir.Cell] = set() if part.axis is None else {part.axis}
     known = -1
     while known < len(varying):
         known = len(varying)
         for statement, path in walk(part.body):
             around = (*path, statement)
             is_varying = any(
-                _varies(e, varying, part) for each in around for e in expressions_of(each)
+                _varies(e, varying, part) for each in around for e in stmt.expressions_of(each)
             )
-            if is_varying or isinstance(statement, Exchange | Call):
+            if is_varying or isinstance(statement, stmt.Exchange | stmt.Call):
                 varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
     return varying
 
 
 def _varies(
-    expression: Expression, varying: set[Value | Cell], group_of: Part | None = None
+    expression: ir.Expression, varying: set[ir.Value | ir.Cell], group_of: stmt.Part | None = None
 ) -> bool:
     """Return whether an expression reads what varies; the number of a group, if any, does not."""
     waiting = [expression]
@@ -365,17 +337,17 @@ def _varies(
         part = waiting.pop()
         if group_of is not None and _is_group_number(part, group_of):
             continue
-        if isinstance(part, Value | Cell) and part in varying:
+        if isinstance(part, ir.Value | ir.Cell) and part in varying:
             return True
-        waiting += operands_of(part)
+        waiting += ir.operands_of(part)
     return False
 
 
-def _is_group_number(expression: Expression, part: Part) -> bool:
+def _is_group_number(expression: ir.Expression, part: stmt.Part) -> bool:
     """Return whether an expression is the number of a group of items, or of several groups."""
-    if not isinstance(expression, Quotient) or part.axis is None:
+    if not isinstance(expression, ir.Quotient) or part.axis is None:
         return False
-    is_item = expression.operand == Index(0, ((part.axis, 1),))
+    is_item = expression.operand == ir.Index(0, ((part.axis, 1),))
     return is_item and expression.divisor % part.group == 0
 
 
@@ -389,26 +361,26 @@ def _bounded(kernel: Kernel) -> Iterator[str]:
         yield f"shared arrays must have at most {STATIC_SHARED_BYTES} bytes, got {total}"
     for statement, path in walk(kernel.body):
         match statement:
-            case For(step=step) | Part(step=step) if step < 1:
+            case stmt.For(step=step) | stmt.Part(step=step) if step < 1:
                 yield f"the step of a loop must be at least 1, got {step}"
-            case For(iterations=count) | While(expected=count) if count < 0:
+            case stmt.For(iterations=count) | stmt.While(expected=count) if count < 0:
                 yield f"a loop must have a number of iterations, got {count}"
-            case Break() if not any(isinstance(each, For | While) for each in path):
+            case stmt.Break() if not any(isinstance(each, stmt.For | stmt.While) for each in path):
                 yield "a break must be inside of a loop"
 
 
 def _hoisted(kernel: Kernel) -> Iterator[str]:
-    """Reductions stand in no loop whose iterations all repeat them."""
-    for declaration, _ in repeated(kernel.body):
-        name = declaration.cell.name
-        yield f"a reduction must stand in front of a loop that does not vary it, got {name}"
+    """Reductions and costly values stand in no loop whose iterations all repeat them."""
+    for name in repeated(kernel.body):
+        what = "reduction" if isinstance(name, ir.Cell) else "function"
+        yield f"a {what} must stand in front of a loop that does not vary it, got {name.name}"
 
 
-def _memory(memory: Memory) -> str:
-    return f"memory at {memory.address}" if isinstance(memory, Region) else memory.name
+def _memory(memory: ir.Memory) -> str:
+    return f"memory at {memory.address}" if isinstance(memory, ir.Region) else memory.name
 
 
-def _name(statement: Statement) -> str:
+def _name(statement: stmt.Statement) -> str:
     return type(statement).__name__.lower()
 
 

@@ -10,31 +10,12 @@ from typing import cast
 
 from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Names
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Expression,
-    Index,
-    Role,
-    SharedArray,
-    StackArray,
-)
 from xla_server.codegen.kernel_ir.statements import Store as StoreStatement
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.function_calls import FunctionCalls
 from xla_server.codegen.loops.builders.row_buffers import NO_ROW_BUFFERS
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.trace.graph import (
-    Accumulator,
-    Apply,
-    Literal,
-    Load,
-    Node,
-    Position,
-    Reduction,
-    ReductionResult,
-    Store,
-    variables_of,
-)
+from xla_server.codegen.trace import graph
 from xla_server.ir.affine import Affine, Atom, Computed, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
 
@@ -42,41 +23,41 @@ from xla_server.ir.explicit_stack import Deep, result_of
 class GraphBuilder(abc.ABC):
     """Builds the statements of one kernel, whose loops a schedule opens."""
 
-    def __init__(self, stores: Sequence[Store], written: Set[int] = frozenset()) -> None:
+    def __init__(self, stores: Sequence[graph.Store], written: Set[int] = frozenset()) -> None:
         """`written` are arguments that the kernel writes, besides those it stores to."""
         self._names = Names()
         self._top = Body()
-        self._values: dict[Node, Expression] = {}
-        self._indices: dict[Variable, Expression] = {}
+        self._values: dict[graph.Node, ir.Expression] = {}
+        self._indices: dict[Variable, ir.Expression] = {}
         self._bodies: dict[Variable, Body] = {}
-        self._stack: list[StackArray] = []
-        self._shared: list[SharedArray] = []
-        self._origins: list[Node | Reduction] = []
+        self._stack: list[ir.StackArray] = []
+        self._shared: list[ir.SharedArray] = []
+        self._origins: list[graph.Node | graph.Reduction] = []
         self._calls: FunctionCalls | None = None
         self._shared_rows = NO_ROW_BUFFERS
-        self._row_buffers: dict[int, StackArray] = {}
+        self._row_buffers: dict[int, ir.StackArray] = {}
         self._invariants: Body | None = None
         """The level at which loop-invariant values are evaluated, if it is not the outermost
         one.
         """
-        self._stored: dict[Node, Expression] = {}
+        self._stored: dict[graph.Node, ir.Expression] = {}
         stored = {store.argument for store in stores}
-        read = {node.argument for node in all_nodes(stores) if isinstance(node, Load)}
+        read = {node.argument for node in all_nodes(stores) if isinstance(node, graph.Load)}
         self._written = stored | written
         self._buffers = {number: self._buffer(number) for number in sorted(stored | read)}
 
-    def _buffer(self, number: int) -> Buffer:
-        return Buffer(number, Role.WRITE if number in self._written else Role.READ)
+    def _buffer(self, number: int) -> ir.Buffer:
+        return ir.Buffer(number, ir.Role.WRITE if number in self._written else ir.Role.READ)
 
-    def _stack_array(self, name: str, byte_size: int) -> StackArray:
-        self._stack.append(StackArray(name, byte_size))
+    def _stack_array(self, name: str, byte_size: int) -> ir.StackArray:
+        self._stack.append(ir.StackArray(name, byte_size))
         return self._stack[-1]
 
-    def _shared_array(self, byte_size: int) -> SharedArray:
-        self._shared.append(SharedArray(f"shared{len(self._shared)}", byte_size))
+    def _shared_array(self, byte_size: int) -> ir.SharedArray:
+        self._shared.append(ir.SharedArray(f"shared{len(self._shared)}", byte_size))
         return self._shared[-1]
 
-    def _origin(self, what: Node | Reduction) -> int | None:
+    def _origin(self, what: graph.Node | graph.Reduction) -> int | None:
         """Return the number of what a statement evaluates; None if it is not counted."""
         self._origins.append(what)
         return len(self._origins) - 1
@@ -90,67 +71,67 @@ class GraphBuilder(abc.ABC):
                 body = candidate
         return body
 
-    def _store(self, stores: Sequence[Store], outermost: Body) -> None:
+    def _store(self, stores: Sequence[graph.Store], outermost: Body) -> None:
         # A result may be in the memory of an operand: all is read before anything is written.
         values = [self._narrowed(store) for store in stores]
         for store, value in zip(stores, values, strict=True):
-            body = self._body_of(variables_of(store.offset) | store.value.variables)
+            body = self._body_of(graph.variables_of(store.offset) | store.value.variables)
             body = outermost if body is self._top else body
             body.add(self._store_statement(store, value))
 
-    def _store_statement(self, store: Store, value: Expression) -> StoreStatement:
+    def _store_statement(self, store: graph.Store, value: ir.Expression) -> StoreStatement:
         guard = None if store.guard is None else self._value(store.guard)
         index, kind = self._index(store.offset), Type(store.kernel_type.storage)
         return StoreStatement(self._buffers[store.argument], kind, index, value, guard)
 
-    def _narrowed(self, store: Store) -> Expression:
+    def _narrowed(self, store: graph.Store) -> ir.Expression:
         """Return what is stored: the bits as they were read if nothing changed them."""
         kernel_type, node = store.kernel_type, store.value
-        if isinstance(node, Apply) and node.function == kernel_type.widen:
+        if isinstance(node, graph.Apply) and node.function == kernel_type.widen:
             return self._value(node.operands[0])
         value = self._value(node)
-        if isinstance(node, Load) and node.kernel_type == kernel_type:
+        if isinstance(node, graph.Load) and node.kernel_type == kernel_type:
             return self._stored[node]
         return applied(kernel_type.narrow, value, kernel_type.storage)
 
-    def _value(self, node: Node) -> Expression:
+    def _value(self, node: graph.Node) -> ir.Expression:
         """Return a node's value, evaluated where it belongs if it is not yet."""
         return result_of(self._evaluated(node))
 
-    def _evaluated(self, node: Node) -> Deep[Expression]:
+    def _evaluated(self, node: graph.Node) -> Deep[ir.Expression]:
         """Return a node's value, as a deep function."""
         node = self._shared_rows.same.get(node, node)
         value = self._values.get(node)
         if value is None:
-            value = self._values[node] = cast(Expression, (yield self._evaluate(node)))
+            value = self._values[node] = cast(ir.Expression, (yield self._evaluate(node)))
         return value
 
-    def _all_evaluated(self, nodes: Iterable[Node]) -> Deep[list[Expression]]:
+    def _all_evaluated(self, nodes: Iterable[graph.Node]) -> Deep[list[ir.Expression]]:
         values = []
         for node in nodes:
-            value: Expression = yield self._evaluated(node)
+            value: ir.Expression = yield self._evaluated(node)
             values.append(value)
         return values
 
-    def _evaluate(self, node: Node) -> Deep[Expression]:
+    def _evaluate(self, node: graph.Node) -> Deep[ir.Expression]:
         match node:
-            case Literal():
+            case graph.Literal():
                 return node.constant
-            case Position():
-                position: Expression = yield self._index_of(node.index)
+            case graph.Position():
+                position: ir.Expression = yield self._index_of(node.index)
                 return position
-            case ReductionResult():
-                results: Sequence[Expression] = yield self._reduced(node.reduction)
+            case graph.ReductionResult():
+                results: Sequence[ir.Expression] = yield self._reduced(node.reduction)
                 return results[node.number]
-            case Load() | Apply():
-                value: Expression = yield self._operation(node)
+            case graph.Load() | graph.Apply():
+                value: ir.Expression = yield self._operation(node)
                 return value
-            case Accumulator():
+            case graph.Accumulator():
                 raise AssertionError("an accumulator is a cell of its reduction")
             case _:
                 raise AssertionError(f"no statement for {type(node).__name__}")
 
-    def _operation(self, node: Load | Apply) -> Deep[Expression]:
+    def _operation(self, node: graph.Load | graph.Apply) -> Deep[ir.Expression]:
         body = self._body_of(node.variables)
         if node in self._shared_rows.read:
             name = self._names("v")
@@ -161,9 +142,9 @@ class GraphBuilder(abc.ABC):
             return body.let(name, load)
         origin = self._origin(node)
         name = self._names("v")
-        if isinstance(node, Load):
-            index: Expression = yield self._index_of(node.offset)
-            guard: Expression | None = None
+        if isinstance(node, graph.Load):
+            index: ir.Expression = yield self._index_of(node.offset)
+            guard: ir.Expression | None = None
             if node.guard is not None:
                 guard = yield self._evaluated(node.guard)
             kind = node.kernel_type
@@ -173,7 +154,7 @@ class GraphBuilder(abc.ABC):
                 return value
             self._stored[node] = stored = body.let(self._names("v"), load, origin)
             return body.let(name, applied(kind.widen, stored, kind.computed))
-        operands: list[Expression] = yield self._all_evaluated(node.operands)
+        operands: list[ir.Expression] = yield self._all_evaluated(node.operands)
         function = self._calls.name_of(node) if self._calls else node.function
         value = body.let(name, ir.Apply(function, tuple(operands), Type(node.type)), origin)
         if node in self._shared_rows.written:
@@ -182,31 +163,31 @@ class GraphBuilder(abc.ABC):
         return value
 
     @abc.abstractmethod
-    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
+    def _reduced(self, reduction: graph.Reduction) -> Deep[Sequence[ir.Expression]]:
         """Return the results of a reduction, evaluated where it belongs if it is not yet."""
 
-    def _index(self, index: Affine) -> Expression:
+    def _index(self, index: Affine) -> ir.Expression:
         return result_of(self._index_of(index))
 
-    def _index_of(self, index: Affine) -> Deep[Expression]:
+    def _index_of(self, index: Affine) -> Deep[ir.Expression]:
         terms = []
         for atom, factor in index.terms:
-            term: Expression = yield self._term(atom)
+            term: ir.Expression = yield self._term(atom)
             terms.append((term, factor))
-        return Index(index.constant, tuple(terms))
+        return ir.Index(index.constant, tuple(terms))
 
-    def _term(self, atom: Atom) -> Deep[Expression]:
+    def _term(self, atom: Atom) -> Deep[ir.Expression]:
         if isinstance(atom, Variable):
             return self._indices[atom]
         if isinstance(atom, Computed):
-            assert isinstance(atom.node, Node)
-            value: Expression = yield self._evaluated(atom.node)
+            assert isinstance(atom.node, graph.Node)
+            value: ir.Expression = yield self._evaluated(atom.node)
             return value
-        inner: Index = yield self._index_of(atom.operand)
+        inner: ir.Index = yield self._index_of(atom.operand)
         kind = ir.Quotient if isinstance(atom, Quotient) else ir.Remainder
         return kind(inner, atom.divisor)
 
 
-def applied(function: str | None, value: Expression, kind: str) -> Expression:
+def applied(function: str | None, value: ir.Expression, kind: str) -> ir.Expression:
     """Return a conversion of a value; the value itself where there is nothing to convert."""
     return value if function is None else ir.Apply(function, (value,), Type(kind))

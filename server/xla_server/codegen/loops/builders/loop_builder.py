@@ -7,19 +7,9 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence, Set
 
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Buffer,
-    Cell,
-    Expression,
-    Index,
-    Role,
-    Value,
-    integer_op,
-    known,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order, Part, Stop
 from xla_server.codegen.kernel_ir.types import Type
@@ -64,11 +54,11 @@ class LoopBuilder(GraphBuilder):
         super().__init__(nest.stores, written)
         self._nest, self._tuned = nest, nest.target.tuning.loops
         self._origins = nest.origins
-        self._results: dict[Reduction, list[Expression]] = {}
+        self._results: dict[Reduction, list[ir.Expression]] = {}
         self._groups: dict[Reduction, tuple[Reduction, ...]] = {}
-        self._word: Buffer | None = None
+        self._word: ir.Buffer | None = None
         if nest.looks and nest.cancellation is not None:
-            self._word = Buffer(nest.cancellation, Role.WORD)
+            self._word = ir.Buffer(nest.cancellation, ir.Role.WORD)
         self._effort = Effort.OPTIMISED
 
     def _scheduled(self) -> ScheduledKernel:
@@ -80,13 +70,13 @@ class LoopBuilder(GraphBuilder):
         memory = buffers, tuple(self._stack)
         return Kernel(*memory, tuple(self._top.statements), self._effort, tuple(self._shared))
 
-    def _close_part(self, body: Body, axis: Value | None, items: int, first: int = 0) -> None:
+    def _close_part(self, body: Body, axis: ir.Value | None, items: int, first: int = 0) -> None:
         """Append a parallel loop to the outermost level."""
         self._top.add(Part(axis, items, tuple(body.statements), first))
 
-    def _axis(self, letter: str) -> Value:
+    def _axis(self, letter: str) -> ir.Value:
         """Return a new variable of a loop."""
-        return Value(self._names(letter), Type.I64)
+        return ir.Value(self._names(letter), Type.I64)
 
     def _allocate_rows(self) -> None:
         """Allocate the row buffers that loops share."""
@@ -97,7 +87,7 @@ class LoopBuilder(GraphBuilder):
             array = self._stack_array(f"row{row.number}", row.byte_size)
             self._row_buffers[row.number] = array
 
-    def _open_outer(self, loops: Sequence[Variable], item: Value, body: Body) -> None:
+    def _open_outer(self, loops: Sequence[Variable], item: ir.Value, body: Body) -> None:
         """Bind the outer variables, which one loop over work items runs over."""
         for loop in loops:
             self._bodies[loop] = body
@@ -110,15 +100,15 @@ class LoopBuilder(GraphBuilder):
             if number == 0:
                 self._indices[loop] = body.let(name, rest)
             else:
-                self._indices[loop] = body.let(name, integer_op("whole_mod", rest, loop.size))
-                rest = body.let(self._names("t"), integer_op("whole_div", rest, loop.size))
+                self._indices[loop] = body.let(name, ir.integer_op("whole_mod", rest, loop.size))
+                rest = body.let(self._names("t"), ir.integer_op("whole_div", rest, loop.size))
 
     def _open(
         self,
         loop: Variable,
         outside: Body,
-        high: int | Expression | None = None,
-        low: int | Expression = 0,
+        high: int | ir.Expression | None = None,
+        low: int | ir.Expression = 0,
         iterations: float | None = None,
     ) -> Loop:
         """Begin the loop of a variable, over all of its range if not over a part of it."""
@@ -134,16 +124,16 @@ class LoopBuilder(GraphBuilder):
         inside = self._elements_inside(loops) if self._word and loops else 1
         looking, span = span_of([loop.size for loop in loops], inside)
         for number, loop in enumerate(loops):
-            low: int | Expression = 0
-            high: int | Expression = loop.size
+            low: int | ir.Expression = 0
+            high: int | ir.Expression = loop.size
             iterations: float = loop.size
             if self._word and number == looking and span < loop.size:
                 names = self._names("i"), self._names("i")
                 outer = Loop(body, names[0], high, step=span, iterations=loop.size / span)
                 outer.add(Stop(self._word))
                 low = outer.axis
-                following = integer_op("add", low, span)
-                high = outer.let(names[1], integer_op("minimum", following, loop.size))
+                following = ir.integer_op("add", low, span)
+                high = outer.let(names[1], ir.integer_op("minimum", following, loop.size))
                 body, iterations = outer, span
                 opened.append(outer)
             body = self._open(loop, body, high, low, iterations)
@@ -162,7 +152,7 @@ class LoopBuilder(GraphBuilder):
             default=1,
         )
 
-    def _reduced(self, reduction: Reduction) -> Deep[Sequence[Expression]]:
+    def _reduced(self, reduction: Reduction) -> Deep[Sequence[ir.Expression]]:
         if reduction not in self._results:
             # Operands of a nested reduction or of the accumulators come first, outside of the loop.
             body = self._body_of(reduction.variables)
@@ -173,13 +163,13 @@ class LoopBuilder(GraphBuilder):
         return self._results[reduction]
 
     def _reduce_in_order(self, reduction: Reduction, body: Body) -> Deep[None]:
-        initial: list[Expression] = yield self._all_evaluated(reduction.initial)
+        initial: list[ir.Expression] = yield self._all_evaluated(reduction.initial)
         names = [self._names("a") for _ in reduction.accumulators]
         cells = [body.declare(*each) for each in zip(names, initial, strict=True)]
         opened = self._open_loops(reduction.loops, body)
         inner = opened[-1] if opened else body
         self._values.update(zip(reduction.accumulators, cells, strict=True))
-        combined: list[Expression] = yield self._all_evaluated(reduction.combined)
+        combined: list[ir.Expression] = yield self._all_evaluated(reduction.combined)
         # All combined values are made before the first accumulator changes.
         for number, (cell, new) in enumerate(zip(cells, combined, strict=True)):
             inner.set(cell, new, None if number else self._origin(reduction))
@@ -188,7 +178,7 @@ class LoopBuilder(GraphBuilder):
 
     def _reduce_freely(self, group: Sequence[Reduction], body: Body) -> Deep[None]:
         """Build runs in any order, whose results are combined in a fixed tree."""
-        initial: list[Expression] = yield self._all_evaluated(
+        initial: list[ir.Expression] = yield self._all_evaluated(
             reduction.initial[0] for reduction in group
         )
         forms = [_form(reduction) for reduction in group]
@@ -204,7 +194,7 @@ class LoopBuilder(GraphBuilder):
         # Every level of sums but the innermost adds up the results of the level inside it.
         levels = sum(step.begins for step in steps)
         sums = [(body, self._neutral(forms, body, joins=levels > 0))]
-        bounds: dict[int, tuple[Expression, Expression]] = {}
+        bounds: dict[int, tuple[ir.Expression, ir.Expression]] = {}
         inner = body
         for number, step in enumerate(steps):
             # Runs that are all equally long have a loop of a known length: LLVM needs no remainder.
@@ -218,7 +208,7 @@ class LoopBuilder(GraphBuilder):
         origins = [self._origin(reduction) for reduction in group]
         for reduction, form, run, origin in zip(group, forms, sums[-1][1], origins, strict=True):
             assert reduction.element is not None
-            element: Expression = yield self._evaluated(reduction.element)
+            element: ir.Expression = yield self._evaluated(reduction.element)
             element = applied(form.enter, element, run.type)
             inner.add(Accumulate(run, form.run, element, Order.ANY, origin))
         for step in reversed(steps):
@@ -242,7 +232,7 @@ class LoopBuilder(GraphBuilder):
         self,
         group: Sequence[Reduction],
         step: Step,
-        bounds: dict[int, tuple[Expression, Expression]],
+        bounds: dict[int, tuple[ir.Expression, ir.Expression]],
         outside: Body,
         *,
         is_even: bool,
@@ -251,18 +241,18 @@ class LoopBuilder(GraphBuilder):
 
         `bounds` has where the iterations of each loop of the reductions begin and end here.
         """
-        low, high = bounds.get(step.loop, (Index(0), Index(step.length)))
+        low, high = bounds.get(step.loop, (ir.Index(0), ir.Index(step.length)))
         name, iterations = self._names("i"), step.length / step.span
         if step.span > 1:
             end = self._names("i")
             body = Loop(outside, name, high, low, step=step.span, iterations=iterations)
-            following = integer_op("add", body.axis, step.span)
-            value = following if is_even else integer_op("minimum", following, high)
+            following = ir.integer_op("add", body.axis, step.span)
+            value = following if is_even else ir.integer_op("minimum", following, high)
             bounds[step.loop] = body.axis, body.let(end, value)
             return body
-        if is_even and known(low) is None:
+        if is_even and ir.known(low) is None:
             body = Loop(outside, self._names("i"), step.length)
-            index = body.let(name, integer_op("add", low, body.axis))
+            index = body.let(name, ir.integer_op("add", low, body.axis))
         else:
             unrolled = group[0].loops[step.loop].unrolled
             body = Loop(outside, name, high, low, iterations=iterations, unrolled=unrolled)
@@ -274,7 +264,7 @@ class LoopBuilder(GraphBuilder):
 
     def _neutral(
         self, forms: Sequence[VectorReduction], body: Body, *, joins: bool = False
-    ) -> list[Cell]:
+    ) -> list[ir.Cell]:
         """Declare accumulators of nothing yet; `joins`: of the results of runs."""
         cells = []
         for form in forms:
@@ -298,8 +288,8 @@ def close(opened: Sequence[Loop]) -> None:
         loop.close()
 
 
-def _applied(function: str, left: Expression, right: Expression) -> Expression:
-    return Apply(function, (left, right), left.type)
+def _applied(function: str, left: ir.Expression, right: ir.Expression) -> ir.Expression:
+    return ir.Apply(function, (left, right), left.type)
 
 
 def _form(reduction: Reduction) -> VectorReduction:

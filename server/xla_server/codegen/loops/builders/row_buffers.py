@@ -12,19 +12,7 @@ from typing import TypeAlias
 
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.trace.graph import (
-    Accumulator,
-    Apply,
-    Literal,
-    Load,
-    Node,
-    Position,
-    Reduction,
-    ReductionResult,
-    Store,
-    reached,
-    roots_of,
-)
+from xla_server.codegen.trace import graph
 from xla_server.ir.affine import Affine, Atom, Computed, Modulus, Quotient, Variable
 from xla_server.ir.explicit_stack import Deep, result_of
 from xla_server.target.loop_tuning import LoopNests
@@ -37,7 +25,7 @@ class RowBuffer:
     number: int
     type: str
     size: int
-    maker: Reduction
+    maker: graph.Reduction
 
     @property
     def byte_size(self) -> int:
@@ -53,9 +41,9 @@ class RowBuffers:
     """
 
     rows: tuple[RowBuffer, ...]
-    written: dict[Node, tuple[RowBuffer, Variable]]
-    read: dict[Node, tuple[RowBuffer, Variable]]
-    same: dict[Node, Node]
+    written: dict[graph.Node, tuple[RowBuffer, Variable]]
+    read: dict[graph.Node, tuple[RowBuffer, Variable]]
+    same: dict[graph.Node, graph.Node]
 
 
 NO_ROW_BUFFERS = RowBuffers((), {}, {}, {})
@@ -69,14 +57,14 @@ class _Span:
     no reduction.
     """
 
-    roots: tuple[tuple[Variable, tuple[Node, ...]], ...]
-    reduction: Reduction | None
+    roots: tuple[tuple[Variable, tuple[graph.Node, ...]], ...]
+    reduction: graph.Reduction | None
 
 
 def row_buffers(
     loops: Sequence[Variable],
-    stores: Sequence[Store],
-    groups: Sequence[tuple[Reduction, ...]],
+    stores: Sequence[graph.Store],
+    groups: Sequence[tuple[graph.Reduction, ...]],
     tuned: LoopNests,
 ) -> RowBuffers:
     """Return the row buffers that pay in a kernel with the outer loops `loops[:-1]`."""
@@ -91,14 +79,14 @@ def row_buffers(
     # Reductions outside of the loop over work items come first.
     spans.sort(key=lambda span: bool(span.reduction and span.reduction.variables))
     if loops:
-        roots = roots_of(stores)
+        roots = graph.roots_of(stores)
         spans.append(_Span(((loops[-1], tuple(roots)),), None))
     return _Keeping(outer, {reduction for group in groups for reduction in group}, tuned).kept(
         spans
     )
 
 
-_Made: TypeAlias = tuple[Node, Variable, Reduction | None]
+_Made: TypeAlias = tuple[graph.Node, Variable, graph.Reduction | None]
 """A node that is computed, the variable of its loop, and the reduction that identifies the loop."""
 
 
@@ -106,17 +94,17 @@ class _Keeping:
     """Finds the values that the loops share."""
 
     def __init__(
-        self, outer: frozenset[Variable], reductions: set[Reduction], tuned: LoopNests
+        self, outer: frozenset[Variable], reductions: set[graph.Reduction], tuned: LoopNests
     ) -> None:
         self._tuned = tuned
         self._outer = outer
         self._reductions = reductions
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._known: dict[tuple[Node, Variable], int] = {}
+        self._known: dict[tuple[graph.Node, Variable], int] = {}
         self._rows: dict[int, RowBuffer] = {}
-        self._written: dict[Node, tuple[RowBuffer, Variable]] = {}
-        self._read: dict[Node, tuple[RowBuffer, Variable]] = {}
-        self._same: dict[Node, Node] = {}
+        self._written: dict[graph.Node, tuple[RowBuffer, Variable]] = {}
+        self._read: dict[graph.Node, tuple[RowBuffer, Variable]] = {}
+        self._same: dict[graph.Node, graph.Node] = {}
         self._made: dict[int, _Made] = {}
         self._bytes = 0
 
@@ -133,19 +121,19 @@ class _Keeping:
     def _go_through(
         self,
         loop: Variable,
-        roots: Sequence[Node],
-        reduction: Reduction | None,
+        roots: Sequence[graph.Node],
+        reduction: graph.Reduction | None,
         new: dict[int, _Made],
     ) -> None:
         """Find what a loop need not compute, and add to `new` what it does."""
-        seen: set[Node] = set()
+        seen: set[graph.Node] = set()
         waiting = list(roots)
         while waiting:
             node = waiting.pop()
-            if node in seen or loop not in node.variables or isinstance(node, Accumulator):
+            if node in seen or loop not in node.variables or isinstance(node, graph.Accumulator):
                 continue
             seen.add(node)
-            if isinstance(node, Apply) and node.variables <= self._outer | {loop}:
+            if isinstance(node, graph.Apply) and node.variables <= self._outer | {loop}:
                 number = result_of(self._number(node, loop))
                 if number in self._made and self._keep(number, node, loop):
                     continue
@@ -154,10 +142,10 @@ class _Keeping:
                     self._same[node] = first
                     continue
             # Values of another loop over rows are examined with that loop.
-            if not (isinstance(node, ReductionResult) and node.reduction in self._reductions):
+            if not (isinstance(node, graph.ReductionResult) and node.reduction in self._reductions):
                 waiting += node.inputs()
 
-    def _keep(self, number: int, node: Node, loop: Variable) -> bool:
+    def _keep(self, number: int, node: graph.Node, loop: Variable) -> bool:
         """Let `node` be read from a row, if that pays and there is room; whether it is."""
         original, source, reduction = self._made[number]
         if source.size != loop.size:
@@ -175,9 +163,9 @@ class _Keeping:
         self._read[node] = (row, loop)
         return True
 
-    def _number(self, node: Node, loop: Variable) -> Deep[int]:
+    def _number(self, node: graph.Node, loop: Variable) -> Deep[int]:
         """A number that nodes of different loops share where they are the same value."""
-        if loop not in node.variables and not isinstance(node, Literal):
+        if loop not in node.variables and not isinstance(node, graph.Literal):
             return self._numbered("same", node)
         known = self._known.get((node, loop))
         if known is None:
@@ -188,19 +176,19 @@ class _Keeping:
     def _numbered(self, *form: object) -> int:
         return self._numbers.setdefault(form, len(self._numbers))
 
-    def _form(self, node: Node, loop: Variable) -> Deep[tuple[object, ...]]:
-        if isinstance(node, Literal):
+    def _form(self, node: graph.Node, loop: Variable) -> Deep[tuple[object, ...]]:
+        if isinstance(node, graph.Literal):
             return "literal", node.constant
-        if isinstance(node, Position):
+        if isinstance(node, graph.Position):
             index_form: tuple[object, ...] = yield self._index_form(node.index, loop)
             return "position", index_form
-        if isinstance(node, Load):
+        if isinstance(node, graph.Load):
             guard: int | None = None
             if node.guard is not None:
                 guard = yield self._number(node.guard, loop)
             offset: tuple[object, ...] = yield self._index_form(node.offset, loop)
             return "load", node.argument, node.kernel_type, offset, guard
-        if isinstance(node, Apply):
+        if isinstance(node, graph.Apply):
             operands = []
             for operand in node.operands:
                 number: int = yield self._number(operand, loop)
@@ -219,7 +207,7 @@ class _Keeping:
         if isinstance(atom, Variable):
             return ("row", loop.size) if atom is loop else atom
         if isinstance(atom, Computed):
-            assert isinstance(atom.node, Node)
+            assert isinstance(atom.node, graph.Node)
             number: int = yield self._number(atom.node, loop)
             return number
         kind = Quotient if isinstance(atom, Quotient) else Modulus
@@ -227,11 +215,11 @@ class _Keeping:
         return kind, index_form, atom.divisor
 
 
-def _cost(node: Node, loop: Variable) -> int:
+def _cost(node: graph.Node, loop: Variable) -> int:
     """Return the cost of computing a node once, without values that are constant along the row."""
 
-    def varying(nodes: Iterable[Node]) -> list[Node]:
+    def varying(nodes: Iterable[graph.Node]) -> list[graph.Node]:
         return [each for each in nodes if loop in each.variables]
 
-    parts = reached(varying([node]), lambda part: varying(part.inputs()))
-    return sum(cost_of(part.function) for part in parts if isinstance(part, Apply))
+    parts = graph.reached(varying([node]), lambda part: varying(part.inputs()))
+    return sum(cost_of(part.function) for part in parts if isinstance(part, graph.Apply))

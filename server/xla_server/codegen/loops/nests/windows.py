@@ -9,20 +9,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Expression,
-    Index,
-    Load,
-    StackArray,
-    Value,
-    condition,
-    integer_op,
-    known,
-    plus,
-    times,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.loop_builder import LoopBuilder, Nest, close
 from xla_server.codegen.loops.builders.scheduled import ScheduledKernel
@@ -81,7 +69,7 @@ def window_kernel(
 class _Values:
     """Values on the stack, `pitches` of them along the axes of a tile."""
 
-    memory: StackArray
+    memory: ir.StackArray
     type: Type
     pitches: tuple[int, ...]
 
@@ -100,8 +88,8 @@ class _Loops:
     def open(
         self,
         name: str,
-        high: int | Expression,
-        low: int | Expression = 0,
+        high: int | ir.Expression,
+        low: int | ir.Expression = 0,
         iterations: float | None = None,
     ) -> Loop:
         """Begin a loop."""
@@ -131,8 +119,8 @@ class _WindowBuilder(LoopBuilder):
         super().__init__(Nest((), graph.stores, target))
         self._graph, self._tile = graph, tile
         self._results_at, self._elements = results, elements
-        self._lows: list[Expression] = []
-        self._origin_of: list[Expression] = []
+        self._lows: list[ir.Expression] = []
+        self._origin_of: list[ir.Expression] = []
 
     def built(self) -> ScheduledKernel:
         """Return the kernel."""
@@ -146,24 +134,24 @@ class _WindowBuilder(LoopBuilder):
         self._close_part(body, axis if items > 1 else None, items)
         return self._scheduled()
 
-    def _find_tile(self, item: Value, body: Body) -> None:
+    def _find_tile(self, item: ir.Value, body: Body) -> None:
         """Bind the first position of the tile along each axis, and the first element there."""
         rest, left = item, self._tile.count
         for axis in reversed(self._tile.axes):
-            low: Expression = Index(0)
+            low: ir.Expression = ir.Index(0)
             if axis.blocks > 1:
                 left //= axis.blocks
                 block, name = rest, self._names("i")
                 if left > 1:
                     names = self._names("t"), self._names("t")
-                    block = body.let(names[0], integer_op("whole_mod", rest, axis.blocks))
-                    rest = body.let(names[1], integer_op("whole_div", rest, axis.blocks))
+                    block = body.let(names[0], ir.integer_op("whole_mod", rest, axis.blocks))
+                    rest = body.let(names[1], ir.integer_op("whole_div", rest, axis.blocks))
                 last = axis.axis.size - axis.length
-                first = times(block, axis.length)
-                low = body.let(name, integer_op("minimum", first, last))
+                first = ir.times(block, axis.length)
+                low = body.let(name, ir.integer_op("minimum", first, last))
             self._lows.insert(0, low)
             window = axis.axis.window
-            origin = plus(times(low, window.stride), -window.padding_low)
+            origin = ir.plus(ir.times(low, window.stride), -window.padding_low)
             self._origin_of.insert(0, self._bound(origin, body))
 
     def _array(self, pitches: Sequence[int], type: str) -> _Values:
@@ -178,7 +166,7 @@ class _WindowBuilder(LoopBuilder):
         self._values = {node: v for node, v in self._values.items() if not node.variables}
         self._fill_neutral(values, window, body)
         loops = _Loops(body)
-        index: Expression = Index(0)
+        index: ir.Expression = ir.Index(0)
         for walk in self._elements:
             window_form = self._tile.axes[walk.axis].axis.window
             is_by_phase = window_form.stride > 1 and window_form.base_dilation == 1
@@ -186,7 +174,7 @@ class _WindowBuilder(LoopBuilder):
                 at = self._open_phases(walk, loops)
             else:
                 at = self._open_elements(walk, loops)
-            index = plus(index, times(at, values.stride(walk.last)))
+            index = ir.plus(index, ir.times(at, values.stride(walk.last)))
         value = self._value(window.element)
         loops.body.store(values.memory, values.type, index, value)
         loops.close()
@@ -198,87 +186,91 @@ class _WindowBuilder(LoopBuilder):
         if not clipped:
             return
         total = math.prod(values.pitches)
-        count: Expression = Index(total)
+        count: ir.Expression = ir.Index(total)
         axes = [self._tile.axes[number] for number in clipped]
         if all(axis.blocks > 1 and axis.axis.window.base_dilation == 1 for axis in axes):
             tests = []
             for number, axis in zip(clipped, axes, strict=True):
                 origin = self._origin_of[number]
-                end = plus(origin, axis.spacing.span)
-                tests += [condition("ge", origin, 0), condition("le", end, axis.axis.base)]
-            inside: Expression = tests[0]
+                end = ir.plus(origin, axis.spacing.span)
+                tests += [ir.condition("ge", origin, 0), ir.condition("le", end, axis.axis.base)]
+            inside: ir.Expression = tests[0]
             for test in tests[1:]:
-                inside = condition("bit_and", inside, test)
-            count = self._bound(Apply("select", (inside, Index(0), Index(total)), Type.I64), body)
+                inside = ir.condition("bit_and", inside, test)
+            count = self._bound(
+                ir.Apply("select", (inside, ir.Index(0), ir.Index(total)), Type.I64), body
+            )
         with Loop(body, self._names("i"), count, iterations=total) as loop:
             neutral = self._value(window.neutral)
             loop.store(values.memory, values.type, loop.axis, neutral)
 
-    def _bounds(self, number: int, body: Body) -> tuple[Expression, Expression]:
+    def _bounds(self, number: int, body: Body) -> tuple[ir.Expression, ir.Expression]:
         """Return the first element of the tile along an axis, and the one behind the last."""
         axis, origin = self._tile.axes[number], self._origin_of[number]
         step, base = axis.axis.window.base_dilation, axis.axis.base
-        end = plus(origin, axis.spacing.span)
+        end = ir.plus(origin, axis.spacing.span)
         if step == 1:
-            low: Expression = integer_op("maximum", origin, 0)
+            low: ir.Expression = ir.integer_op("maximum", origin, 0)
         else:
             low, end = (
-                integer_op("whole_div", integer_op("maximum", plus(at, step - 1), 0), step)
+                ir.integer_op("whole_div", ir.integer_op("maximum", ir.plus(at, step - 1), 0), step)
                 for at in (origin, end)
             )
-        high = integer_op("minimum", end, base)
+        high = ir.integer_op("minimum", end, base)
         return self._bound(low, body), self._bound(high, body)
 
-    def _open_elements(self, walk: Walk, loops: _Loops) -> Expression:
+    def _open_elements(self, walk: Walk, loops: _Loops) -> ir.Expression:
         """Begin a loop over the elements along an axis; return their index along it."""
         axis, outside = self._tile.axes[walk.axis], loops.body
-        first = self._bound(times(self._origin_of[walk.axis], walk.inner), outside)
+        first = self._bound(ir.times(self._origin_of[walk.axis], walk.inner), outside)
         name, own = self._names("i"), self._names("i")
-        at: Expression
+        at: ir.Expression
         if axis.is_clipped:
             low, high = (
-                self._bound(times(end, walk.inner), outside)
+                self._bound(ir.times(end, walk.inner), outside)
                 for end in self._bounds(walk.axis, outside)
             )
             loop = loops.open(name, high, low, self._iterations(walk))
             body: Body = loop
-            element: Expression = loop.axis
-            dilated = times(element, axis.axis.window.base_dilation)
-            at = body.let(own, integer_op("sub", dilated, first))
+            element: ir.Expression = loop.axis
+            dilated = ir.times(element, axis.axis.window.base_dilation)
+            at = body.let(own, ir.integer_op("sub", dilated, first))
         else:
             at, body = self._open_count(own, axis.spacing.span * walk.inner, loops)
-            element = body.let(name, plus(first, at))
+            element = body.let(name, ir.plus(first, at))
         self._indices[walk.loop], self._bodies[walk.loop] = element, body
         spacing = axis.spacing
         if spacing.stride == 1:
             return at
-        phase = times(integer_op("whole_mod", at, spacing.stride), spacing.row)
-        step = integer_op("whole_div", at, spacing.stride)
-        return self._bound(integer_op("add", phase, step), body)
+        phase = ir.times(ir.integer_op("whole_mod", at, spacing.stride), spacing.row)
+        step = ir.integer_op("whole_div", at, spacing.stride)
+        return self._bound(ir.integer_op("add", phase, step), body)
 
-    def _open_count(self, name: str, count: int, loops: _Loops) -> tuple[Expression, Body]:
+    def _open_count(self, name: str, count: int, loops: _Loops) -> tuple[ir.Expression, Body]:
         """Begin a loop of a known length; return its variable. One iteration needs no loop."""
         if count == 1:
-            return Index(0), loops.body
+            return ir.Index(0), loops.body
         loop = loops.open(name, count)
         return loop.axis, loop
 
-    def _open_phases(self, walk: Walk, loops: _Loops) -> Expression:
+    def _open_phases(self, walk: Walk, loops: _Loops) -> ir.Expression:
         """Begin a loop over the phases of the innermost axis, and one over the elements of each."""
         axis, origin = self._tile.axes[walk.axis], self._origin_of[walk.axis]
         spacing, stride = axis.spacing, axis.spacing.stride
-        ends: list[Expression] = [Index(0), Index(spacing.span)]
+        ends: list[ir.Expression] = [ir.Index(0), ir.Index(spacing.span)]
         if axis.is_clipped:
             ends = [
-                self._bound(integer_op("maximum", integer_op("sub", end, origin), 0), loops.body)
+                self._bound(
+                    ir.integer_op("maximum", ir.integer_op("sub", end, origin), 0), loops.body
+                )
                 for end in self._bounds(walk.axis, loops.body)
             ]
         outer = loops.open(self._names("i"), stride)
         # Elements of this phase that are before either end.
         low, high = (
             self._bound(
-                integer_op(
-                    "whole_div", integer_op("sub", plus(end, stride - 1), outer.axis), stride
+                ir.integer_op(
+                    "whole_div", ir.integer_op("sub", ir.plus(end, stride - 1), outer.axis), stride
                 ),
                 outer,
             )
@@ -286,10 +278,10 @@ class _WindowBuilder(LoopBuilder):
         )
         names = self._names("i"), self._names("i")
         inner = loops.open(names[0], high, low, self._iterations(walk) / stride)
-        at = plus(times(inner.axis, stride), outer.axis)
-        self._indices[walk.loop] = inner.let(names[1], plus(at, origin))
+        at = ir.plus(ir.times(inner.axis, stride), outer.axis)
+        self._indices[walk.loop] = inner.let(names[1], ir.plus(at, origin))
         self._bodies[walk.loop] = inner
-        return plus(times(outer.axis, spacing.row), inner.axis)
+        return ir.plus(ir.times(outer.axis, spacing.row), inner.axis)
 
     def _iterations(self, walk: Walk) -> float:
         return self._tile.axes[walk.axis].elements * walk.inner
@@ -339,26 +331,26 @@ class _WindowBuilder(LoopBuilder):
         row, _ = self._open_count(self._names("i"), rows, loops)
         at, innermost = self._open_count(self._names("i"), count, loops)
 
-        def index(values: _Values, offset: int) -> Expression:
-            return plus(plus(times(row, values.pitches[each.axis] * inner), at), offset)
+        def index(values: _Values, offset: int) -> ir.Expression:
+            return ir.plus(ir.plus(ir.times(row, values.pitches[each.axis] * inner), at), offset)
 
         total = self._tree(window, [(v, index(v, offset)) for v, offset in taps], innermost)
         innermost.store(made.memory, made.type, index(made, 0), total)
         loops.close()
 
     def _tree(
-        self, window: Windowed, read: Sequence[tuple[_Values, Expression]], body: Body
-    ) -> Value:
+        self, window: Windowed, read: Sequence[tuple[_Values, ir.Expression]], body: Body
+    ) -> ir.Value:
         """Build the combination of values at indices, in a tree."""
         found = [
-            body.let(self._names("v"), Load(values.memory, values.type, index))
+            body.let(self._names("v"), ir.Load(values.memory, values.type, index))
             for values, index in read
         ]
         while len(found) > 1:
             joined = [
                 body.let(
                     self._names("v"),
-                    Apply(window.function, (left, right), left.type),
+                    ir.Apply(window.function, (left, right), left.type),
                     self._origin(window),
                 )
                 for left, right in zip(found[::2], found[1::2], strict=False)
@@ -372,33 +364,33 @@ class _WindowBuilder(LoopBuilder):
         for walk in self._results_at:
             length = self._tile.axes[walk.axis].length * walk.inner
             at, inner = self._open_count(self._names("i"), length, loops)
-            low = times(self._lows[walk.axis], walk.inner)
-            self._indices[walk.loop] = self._bound(plus(low, at), inner)
+            low = ir.times(self._lows[walk.axis], walk.inner)
+            self._indices[walk.loop] = self._bound(ir.plus(low, at), inner)
             self._bodies[walk.loop] = inner
             ats.append(at)
         inner = loops.body
         for window, taps in zip(self._graph.windows, combined, strict=True):
             read = []
             for values, offset in taps:
-                index: Expression = Index(offset)
+                index: ir.Expression = ir.Index(offset)
                 for walk, at in zip(self._results_at, ats, strict=True):
-                    index = plus(index, times(at, values.stride(walk.last)))
+                    index = ir.plus(index, ir.times(at, values.stride(walk.last)))
                 read.append((values, index))
             self._values[window] = self._begun(window, self._tree(window, read, inner), inner)
         self._store(self._graph.stores, body)
         loops.close()
 
-    def _begun(self, window: Windowed, total: Value, body: Body) -> Value:
+    def _begun(self, window: Windowed, total: ir.Value, body: Body) -> ir.Value:
         """Combine the elements of a window with the initial value."""
         initial = window.initial
         if isinstance(initial, Literal) and initial.constant == window.neutral.constant:
             return total
         name = self._names("v")
         operands = self._value(initial), total
-        return body.let(name, Apply(window.function, operands, total.type))
+        return body.let(name, ir.Apply(window.function, operands, total.type))
 
-    def _bound(self, expression: Expression, body: Body) -> Expression:
+    def _bound(self, expression: ir.Expression, body: Body) -> ir.Expression:
         """Return a value bound to an expression; itself if it is one, or a number."""
-        if isinstance(expression, Value) or known(expression) is not None:
+        if isinstance(expression, ir.Value) or ir.known(expression) is not None:
             return expression
         return body.let(self._names("i"), expression)

@@ -7,25 +7,17 @@ from collections.abc import Sequence
 
 from xla_server.codegen.loops.reductions.sum_levels import RUN
 from xla_server.codegen.loops.reductions.vector_reductions import vector_reduction
-from xla_server.codegen.trace.graph import (
-    Node,
-    Reduction,
-    ReductionResult,
-    Store,
-    own_inputs,
-    reached,
-    roots_of,
-)
+from xla_server.codegen.trace import graph
 
 
-def reduction_groups(stores: Sequence[Store]) -> list[tuple[Reduction, ...]]:
+def reduction_groups(stores: Sequence[graph.Store]) -> list[tuple[graph.Reduction, ...]]:
     """Return all reductions of a kernel in groups, in an order in which they can be executed.
 
     Only what may be combined in any order is put together: other loops do not become vector code,
     and what they were joined with would not either.
     """
-    groups: dict[tuple[object, ...], list[Reduction]] = {}
-    levels: dict[Reduction, int] = {}
+    groups: dict[tuple[object, ...], list[graph.Reduction]] = {}
+    levels: dict[graph.Reduction, int] = {}
     for reduction in reductions_of(stores):
         level = levels[reduction] = 1 + max(
             (levels[other] for other in needed_reductions(reduction)), default=0
@@ -37,7 +29,7 @@ def reduction_groups(stores: Sequence[Store]) -> list[tuple[Reduction, ...]]:
     return [tuple(group) for _, group in sorted(groups.items(), key=lambda item: _level(item[0]))]
 
 
-def is_free(reduction: Reduction) -> bool:
+def is_free(reduction: graph.Reduction) -> bool:
     """Return whether elements are combined in any order, which short reductions are anyway.
 
     Keys of floats are combined in less time even one after the other.
@@ -55,25 +47,25 @@ def _level(key: tuple[object, ...]) -> int:
     return level
 
 
-def reductions_of(stores: Sequence[Store]) -> list[Reduction]:
+def reductions_of(stores: Sequence[graph.Store]) -> list[graph.Reduction]:
     """Return every reduction, after those whose results it needs."""
-    order: dict[Reduction, None] = {}
-    seen: set[Node] = set()
-    waiting = [(node, False) for node in roots_of(stores)]
+    order: dict[graph.Reduction, None] = {}
+    seen: set[graph.Node] = set()
+    waiting = [(node, False) for node in graph.roots_of(stores)]
     while waiting:
         node, is_ready = waiting.pop()
         if is_ready:
-            assert isinstance(node, ReductionResult)
+            assert isinstance(node, graph.ReductionResult)
             order[node.reduction] = None
         elif node not in seen:
             seen.add(node)
-            if isinstance(node, ReductionResult):
+            if isinstance(node, graph.ReductionResult):
                 waiting.append((node, True))
             waiting += [(part, False) for part in node.inputs()]
     return list(order)
 
 
-def needed_reductions(reduction: Reduction) -> set[Reduction]:
+def needed_reductions(reduction: graph.Reduction) -> set[graph.Reduction]:
     """Return the reductions whose results a reduction reads directly."""
-    nodes = reached([*reduction.initial, *reduction.combined], own_inputs)
-    return {node.reduction for node in nodes if isinstance(node, ReductionResult)}
+    nodes = graph.reached([*reduction.initial, *reduction.combined], graph.own_inputs)
+    return {node.reduction for node in nodes if isinstance(node, graph.ReductionResult)}

@@ -9,17 +9,9 @@ from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Expression,
-    Load,
-    Role,
-    Value,
-    integer_op,
-    whole,
-)
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.contraction.convolution_phases import (
@@ -33,6 +25,7 @@ from xla_server.codegen.lower.contraction.exact_sums import ExactSums
 from xla_server.codegen.lower.loop_nests.epilogue import Ends, Epilogue, EpilogueKernel, Product
 from xla_server.codegen.routines.contraction.direct_block import BLOCK
 from xla_server.codegen.routines.contraction.product_tiles import LEVELS, tile_name
+from xla_server.ir.affine import dense_strides
 
 
 def add_phases(
@@ -53,18 +46,18 @@ def add_phases(
     blocks = -(-lead.lines[0].results // lead.block)
     room = max(phase.room for phase in phases) * lead.width
     building = EpilogueKernel(epilogue)
-    values, roles = (base, packed, made.value), (Role.READ, Role.READ, Role.WRITE)
-    source, weights, result = map(Address, map(building.buffer, values, roles))
-    original = Address(building.buffer(kernel, Role.READ)) if exact else weights
-    box: int | Expression = 0
+    values, roles = (base, packed, made.value), (ir.Role.READ, ir.Role.READ, ir.Role.WRITE)
+    source, weights, result = map(ir.Address, map(building.buffer, values, roles))
+    original = ir.Address(building.buffer(kernel, ir.Role.READ)) if exact else weights
+    box: int | ir.Expression = 0
     with Items(building.body, lead.work_items, "item") as items:
         if size := scratch(phases):
             shape = Shape.array(made.value.shape.element_type, (size,))
             boxes = made.lowering.new(shape, f"{made.value.name}.box")
-            memory = Address(building.buffer(boxes, Role.WRITE))
+            memory = ir.Address(building.buffer(boxes, ir.Role.WRITE))
             box = items.let("box", memory + items.axis * room)
         elif room:
-            box = Address(building.stack_array("box", room))
+            box = ir.Address(building.stack_array("box", room))
         first, last = dealt(items.axis, lead.tasks, lead.work_items)
         with Loop(items, "task", last, first, iterations=lead.tasks / lead.work_items) as tasks:
             block = tasks.let("block", tasks.axis % blocks * lead.block)
@@ -80,26 +73,22 @@ def add_phases(
     building.add(made.lowering, made.value.name, Effort.UNOPTIMISED)
 
 
-def _first_result(phase: Phase, block: Value) -> Expression:
+def _first_result(phase: Phase, block: ir.Value) -> ir.Expression:
     """Return the first result of a block: a line's last block includes earlier ones."""
     if len(phase.lines) > 1:
         return block
     # The last block begins so early that it is whole, in a shorter phase by one.
     earlier = max(phase.lines[0].results - phase.block - 1, 0)
-    return integer_op("minimum", block, earlier)
+    return ir.integer_op("minimum", block, earlier)
 
 
-def _rows(phase: Phase, image: Value, start: Expression, block: Value) -> Ends:
+def _rows(phase: Phase, image: ir.Value, start: ir.Expression, block: ir.Value) -> Ends:
     """Return the rows of the whole result from a result on to the end of a block."""
     first, *others = phase.lines
     row = math.prod(line.whole for line in others)
     before = image * first.whole
-    end = integer_op("minimum", (block + phase.block) * first.apart, first.whole)
+    end = ir.integer_op("minimum", (block + phase.block) * first.apart, first.whole)
     return (before + start * first.apart) * row, (before + end) * row
-
-
-def _strides(sizes: Sequence[int], unit: int) -> list[int]:
-    return [unit * math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
 
 
 def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
@@ -107,7 +96,7 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
     packed = made.lowering.new(weights.shape, f"{made.producer.name}.panels")
     kind, features = Type(phase.kind), phase.outputs * phase.groups
     building = EpilogueKernel()
-    source, target = building.buffer(weights, Role.READ), building.buffer(packed, Role.WRITE)
+    source, target = building.buffer(weights, ir.Role.READ), building.buffer(packed, ir.Role.WRITE)
     with (
         Items(building.body, phase.depth, "d") as items,
         Loop(items, "group", phase.groups) as groups,
@@ -121,7 +110,7 @@ def add_packing(made: Product, phase: Phase, weights: Array) -> Array:
                 at = each.let("at", read + each.axis * columns)
                 with Loop(each, "c", columns) as inner:
                     c = inner.axis
-                    inner.store(target, kind, to + c, Load(source, kind, at + c))
+                    inner.store(target, kind, to + c, ir.Load(source, kind, at + c))
     building.add(made.lowering, packed.name, Effort.OPTIMISED)
     return packed
 
@@ -130,9 +119,9 @@ def _call(
     phase: Phase,
     body: Body,
     given: Operands,
-    box: int | Expression,
-    image: Value,
-    block: Value,
+    box: int | ir.Expression,
+    image: ir.Value,
+    block: ir.Value,
 ) -> None:
     """Append the call that does a block of a phase."""
     operands = {
@@ -161,13 +150,17 @@ def _extents(phase: Phase) -> list[int]:
     return [line.size for line in phase.lines] if phase.is_inside else phase.box
 
 
-def _block_operands(phase: Phase, block: Value) -> Operands:
+def _block_operands(phase: Phase, block: ir.Value) -> Operands:
     """Return which results the block has along the first and the last dimension."""
     first = phase.lines[0].results
     if len(phase.lines) == 1:
         # The last block begins earlier, and does some results once more.
-        return {"down": 0, "across": integer_op("minimum", block, first - phase.block), "high": 1}
-    high = integer_op("minimum", phase.block, whole(first) - block)
+        return {
+            "down": 0,
+            "across": ir.integer_op("minimum", block, first - phase.block),
+            "high": 1,
+        }
+    high = ir.integer_op("minimum", phase.block, ir.whole(first) - block)
     return {"down": block, "across": 0, "high": high}
 
 
@@ -216,8 +209,9 @@ def _panel_operands(phase: Phase) -> Operands:
 def _sum_operands(phase: Phase) -> Operands:
     """The loops of a sum: over the window, and the input features of a group."""
     unit = phase.pitch * phase.width
-    positions = _strides(_extents(phase), unit)
-    taps = _strides([line.window for line in phase.lines], phase.inputs)
+    positions = [unit * step for step in dense_strides(_extents(phase)).values()]
+    windows = dense_strides([line.window for line in phase.lines])
+    taps = [phase.inputs * step for step in windows.values()]
     loops = [
         (line.taps, line.reach * position, line.tap_step * step)
         for line, position, step in zip(phase.lines, positions, taps, strict=True)
@@ -239,7 +233,7 @@ def _tile_operands(phase: Phase) -> Operands:
     columns = panel_columns(phase)
     count, rest = divmod(phase.outputs, columns)
 
-    def function(rows: int, columns: int, *, is_called: bool) -> int | Expression:
+    def function(rows: int, columns: int, *, is_called: bool) -> int | ir.Expression:
         if not is_called:
             return 0
         is_deep = phase.is_depthwise

@@ -7,16 +7,9 @@ from types import MappingProxyType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION
 from xla_server.codegen.instructions.products import product_into
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    START,
-    STOP,
-    Address,
-    Role,
-    condition,
-    integer_op,
-)
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.lower.contraction.gemm import Gemm, Side, add_products
@@ -125,7 +118,7 @@ def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
     columns = made.producer.shape.dimensions[-1]
     building = EpilogueKernel(epilogue)
     with Items(building.body, made.producer.shape.element_count // columns, None) as rows:
-        epilogue.emit(rows, (START, STOP), (0, columns))
+        epilogue.emit(rows, (ir.START, ir.STOP), (0, columns))
     name = f"{made.name}.epilogue"
     building.add(made.lowering, name, Effort.OPTIMISED, updates=(made.value,))
 
@@ -182,7 +175,7 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
     )
     building = EpilogueKernel(epilogue)
     values = (*made.operands, made.value, CANCELLATION)
-    roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
+    roles = (ir.Role.READ, ir.Role.READ, ir.Role.WRITE, ir.Role.WORD)
     left, right, result, word = map(building.buffer, values, roles)
     with Items(building.body, batch * row_count * column_count, "item") as items:
         rest = items.let("rest", items.axis // column_count)
@@ -190,13 +183,13 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
         row = items.let("row", rest % row_count * down)
         pair = items.let("pair", rest // row_count)
         ahead = pair * (rows * depth) + row * (1 if left_transposed else depth)
-        a = items.let("a", Address(left) + ahead * width)
+        a = items.let("a", ir.Address(left) + ahead * width)
         ahead = pair * (depth * columns) + column * (depth if right_transposed else 1)
-        b = items.let("b", Address(right) + ahead * width)
+        b = items.let("b", ir.Address(right) + ahead * width)
         ahead = pair * (rows * columns) + row * columns + column
-        c = items.let("c", Address(result) + ahead * width)
-        last_row = integer_op("minimum", row + down, rows)
-        last_column = integer_op("minimum", column + across, columns)
+        c = items.let("c", ir.Address(result) + ahead * width)
+        last_row = ir.integer_op("minimum", row + down, rows)
+        last_column = ir.integer_op("minimum", column + across, columns)
         with Loop(items, "step", depth, step=at_once) as steps:
             step = steps.axis
             if depth > at_once:
@@ -212,8 +205,8 @@ def _add_blas(made: Product, epilogue: Epilogue) -> None:
                 "c_ahead": columns,
                 "m": last_row - row,
                 "n": last_column - column,
-                "k": integer_op("minimum", step + at_once, depth) - step,
-                "adds": condition("gt", step, 0),
+                "k": ir.integer_op("minimum", step + at_once, depth) - step,
+                "adds": ir.condition("gt", step, 0),
             }
             steps.call(product_into(computed), operands)
         first = pair * rows

@@ -9,6 +9,7 @@ from xla_server.codegen.kernel_ir.expressions import Expression
 from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.lower.loop_nests.epilogue import Ends
 from xla_server.codegen.routines.contraction.exact_sums import SPATIAL, exact_sums
+from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 
 _ALL = 1 << 62
@@ -69,10 +70,10 @@ def exact_sums_of(
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape.dimensions for operand in i.operands)
     result = i.shape.dimensions
-    read, weights = _strides(base, base_order), _strides(kernel, kernel_order)
+    read, weights = dense_strides(base, base_order), dense_strides(kernel, kernel_order)
     feature, batch = numbers.output_feature_dimension, numbers.output_batch_dimension
     positions = [d for d in result_order if d != feature]
-    apart = _strides(result, positions)
+    apart = dense_strides(result, positions)
     after = math.prod(result[d] for d in result_order[list(result_order).index(feature) + 1 :])
     inputs = kernel[numbers.kernel_input_feature_dimension]
     by_batch = i.attributes.batch_group_count
@@ -126,13 +127,6 @@ _ROW = (
     *("apart", "count", "low", "high", "start", "stride", "taps", "reach"),
     *("size", "gap", "read", "tap"),
 )
-
-
-def _strides(dimensions: Sequence[int], order: Sequence[int]) -> dict[int, int]:
-    return {
-        d: math.prod(dimensions[other] for other in order[number + 1 :])
-        for number, d in enumerate(order)
-    }
 
 
 def _result_size(n: int, i: HloInstruction) -> int:

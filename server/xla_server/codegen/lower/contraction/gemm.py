@@ -5,17 +5,10 @@ import math
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CANCELLATION, Value
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Items
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    START,
-    STOP,
-    Address,
-    Expression,
-    Role,
-    integer_op,
-    whole,
-)
+from xla_server.codegen.kernel_ir.expressions import whole
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.loops.builders.stopping import is_long
@@ -210,20 +203,20 @@ def add_layout(lowering: Lowering, gemm: Gemm, matrices: Value, name: str) -> Va
     panel = gemm.panel_bytes(gemm.panel_columns, gemm.depth)
     members = packed * gemm.panel_columns
     building = EpilogueKernel()
-    source, target = building.buffer(matrices, Role.READ), building.buffer(panels, Role.WRITE)
+    source, target = building.buffer(matrices, ir.Role.READ), building.buffer(panels, ir.Role.WRITE)
     with Items(building.body, gemm.batch * groups, None) as items:
         operands: Operands = {
-            "start": START,
-            "stop": STOP,
+            "start": ir.START,
+            "stop": ir.STOP,
             "groups": groups,
             "lay_out": _address(gemm, side, gemm.panel_columns),
-            "source": Address(source),
+            "source": ir.Address(source),
             "matrix_ahead": gemm.columns * gemm.depth * side.width,
             "group_ahead": members * member,
             "panel_ahead": gemm.panel_columns * member,
             "ahead": side.ahead(gemm.columns, gemm.depth),
             "step_ahead": step,
-            "target": Address(target),
+            "target": ir.Address(target),
             "matrix_bytes": gemm.right_bytes,
             "group_bytes": packed * panel,
             "panel_bytes": panel,
@@ -257,22 +250,22 @@ def _products(
     height, (tiles, _) = gemm.height, gemm.division
     building = EpilogueKernel(epilogue)
     values = (*operands, made.value, CANCELLATION)
-    roles = (Role.READ, Role.READ, Role.WRITE, Role.WORD)
+    roles = (ir.Role.READ, ir.Role.READ, ir.Role.WRITE, ir.Role.WORD)
     buffers = tuple(map(building.buffer, values, roles))
     band = building.stack_array("band", tiles * gemm.panel_bytes(height, gemm.run) + SLACK)
-    room: int | Expression = 0
+    room: int | ir.Expression = 0
     if not gemm.is_laid_out_ahead:
         panel = gemm.panel_bytes(gemm.panel_columns, gemm.run)
-        room = Address(building.stack_array("room", panel + SLACK))
+        room = ir.Address(building.stack_array("room", panel + SLACK))
     has_epilogue = bool(epilogue.loops)
     with Items(
         building.body, math.prod(gemm.work_items), "item" if has_epilogue else None
     ) as items:
         given = {
-            **_operands(gemm, *map(Address, buffers)),
-            "start": items.axis if has_epilogue else START,
-            "stop": items.axis + 1 if has_epilogue else STOP,
-            "band": Address(band),
+            **_operands(gemm, *map(ir.Address, buffers)),
+            "start": items.axis if has_epilogue else ir.START,
+            "stop": items.axis + 1 if has_epilogue else ir.STOP,
+            "band": ir.Address(band),
             "room": room,
         }
         items.call(BAND_BY_ROWS if gemm.is_by_rows else BAND, given)
@@ -289,16 +282,20 @@ def _emit_epilogue(gemm: Gemm, items: Items, epilogue: Epilogue) -> None:
     _, down, across = gemm.work_items
     rows, columns = tiles * gemm.height, panels * gemm.panel_columns
     first_column = items.let("column", items.axis % across * columns)
-    last_column = integer_op("minimum", first_column + columns, gemm.columns)
+    last_column = ir.integer_op("minimum", first_column + columns, gemm.columns)
     rest = items.let("rest", items.axis // across)
     row = items.let("row", rest % down * rows)
     first_row = items.let("first", rest // down * gemm.rows + row)
-    last_row = first_row + integer_op("minimum", whole(gemm.rows) - row, rows)
+    last_row = first_row + ir.integer_op("minimum", whole(gemm.rows) - row, rows)
     epilogue.emit(items, (first_row, last_row), (first_column, last_column))
 
 
 def _operands(
-    gemm: Gemm, left: Expression, right: Expression, result: Expression, cancelled: Expression
+    gemm: Gemm,
+    left: ir.Expression,
+    right: ir.Expression,
+    result: ir.Expression,
+    cancelled: ir.Expression,
 ) -> Operands:
     """Return the operands of a band but for its range and its memory."""
     tiles, panels = gemm.division
@@ -372,7 +369,7 @@ def _right_operands(gemm: Gemm) -> Operands:
     }
 
 
-def _address(gemm: Gemm, side: Side, height: int) -> Expression:
+def _address(gemm: Gemm, side: Side, height: int) -> ir.Expression:
     return function_address(panel_name(gemm.kind, side.source, height, is_across=side.is_across))
 
 

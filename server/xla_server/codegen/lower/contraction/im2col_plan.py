@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.lower.movement.im2col import Axis, Line, Matrix
+from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
 
@@ -57,7 +58,7 @@ class Plan:
         row_count = math.prod(axis.size for axis in rows)
         depth_count = math.prod(axis.size for axis in depth)
         leading = matrix.leading()
-        strides = _strides(base.dimensions)
+        strides = dense_strides(base.dimensions)
         if i.attributes.batch_group_count > 1:
             batch = i.shape.dimensions[numbers.output_batch_dimension]
             group_step = batch * strides[numbers.input_batch_dimension]
@@ -99,15 +100,11 @@ def _block(target: Target, rows: int, others: int) -> int:
     return min(rows, -(-even // 8) * 8)
 
 
-def _strides(dimensions: Sequence[int]) -> list[int]:
-    return [math.prod(dimensions[d + 1 :]) for d in range(len(dimensions))]
-
-
 def _axes(i: HloInstruction) -> tuple[dict[int, Axis], dict[int, Axis]]:
     """Return the axes of result and kernel dimensions in the input, output features aside."""
     numbers = i.attributes.dimension_numbers
     base, kernel = (operand.shape.dimensions for operand in i.operands)
-    strides = _strides(base)
+    strides = dense_strides(base)
     batch, inputs = numbers.output_batch_dimension, numbers.kernel_input_feature_dimension
     over_result = {
         batch: Axis("n", i.shape.dimensions[batch], strides[numbers.input_batch_dimension])
@@ -150,7 +147,7 @@ def _kernel_layout(i: HloInstruction, depth_order: Sequence[int]) -> tuple[bool,
     """Return whether the kernel is features by depth, and how to lay it out if it is neither."""
     numbers = i.attributes.dimension_numbers
     dimensions = i.operands[1].shape.dimensions
-    strides = _strides(dimensions)
+    strides = dense_strides(dimensions)
     outputs = numbers.kernel_output_feature_dimension
     depth = tuple(Axis(f"d{d}", dimensions[d], strides[d]) for d in depth_order)
     features = (Axis("o", dimensions[outputs], strides[outputs]),)

@@ -7,20 +7,9 @@ from typing import TypeAlias
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.codegen.instructions.products import product_into
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Buffer,
-    Expression,
-    Region,
-    Role,
-    Value,
-    condition,
-    integer_op,
-    plus,
-    whole,
-)
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
 from xla_server.codegen.lower.contraction.im2col_plan import Plan
@@ -48,27 +37,27 @@ def lower_products(made: Product, plan: Plan) -> Tree:
     epilogue = made.epilogue(*sizes)
     element_type = i.shape.element_type
     building = EpilogueKernel(epilogue)
-    values, roles = (base, packed, made.value), (Role.READ, Role.READ, Role.WRITE)
+    values, roles = (base, packed, made.value), (ir.Role.READ, ir.Role.READ, ir.Role.WRITE)
     source, weights, result = map(building.buffer, values, roles)
     orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
     exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
-    original = Address(building.buffer(kernel, Role.READ)) if exact else Address(weights)
+    original = ir.Address(building.buffer(kernel, ir.Role.READ)) if exact else ir.Address(weights)
     with Items(building.body, items, "item") as item:
-        matrix: Value | None = None
+        matrix: ir.Value | None = None
         if plan.leading is None:
             size = plan.block_rows * plan.block_depth
             shape = Shape.array(element_type, (items * size,))
-            scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), Role.WRITE)
+            scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), ir.Role.WRITE)
             ahead = item.axis * (size * element_type.byte_width)
-            matrix = item.let("matrix", Address(scratch) + ahead)
+            matrix = item.let("matrix", ir.Address(scratch) + ahead)
         first, last = dealt(item.axis, tasks, items)
         with Loop(item, "task", last, first, iterations=tasks / items) as task:
             block = _Block.of(plan, task, blocks)
             writer = _BlockWriter(plan, element_type, block, source, matrix)
-            writer.emit(task, Address(weights), Address(result))
+            writer.emit(task, ir.Address(weights), ir.Address(result))
             rows, columns = block.positions(plan), block.features(plan)
             if exact:
-                addresses = Address(source), original, Address(result)
+                addresses = ir.Address(source), original, ir.Address(result)
                 exact.emit(task, addresses, rows, columns)
             if plan.is_nhwc:
                 epilogue.emit(task, rows, columns)
@@ -84,37 +73,37 @@ def lower_products(made: Product, plan: Plan) -> Tree:
 class _Block:
     """The rows of the products that a task does, of which group, and the indices around them."""
 
-    row: Value
-    row_stop: Value
-    group: Value
-    outer: Value
+    row: ir.Value
+    row_stop: ir.Value
+    group: ir.Value
+    outer: ir.Value
     fixed: Indices
 
     @classmethod
     def of(cls, plan: Plan, task: Loop, blocks: int) -> "_Block":
         """Return the block of a task."""
         row = task.let("row", task.axis % blocks * plan.block_rows)
-        limit = integer_op("minimum", row + plan.block_rows, plan.rows)
+        limit = ir.integer_op("minimum", row + plan.block_rows, plan.rows)
         row_stop = task.let("row_stop", limit)
         rest = task.let("rest", task.axis // blocks)
         group = task.let("group", rest % plan.groups)
         outer = task.let("outer", rest // plan.groups)
         return cls(row, row_stop, group, outer, indices(task, outer, plan.matrix.fixed))
 
-    def positions(self, plan: Plan) -> tuple[Expression, Expression]:
+    def positions(self, plan: Plan) -> tuple[ir.Expression, ir.Expression]:
         """Return the ends of the results' positions, counted without features."""
         if plan.is_nhwc:
             return self.row, self.row_stop
         before = self.outer * plan.rows
         return before + self.row, before + self.row_stop
 
-    def features(self, plan: Plan) -> tuple[Expression, Expression]:
+    def features(self, plan: Plan) -> tuple[ir.Expression, ir.Expression]:
         """Return the ends of the results' features."""
         first = self.group * plan.columns
         return first, first + plan.columns
 
 
-_Operand: TypeAlias = tuple[Expression, int | Expression, int]
+_Operand: TypeAlias = tuple[ir.Expression, int | ir.Expression, int]
 """The address of a factor, elements from row to row, and whether it is transposed."""
 
 
@@ -125,10 +114,10 @@ class _BlockWriter:
     plan: Plan
     element_type: ElementType
     block: _Block
-    source: Buffer
-    matrix: Value | None
+    source: ir.Buffer
+    matrix: ir.Value | None
 
-    def emit(self, body: Body, weights: Expression, result: Expression) -> None:
+    def emit(self, body: Body, weights: ir.Expression, result: ir.Expression) -> None:
         """Append the products, a part of the depth at a time."""
         plan, block, width = self.plan, self.block, self.element_type.byte_width
         features = plan.columns * plan.groups
@@ -141,7 +130,7 @@ class _BlockWriter:
         base = body.let("base", block.group * plan.group_step)
         with Loop(body, "depth", plan.depth, step=plan.block_depth) as part:
             depth = part.axis
-            stop = integer_op("minimum", depth + plan.block_depth, plan.depth)
+            stop = ir.integer_op("minimum", depth + plan.block_depth, plan.depth)
             depth_stop = part.let("depth_stop", stop)
             matrix, matrix_ahead = self._matrix(part, base, (depth, depth_stop))
             if plan.kernel_is_transposed:
@@ -161,33 +150,33 @@ class _BlockWriter:
                 **dict(zip(("b", "b_ahead", "b_is_transposed"), right, strict=True)),
                 **{"c": into, "c_ahead": features if of_rows else plan.rows},
                 **dict(zip(("m", "n"), sizes, strict=True)),
-                **{"k": depth_stop - depth, "adds": condition("gt", depth, 0)},
+                **{"k": depth_stop - depth, "adds": ir.condition("gt", depth, 0)},
             }
             part.call(product_into(self.element_type.text), operands)
 
     def _matrix(
-        self, body: Body, base: Value, depth: tuple[Expression, Expression]
-    ) -> tuple[Expression, int | Expression]:
+        self, body: Body, base: ir.Value, depth: tuple[ir.Expression, ir.Expression]
+    ) -> tuple[ir.Expression, int | ir.Expression]:
         """Return the address of a block's im2col matrix, copied first, and elements of a row."""
         plan, block = self.plan, self.block
         rows = block.row, block.row_stop
         if self.matrix is None:
             ahead = base + _lying(plan, block, depth[0])
             assert plan.leading is not None
-            return Address(self.source) + ahead * self.element_type.byte_width, plan.leading
+            return ir.Address(self.source) + ahead * self.element_type.byte_width, plan.leading
         outer, inner = (rows, depth) if plan.depth_inside else (depth, rows)
-        target = Region(self.matrix, Role.WRITE)
+        target = ir.Region(self.matrix, ir.Role.WRITE)
         copy = MatrixCopy(plan.matrix, self.element_type, self.source, target)
         copy.emit(body, outer, inner, base, block.fixed)
         return self.matrix, inner[1] - inner[0]
 
 
-def _lying(plan: Plan, block: _Block, depth: Expression) -> Expression:
+def _lying(plan: Plan, block: _Block, depth: ir.Expression) -> ir.Expression:
     """Return the element of the input that a block's matrix begins at, where it needs no im2col."""
     assert plan.leading is not None
     lines = {axis.line for axis in plan.matrix.axes if axis.line is not None}
-    row: Expression = block.row
+    row: ir.Expression = block.row
     row, depth = (row * plan.leading, depth) if plan.depth_inside else (row, depth * plan.leading)
     fixed = (block.fixed[axis] * axis.stride for axis in plan.matrix.fixed if axis in block.fixed)
     start = sum(line.start * line.stride for line in lines)
-    return functools.reduce(plus, [*fixed, row, depth, whole(start)])
+    return functools.reduce(ir.plus, [*fixed, row, depth, ir.whole(start)])

@@ -15,17 +15,9 @@ from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Branch, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Expression,
-    Role,
-    condition,
-    integer_op,
-    plus,
-    whole,
-)
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.lower.contraction.convolution_phases import Phase, panels
 from xla_server.codegen.lower.contraction.exact_sums import ExactSums
@@ -125,8 +117,8 @@ def add_weights(lowering: Lowering, phase: Phase, kernel: Array) -> Array:
     down, across = phase.lines
     first = (down.tap * TAPS + across.tap) * square
     building = EpilogueKernel()
-    source = Address(building.buffer(kernel, Role.READ))
-    target = Address(building.buffer(points, Role.WRITE))
+    source = ir.Address(building.buffer(kernel, ir.Role.READ))
+    target = ir.Address(building.buffer(points, ir.Role.WRITE))
     with Items(building.body, phase.inputs, "item") as items:
         feature = items.axis
         for column, columns, count in panels(phase):
@@ -166,8 +158,8 @@ def add_tiles(
     points = add_weights(made.lowering, tiled.phase, kernel)
     building = EpilogueKernel(epilogue)
     values = base, points, kernel, made.value, memory
-    roles = (Role.READ, Role.READ, Role.READ, Role.WRITE, Role.SCRATCH)
-    source, weights, taps, result, scratch = map(Address, map(building.buffer, values, roles))
+    roles = (ir.Role.READ, ir.Role.READ, ir.Role.READ, ir.Role.WRITE, ir.Role.SCRATCH)
+    source, weights, taps, result, scratch = map(ir.Address, map(building.buffer, values, roles))
     with Items(building.body, tiled.work_items, "item") as items:
         room = items.let("room", scratch + items.axis * (4 * sum(tiled.parts)))
         first, last = dealt(items.axis, tiled.blocks, tiled.work_items)
@@ -175,7 +167,7 @@ def add_tiles(
             items, "block", last, first, iterations=tiled.blocks / tiled.work_items
         ) as blocks:
             begin = blocks.let("begin", blocks.axis * tiled.block)
-            limit = integer_op("minimum", begin + tiled.block, tiled.tiles)
+            limit = ir.integer_op("minimum", begin + tiled.block, tiled.tiles)
             end = blocks.let("end", limit)
             given: Operands = {
                 **{"begin": begin, "end": end, "source": source, "weights": weights},
@@ -194,7 +186,7 @@ def _emit_rows(
     body: Loop,
     epilogue: Epilogue,
     exact: ExactSums | None,
-    addresses: tuple[Expression, Expression, Expression],
+    addresses: tuple[ir.Expression, ir.Expression, ir.Expression],
 ) -> None:
     """Append what is done to the results of a tile, row by row."""
     tiles_down, tiles_across = tiled.grid
@@ -204,10 +196,10 @@ def _emit_rows(
     rest = body.let("rest", body.axis // tiles_across)
     y = body.let("y", rest % tiles_down * RESULTS)
     above = body.let("above", rest // tiles_down * down.results + y)
-    height = integer_op("minimum", whole(down.results) - y, RESULTS)
+    height = ir.integer_op("minimum", ir.whole(down.results) - y, RESULTS)
     with Loop(body, "a", height, iterations=RESULTS) as rows:
         first = rows.let("first", (above + rows.axis) * across.results + x)
-        width = integer_op("minimum", whole(across.results) - x, RESULTS)
+        width = ir.integer_op("minimum", ir.whole(across.results) - x, RESULTS)
         last = rows.let("last", first + width)
         if exact:
             with Branch(rows, _is_at_edge(tiled, y, x)) as edge:
@@ -215,16 +207,16 @@ def _emit_rows(
         epilogue.emit(rows, (first, last), columns)
 
 
-def _is_at_edge(tiled: Tiled, y: Expression, x: Expression) -> Expression:
+def _is_at_edge(tiled: Tiled, y: ir.Expression, x: ir.Expression) -> ir.Expression:
     """Return whether windows of a tile may leave the input."""
-    tests: list[Expression] = []
+    tests: list[ir.Expression] = []
     for begin, line in zip((y, x), tiled.phase.lines, strict=True):
-        end = plus(begin, RESULTS + 2)
+        end = ir.plus(begin, RESULTS + 2)
         tests += [
-            condition("eq", begin, 0),
-            condition("gt", end, line.results),
+            ir.condition("eq", begin, 0),
+            ir.condition("gt", end, line.results),
         ]
-    return functools.reduce(lambda a, b: condition("bit_or", a, b), tests)
+    return functools.reduce(lambda a, b: ir.condition("bit_or", a, b), tests)
 
 
 def _sizes(tiled: Tiled) -> Operands:

@@ -1,7 +1,6 @@
 """Lowering of what moves no data: tuples, control flow, aliases, tokens."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 import numpy as np
 
@@ -166,20 +165,18 @@ def lower_conditional(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
     return result
 
 
-CONTROL: Mapping[Opcode, Lower] = MappingProxyType(
-    {
-        Opcode.ADD_DEPENDENCY: lower_alias,
-        Opcode.AFTER_ALL: lower_token,
-        Opcode.CALL: lower_call,
-        Opcode.CONDITIONAL: lower_conditional,
-        Opcode.CONSTANT: lower_constant,
-        Opcode.COPY: lower_alias,
-        Opcode.DOMAIN: lower_alias,
-        Opcode.GET_TUPLE_ELEMENT: lower_get_tuple_element,
-        Opcode.OPT_BARRIER: lower_alias,
-        Opcode.RESHAPE: lower_alias,
-        Opcode.TUPLE: lower_tuple,
-        Opcode.WHILE: lower_while,
-    }
-)
+CONTROL: Mapping[Opcode, Lower] = {
+    Opcode.ADD_DEPENDENCY: lower_alias,
+    Opcode.AFTER_ALL: lower_token,
+    Opcode.CALL: lower_call,
+    Opcode.CONDITIONAL: lower_conditional,
+    Opcode.CONSTANT: lower_constant,
+    Opcode.COPY: lower_alias,
+    Opcode.DOMAIN: lower_alias,
+    Opcode.GET_TUPLE_ELEMENT: lower_get_tuple_element,
+    Opcode.OPT_BARRIER: lower_alias,
+    Opcode.RESHAPE: lower_alias,
+    Opcode.TUPLE: lower_tuple,
+    Opcode.WHILE: lower_while,
+}
 """The lowerings of what moves no data of its own: the same on every machine."""

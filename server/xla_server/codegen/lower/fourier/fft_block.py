@@ -7,34 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Loop
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Buffer,
-    Expression,
-    Index,
-    Role,
-    StackArray,
-)
-from xla_server.codegen.lower.fourier.fft_plan import (
-    chirp_of,
-    generator_of,
-    padded_length,
-    prime_factors,
-    prime_way,
-    radices,
-    roots,
-    spectrum_of,
-)
+from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
 from xla_server.codegen.routines.fourier.fourier_passes import RADICES, generic_pass, pass_routine
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.machine import Machine
 
-TARGET, SOURCE = Buffer(0, Role.SCRATCH), Buffer(1, Role.SCRATCH)
+TARGET, SOURCE = ir.Buffer(0, ir.Role.SCRATCH), ir.Buffer(1, ir.Role.SCRATCH)
 """The result and the operand, which share memory if the result overwrites the operand."""
 
-TABLES = Buffer(2, Role.READ)
+TABLES = ir.Buffer(2, ir.Role.READ)
 """The constants."""
 
 
@@ -46,22 +30,22 @@ class Tables:
     parts: list[Any] = dataclasses.field(default_factory=list)
     byte_size: int = 0
 
-    def add(self, numbers: Any) -> Expression:
+    def add(self, numbers: Any) -> ir.Expression:
         """Append complex numbers, or real ones; return their address."""
         array = np.ascontiguousarray(numbers).ravel()
         if np.iscomplexobj(array):
             array = array.astype(np.complex128).view(np.float64)
         return self._append(array.astype(np.float32 if self.kind == "f32" else np.float64))
 
-    def _append(self, part: Any) -> Expression:
+    def _append(self, part: Any) -> ir.Expression:
         offset = self.byte_size
         # Vectors are read where lines of the cache begin.
         part = np.concatenate([part, np.zeros(-part.size % (64 // part.itemsize), part.dtype)])
         self.parts.append(part)
         self.byte_size += part.nbytes
-        return Address(TABLES) + offset
+        return ir.Address(TABLES) + offset
 
-    def add_words(self, numbers: Any) -> Expression:
+    def add_words(self, numbers: Any) -> ir.Expression:
         """Append int64; return their address."""
         real = np.float32 if self.kind == "f32" else np.float64
         return self._append(np.ascontiguousarray(numbers, np.int64).view(real))
@@ -78,20 +62,20 @@ class BlockTransform:
     Names of memory and of loops end in `suffix`.
     """
 
-    def __init__(self, machine: Machine, n: int, tables: Tables, first: StackArray) -> None:
+    def __init__(self, machine: Machine, n: int, tables: Tables, first: ir.StackArray) -> None:
         self._suffix = first.name[1:]
         self._kind, self._tables = tables.kind, tables
         self._pair = pair_bytes(machine)
         self.body = Body()
         self.stack = [first]
-        self._other: dict[StackArray, StackArray] = {}
-        primes = prime_factors(n)
+        self._other: dict[ir.StackArray, ir.StackArray] = {}
+        primes = plan.prime_factors(n)
         s, self.result = 1, first
         if n > 1:
             self._pair_of(first, self._array("b", first.byte_size))
         for p in reversed(primes):
             if p > RADICES[0]:
-                _, way = prime_way(p)
+                _, way = plan.prime_way(p)
                 {"generic": self._generic, "rader": self._rader, "bluestein": self._bluestein}[way](
                     p, s, n // s // p
                 )
@@ -99,22 +83,22 @@ class BlockTransform:
         if n // s > 1:
             self.result = self._pass(self.body, n // s, s, self.result)
 
-    def _array(self, name: str, byte_size: int) -> StackArray:
-        self.stack.append(StackArray(f"{name}{self._suffix}", byte_size))
+    def _array(self, name: str, byte_size: int) -> ir.StackArray:
+        self.stack.append(ir.StackArray(f"{name}{self._suffix}", byte_size))
         return self.stack[-1]
 
-    def _pair_of(self, one: StackArray, other: StackArray) -> None:
+    def _pair_of(self, one: ir.StackArray, other: ir.StackArray) -> None:
         """Let each of two blocks be the scratch memory of the other."""
         self._other |= {one: other, other: one}
 
-    def _pass(self, body: Body, n: int, s: int, source: StackArray) -> StackArray:
+    def _pass(self, body: Body, n: int, s: int, source: ir.StackArray) -> ir.StackArray:
         """Append unrolled passes; return which of two blocks has their result."""
         rest = n
-        _, factors = radices(n)
+        _, factors = plan.radices(n)
         for r in factors:
             m, target = rest // r, self._other[source]
             routine = pass_routine(self._kind, r, is_last=m == 1)
-            table = Index(0) if m == 1 else self._tables.add(_twiddles(rest, r, m))
+            table = ir.Index(0) if m == 1 else self._tables.add(_twiddles(rest, r, m))
             body.call(routine, _pass_operands(source, target, s, m, table))
             source, s, rest = target, s * r, m
         return source
@@ -123,58 +107,58 @@ class BlockTransform:
         source, target = self.result, self._other[self.result]
         room = self._array(f"room{s}", r * self._pair)
         table = self._tables.add(_twiddles(r * m, r, m))
-        turns = self._tables.add(np.conj(roots(r, np.arange(r))))
+        turns = self._tables.add(np.conj(plan.roots(r, np.arange(r))))
         given = _pass_operands(source, target, s, m, table)
-        more = {"r": r, "roots": turns, "room": Address(room)}
+        more = {"r": r, "roots": turns, "room": ir.Address(room)}
         self.body.call(generic_pass(self._kind), {**given, **more})
         self.result = target
 
     def _bluestein(self, r: int, s: int, m: int) -> None:
         """Elements times a chirp, convolved with its conjugate, times the chirp."""
-        size, pair, kind = padded_length(r), self._pair, self._kind
-        chirp = chirp_of(r)
-        first, spectrum = self._tables.add(chirp), self._tables.add(spectrum_of(r, size))
+        size, pair, kind = plan.padded_length(r), self._pair, self._kind
+        chirp = plan.chirp_of(r)
+        first, spectrum = self._tables.add(chirp), self._tables.add(plan.spectrum_of(r, size))
         last = self._tables.add(_turns(r * m, m, r) * chirp)
         padded = self._room(size, s)
         with self._each(r, s, m) as (body, p, here, there):
-            start = chirp_operands((here, s * m * pair), (Address(padded), pair), r, first, size)
+            start = chirp_operands((here, s * m * pair), (ir.Address(padded), pair), r, first, size)
             body.call(block_routine("chirp", kind), start)
             middle = self._pass(body, size, 1, padded)
-            both = (Address(middle), pair), (Address(middle), pair)
+            both = (ir.Address(middle), pair), (ir.Address(middle), pair)
             body.call(block_routine("chirp_to", kind), chirp_operands(*both, size, spectrum))
             final = self._pass(body, size, 1, middle)
             table = last + p * (r * 2 * WIDTH[kind])
-            end = chirp_operands((Address(final), pair), (there, s * pair), r, table)
+            end = chirp_operands((ir.Address(final), pair), (there, s * pair), r, table)
             body.call(block_routine("chirp_from", kind), end)
 
     def _rader(self, r: int, s: int, m: int) -> None:
         """Elements but the first in the order of a generator's powers: a cyclic convolution."""
         size, pair, kind = r - 1, self._pair, self._kind
-        g = generator_of(r)
+        g = plan.generator_of(r)
         powers = np.array([pow(g, k, r) for k in range(size)])
         inverses = np.array([pow(g, -q, r) for q in range(size)])
-        spectrum = self._tables.add(np.fft.fft(roots(r, inverses)) / size)
+        spectrum = self._tables.add(np.fft.fft(plan.roots(r, inverses)) / size)
         order = self._tables.add_words(powers * (s * m * pair))
         back_order = self._tables.add_words(inverses * (s * pair))
-        last = self._tables.add(roots(r * m, np.arange(m)[:, None] * inverses))
+        last = self._tables.add(plan.roots(r * m, np.arange(m)[:, None] * inverses))
         ordered = self._room(size, s)
         with self._each(r, s, m) as (body, p, here, there):
-            given = {"source": here, "target": Address(ordered), "count": size, "offsets": order}
+            given = {"source": here, "target": ir.Address(ordered), "count": size, "offsets": order}
             body.call(block_routine("take", kind), given)
             result = self._pass(body, size, 1, ordered)
-            middle = Address(result)
+            middle = ir.Address(result)
             both = {"one": here, "other": middle}
             # Element 0 is the sum of all; the first is a part of every other.
             body.call(block_routine("sum", kind), {**both, "target": there})
             chirp = chirp_operands((middle, pair), (middle, pair), size, spectrum)
             body.call(block_routine("chirp_to", kind), chirp)
             body.call(block_routine("sum_swapped", kind), {**both, "target": middle})
-            final = Address(self._pass(body, size, 1, result))
+            final = ir.Address(self._pass(body, size, 1, result))
             table = last + p * (size * 2 * WIDTH[kind])
             given = {"source": final, "target": there, "count": size, "offsets": back_order}
             body.call(block_routine("give", kind), {**given, "table": table})
 
-    def _room(self, size: int, s: int) -> StackArray:
+    def _room(self, size: int, s: int) -> ir.StackArray:
         """Return one of two blocks for the convolution of a factor."""
         padded, other = (self._array(f"{name}{s}", size * self._pair) for name in "cd")
         self._pair_of(padded, other)
@@ -183,25 +167,25 @@ class BlockTransform:
     @contextlib.contextmanager
     def _each(
         self, r: int, s: int, m: int
-    ) -> Iterator[tuple[Body, Expression, Expression, Expression]]:
+    ) -> Iterator[tuple[Body, ir.Expression, ir.Expression, ir.Expression]]:
         """Build (body, p, here, there) for the transforms of a factor: number p of each group."""
         source, pair = self.result, self._pair
         self.result = self._other[source]
         p, q, here, there = (f"{name}{s}{self._suffix}" for name in ("p", "q", "here", "there"))
         with Loop(self.body, p, m) as around, Loop(around, q, s) as body:
             number, line = around.axis, body.axis
-            begin = body.let(here, Address(source) + (line + number * s) * pair)
-            end = body.let(there, Address(self.result) + (line + number * (s * r)) * pair)
+            begin = body.let(here, ir.Address(source) + (line + number * s) * pair)
+            end = body.let(there, ir.Address(self.result) + (line + number * (s * r)) * pair)
             yield body, number, begin, end
 
 
 def chirp_operands(
-    source: tuple[Expression, int],
-    target: tuple[Expression, int],
-    count: int | Expression,
-    table: Expression,
+    source: tuple[ir.Expression, int],
+    target: tuple[ir.Expression, int],
+    count: int | ir.Expression,
+    table: ir.Expression,
     padded: int | None = None,
-) -> dict[str, int | Expression]:
+) -> dict[str, int | ir.Expression]:
     """Return the operands of a product with a table.
 
     Source and target are an address and the bytes from element to element.
@@ -214,15 +198,15 @@ def chirp_operands(
 
 
 def _pass_operands(
-    source: StackArray, target: StackArray, s: int, m: int, twiddles: Expression
-) -> dict[str, int | Expression]:
-    addresses = {"source": Address(source), "target": Address(target)}
+    source: ir.StackArray, target: ir.StackArray, s: int, m: int, twiddles: ir.Expression
+) -> dict[str, int | ir.Expression]:
+    addresses = {"source": ir.Address(source), "target": ir.Address(target)}
     return {**addresses, "s": s, "m": m, "twiddles": twiddles}
 
 
 def _turns(n: int, m: int, r: int) -> Any:
     """exp(-2 pi i p k / n) for p < m and k < r."""
-    return roots(n, np.arange(m)[:, None] * np.arange(r))
+    return plan.roots(n, np.arange(m)[:, None] * np.arange(r))
 
 
 def _twiddles(n: int, r: int, m: int) -> Any:

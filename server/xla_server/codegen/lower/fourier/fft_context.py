@@ -9,13 +9,8 @@ import math
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
+from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_kernels import Side
-from xla_server.codegen.lower.fourier.fft_plan import (
-    block_cost,
-    divisors,
-    padded_length,
-    prime_factors,
-)
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.kernel_tuning import FourierTransforms
@@ -30,7 +25,7 @@ class Vectors:
 
     def block_cost(self, n: int) -> float:
         """Return the cost of a block transform of n elements; infinite where blocks have fewer."""
-        return block_cost(n, self.tuned.max_block_elements)
+        return plan.block_cost(n, self.tuned.max_block_elements)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,9 +59,9 @@ class Lines:
 
     def convolution_cost(self, to: Vectors) -> float:
         """Return the cost of transforms by convolution."""
-        if max(prime_factors(self.n), default=1) <= to.tuned.max_cut_factor:
+        if max(plan.prime_factors(self.n), default=1) <= to.tuned.max_cut_factor:
             return math.inf
-        size, count = padded_length(self.n), self.outer * self.inner
+        size, count = plan.padded_length(self.n), self.outer * self.inner
         padded = Lines(count, size, 1)
         each = min(padded.direct_cost(to), padded.cut(to)[0])
         return 36.0 * size / to.lanes * count + 3 * to.tuned.kernel_cost + 2 * each
@@ -86,7 +81,7 @@ class Lines:
 @functools.lru_cache(4096)
 def _cheapest_cut(lines: Lines, to: Vectors) -> tuple[float, int]:
     best = (math.inf, 0)
-    for g in divisors(lines.n)[1:-1]:
+    for g in plan.divisors(lines.n)[1:-1]:
         m = lines.n // g
         if to.block_cost(m) == math.inf:
             continue

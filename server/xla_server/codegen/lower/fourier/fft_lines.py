@@ -5,16 +5,10 @@ import math
 import numpy as np
 
 from xla_server.codegen.kernel_ir.builder import Body
+from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_block import Tables
 from xla_server.codegen.lower.fourier.fft_context import FORWARD, Array, Context, Lines, Options
 from xla_server.codegen.lower.fourier.fft_kernels import Block, BlockKernel, Side, Step, add_fused
-from xla_server.codegen.lower.fourier.fft_plan import (
-    chirp_of,
-    divisors,
-    padded_length,
-    roots,
-    spectrum_of,
-)
 from xla_server.codegen.lower.fourier.fft_products import clear_ends, copy_rows, product
 from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
 
@@ -148,7 +142,7 @@ class LineTransforms(Context):
             line = np.arange(blocks * self.lanes) // lines.inner % g
         addresses = []
         for count, step in ((rows, 1), (steps, rows)):
-            table = roots(n, np.arange(count) * step * line[:, None])
+            table = plan.roots(n, np.arange(count) * step * line[:, None])
             if is_narrow:
                 table = np.stack([table.real, table.imag], -1)
                 table = table.reshape(-1, self.lanes, count, 2).transpose(0, 2, 3, 1)
@@ -167,7 +161,7 @@ class LineTransforms(Context):
     def _turned(self, source: Array, target: Array, lines: Lines, g: int, options: Options) -> None:
         """Copy [outer, m, g, inner] to [outer, g, m, inner]."""
         n, m, inner = lines.n, lines.n // g, lines.inner
-        chunk = max(d for d in divisors(g) if d <= self.tuned.max_block_elements)
+        chunk = max(d for d in plan.divisors(g) if d <= self.tuned.max_block_elements)
         if options.limit or target.is_real:
             whole = self.new(lines.outer * n)
             self._turned(source, whole, lines, g, Options(factor=options.factor))
@@ -200,14 +194,16 @@ class LineTransforms(Context):
         """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp."""
         is_inverse = options.is_inverse
         n, count = lines.n, lines.outer * lines.inner
-        size = padded_length(n)
+        size = plan.padded_length(n)
         padded, other = self.new(count * size), self.new(count * size)
         long = Lines(count, size, 1)
-        chirp = chirp_of(n)
+        chirp = plan.chirp_of(n)
         product(self, source, padded, lines, chirp, size, n, is_inverse=is_inverse)
         clear_ends(self, padded, count, n, size)
         self.transform(padded, other, long, Options(is_inverse))
-        product(self, other, other, long, spectrum_of(n, size), size, size, is_inverse=is_inverse)
+        product(
+            self, other, other, long, plan.spectrum_of(n, size), size, size, is_inverse=is_inverse
+        )
         self.transform(other, padded, long, Options(not is_inverse))
         stored = options.limit or n
         back = Lines(lines.outer, size, lines.inner)

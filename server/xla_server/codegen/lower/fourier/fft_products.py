@@ -7,20 +7,9 @@ from typing import Any
 import numpy as np
 
 from xla_server.codegen.instructions.memory import CLEAR_BYTES
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Apply,
-    Const,
-    Expression,
-    StackArray,
-    Value,
-    condition,
-    integer_op,
-    load_at,
-    whole,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.fourier.fft_block import SOURCE, TARGET, Tables, chirp_operands
 from xla_server.codegen.lower.fourier.fft_context import Array, Context, Lines
@@ -66,12 +55,12 @@ def product(
     beside = (lines.inner, (target_size if is_back else lines.n) * lines.inner * width, width)
     apart = (1, (lines.n if is_back else target_size) * width, 0)
     sides = (apart, beside) if is_back else (beside, apart)
-    top, block = Body(), StackArray("a", most * c.pair)
-    a = Address(block)
+    top, block = Body(), ir.StackArray("a", most * c.pair)
+    a = ir.Address(block)
     with Items(top, chunks * blocks, "item") as items:
         begin = items.let("begin", items.axis // blocks * most)
         first = items.let("first", items.axis % blocks * c.lanes)
-        taken = items.let("count", integer_op("minimum", most, whole(count) - begin))
+        taken = items.let("count", ir.integer_op("minimum", most, ir.whole(count) - begin))
         for memory, is_load, (inner, outer_step, inner_step) in zip(
             (SOURCE, TARGET), (True, False), sides, strict=True
         ):
@@ -80,7 +69,7 @@ def product(
             if not is_load:
                 chirp = chirp_operands((a, c.pair), (a, c.pair), taken, address + begin * width)
                 items.call(block_routine("chirp", c.kind), chirp)
-            begin_at = Address(memory) + begin * ahead
+            begin_at = ir.Address(memory) + begin * ahead
             given = move_operands(begin_at, a + real, a + imaginary, total, ahead, taken)
             steps = line_operands(first, inner, outer_step, inner_step)
             items.call(move, given | steps)
@@ -108,15 +97,15 @@ def _rows_product(
     tables = Tables(c.kind)
     ones = tables.add(_by_lanes(np.ones(c.lanes, np.complex128), c.lanes))
     address = tables.add(_by_lanes(table[:count], c.lanes))
-    top, block = Body(), StackArray("a", most * c.pair)
-    a = Address(block)
+    top, block = Body(), ir.StackArray("a", most * c.pair)
+    a = ir.Address(block)
     with Items(top, lines.outer * chunks, "item") as items:
         line = items.let("line", items.axis // chunks)
         chunk = items.let("chunk", items.axis % chunks)
         first = items.let("first", chunk * most)
-        taken = items.let("count", integer_op("minimum", most, whole(vectors) - first))
+        taken = items.let("count", ir.integer_op("minimum", most, ir.whole(vectors) - first))
         left = items.let("rest", (chunk + 1) // chunks * rest)
-        whole_vectors = items.let("full", integer_op("minimum", taken, whole(full) - first))
+        whole_vectors = items.let("full", ir.integer_op("minimum", taken, ir.whole(full) - first))
         for memory, array, size, is_load in (
             (SOURCE, source, lines.n, True),
             (TARGET, target, target_size, False),
@@ -128,7 +117,7 @@ def _rows_product(
                 factors = {"fine": address + first * c.pair, "coarse": ones, "rows": taken}
                 turned = {"block": a, "count": taken, **factors}
                 items.call(block_routine("turn_lanes", c.kind), turned)
-            at = Address(memory) + line * (size * width) + first * ahead
+            at = ir.Address(memory) + line * (size * width) + first * ahead
             at = items.let("read" if is_load else "written", at)
             parts = a + real, a + imaginary
             given = move_operands(at, *parts, c.lanes, ahead, whole_vectors)
@@ -165,16 +154,18 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
     most = c.tuned.item_vectors
     chunks = max(1, -(-vectors // most))
     tables = Tables(kind)
-    top, blocks = Body(), [StackArray(name, most * c.pair) for name in "ab"]
+    top, blocks = Body(), [ir.StackArray(name, most * c.pair) for name in "ab"]
     with Items(top, rows * chunks, "item") as items:
         line = items.let("line", items.axis // chunks)
         chunk = items.let("chunk", items.axis % chunks)
-        read_at = items.let("read", Address(SOURCE) + line * (read * width))
-        written_at = items.let("written", Address(TARGET) + line * (written * width))
-        with Branch(items, condition("eq", chunk, 0)) as ends:
-            one = ends.let("one", load_at(kind, read_at, 0))
-            other = ends.let("other", load_at(kind, read_at, 2 * half if is_inverse else 1))
-            total, difference = (Apply(name, (one, other), Type(kind)) for name in ("add", "sub"))
+        read_at = items.let("read", ir.Address(SOURCE) + line * (read * width))
+        written_at = items.let("written", ir.Address(TARGET) + line * (written * width))
+        with Branch(items, ir.condition("eq", chunk, 0)) as ends:
+            one = ends.let("one", ir.load_at(kind, read_at, 0))
+            other = ends.let("other", ir.load_at(kind, read_at, 2 * half if is_inverse else 1))
+            total, difference = (
+                ir.Apply(name, (one, other), Type(kind)) for name in ("add", "sub")
+            )
             ends.store_at(kind, written_at, 0, total)
             ends.store_at(kind, written_at, 1 if is_inverse else 2 * half, difference)
             if not is_inverse:
@@ -183,10 +174,10 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
         if pairs:
             address = tables.add(_by_lanes(table, c.lanes))
             first = items.let("first", chunk * most)
-            count = items.let("count", integer_op("minimum", most, whole(vectors) - first))
-            rest = whole(pairs // c.lanes) - first
-            full = items.let("full", integer_op("minimum", count, rest))
-            a, b = map(Address, blocks)
+            count = items.let("count", ir.integer_op("minimum", most, ir.whole(vectors) - first))
+            rest = ir.whole(pairs // c.lanes) - first
+            full = items.let("full", ir.integer_op("minimum", count, rest))
+            a, b = map(ir.Address, blocks)
             numbers = (first, count, full)
             _move_pairs(c, items, (a, b), read_at, half, pairs, numbers, is_load=True)
             vector = c.pair // 2
@@ -200,11 +191,11 @@ def mix(c: Context, source: Array, target: Array, rows: int, n: int, *, is_inver
 def _move_pairs(
     c: Context,
     body: Body,
-    blocks: tuple[Expression, Expression],
-    begin_at: Expression,
+    blocks: tuple[ir.Expression, ir.Expression],
+    begin_at: ir.Expression,
     half: int,
     pairs: int,
-    numbers: tuple[Value, Value, Value],
+    numbers: tuple[ir.Value, ir.Value, ir.Value],
     *,
     is_load: bool,
 ) -> None:
@@ -215,14 +206,14 @@ def _move_pairs(
     columns, lines = (
         move_routine(c.kind, form, is_load=is_load, is_real=False) for form in ("columns", "lines")
     )
-    end = whole(pairs) - (first + full) * c.lanes
+    end = ir.whole(pairs) - (first + full) * c.lanes
     up = begin_at + width + first * step
     down = begin_at + (half - 1) * width - first * step
     body.call(columns, move_operands(up, a, a + vector, c.lanes, step, full))
-    with Branch(body, condition("gt", full, 0)) as inside:
+    with Branch(body, ir.condition("gt", full, 0)) as inside:
         given = move_operands(down, b, b + vector, c.lanes, -step, full)
         inside.call(lines, given | line_operands(0, c.lanes, 0, -width))
-    with Branch(body, condition("lt", full, count)) as inside:
+    with Branch(body, ir.condition("lt", full, count)) as inside:
         for at, block, ahead in (
             (up + full * step, a, width),
             (down - full * step, b, -width),
@@ -237,21 +228,21 @@ def complete(c: Context, source: Array, target: Array, rows: int, n: int) -> Non
     kind = c.kind
     half = n // 2 + 1
     with _each_element(c, source, target, rows, half) as (body, line, begin, end):
-        at = body.let("at", Address(SOURCE) + line * (half * 2 * c.width))
-        there = body.let("there", Address(TARGET) + line * (n * 2 * c.width))
-        with Branch(body, condition("eq", begin, 0)) as zeroth:
-            zeroth.store_at(kind, there, 0, load_at(kind, at, 0))
+        at = body.let("at", ir.Address(SOURCE) + line * (half * 2 * c.width))
+        there = body.let("there", ir.Address(TARGET) + line * (n * 2 * c.width))
+        with Branch(body, ir.condition("eq", begin, 0)) as zeroth:
+            zeroth.store_at(kind, there, 0, ir.load_at(kind, at, 0))
             zeroth.store_at(kind, there, 1, _zero(kind))
-        low = integer_op("maximum", begin, 1)
+        low = ir.integer_op("maximum", begin, 1)
         with Loop(body, "k", end, low, iterations=c.tuned.item_elements) as loop:
             k = loop.axis
-            one = loop.let("one", load_at(kind, at, k * 2))
-            other = loop.let("other", load_at(kind, at, k * 2 + 1))
+            one = loop.let("one", ir.load_at(kind, at, k * 2))
+            other = loop.let("other", ir.load_at(kind, at, k * 2 + 1))
             loop.store_at(kind, there, k * 2, one)
             loop.store_at(kind, there, k * 2 + 1, other)
-            loop.store_at(kind, there, whole(2 * n) - k * 2, one)
-            conjugate = Apply("neg", (other,), Type(kind))
-            loop.store_at(kind, there, whole(2 * n) - k * 2 + 1, conjugate)
+            loop.store_at(kind, there, ir.whole(2 * n) - k * 2, one)
+            conjugate = ir.Apply("neg", (other,), Type(kind))
+            loop.store_at(kind, there, ir.whole(2 * n) - k * 2 + 1, conjugate)
 
 
 def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count: int) -> None:
@@ -259,11 +250,11 @@ def copy_rows(c: Context, source: Array, target: Array, rows: int, n: int, count
     kind = c.kind
     parts = 1 if target.is_real else 2
     with _each_element(c, source, target, rows, count) as (body, line, begin, end):
-        at = body.let("at", Address(SOURCE) + line * (n * 2 * c.width))
-        there = body.let("there", Address(TARGET) + line * (count * parts * c.width))
+        at = body.let("at", ir.Address(SOURCE) + line * (n * 2 * c.width))
+        there = body.let("there", ir.Address(TARGET) + line * (count * parts * c.width))
         with Loop(body, "k", end, begin, iterations=c.tuned.item_elements) as loop:
             for part in range(parts):
-                element = load_at(kind, at, loop.axis * 2 + part)
+                element = ir.load_at(kind, at, loop.axis * 2 + part)
                 loop.store_at(kind, there, loop.axis * parts + part, element)
 
 
@@ -271,7 +262,7 @@ def clear_ends(c: Context, target: Array, rows: int, n: int, size: int) -> None:
     """Fill rows of `size` complex numbers with zeros from element n on."""
     width, effort = 2 * c.width, Effort.UNOPTIMISED
     with _each_element(c, target, target, rows, size - n, effort) as (body, line, begin, end):
-        at = Address(TARGET) + (line * size + n + begin) * width
+        at = ir.Address(TARGET) + (line * size + n + begin) * width
         body.call(CLEAR_BYTES, {"target": at, "count": (end - begin) * width})
 
 
@@ -283,7 +274,7 @@ def _each_element(
     rows: int,
     count: int,
     effort: Effort = Effort.OPTIMISED,
-) -> Iterator[tuple[Body, Value, Value, Value]]:
+) -> Iterator[tuple[Body, ir.Value, ir.Value, ir.Value]]:
     """Build a kernel that does elements `begin` to `end` - 1 of a line in each work item.
 
     It is (body, line, begin, end) while it is built.
@@ -294,11 +285,11 @@ def _each_element(
     with Items(top, rows * chunks, "item") as items:
         line = items.let("line", items.axis // chunks)
         begin = items.let("begin", items.axis % chunks * most)
-        end = items.let("end", integer_op("minimum", begin + most, count))
+        end = items.let("end", ir.integer_op("minimum", begin + most, count))
         yield items, line, begin, end
     values = source.value, target.value
     add_kernel(c.lowering, c.title(), top, [], *values, effort=effort)
 
 
-def _zero(kind: str) -> Const:
-    return Const(Type(kind), (0,))
+def _zero(kind: str) -> ir.Const:
+    return ir.Const(Type(kind), (0,))

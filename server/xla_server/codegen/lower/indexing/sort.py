@@ -14,25 +14,9 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names, Repeat
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    Address,
-    Apply,
-    Buffer,
-    Cell,
-    Expression,
-    Index,
-    Load,
-    Quotient,
-    Region,
-    Remainder,
-    Role,
-    Value,
-    condition,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.kernel_ir.types import Type
@@ -52,7 +36,7 @@ from xla_server.codegen.trace.graph import Node
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
 from xla_server.ir.module import HloComputation, HloInstruction
 
-Give: TypeAlias = Callable[[Body, Expression, Expression], None]
+Give: TypeAlias = Callable[[Body, ir.Expression, ir.Expression], None]
 """Stores in a body, at an index of the result's row, the element of a number."""
 
 
@@ -74,12 +58,12 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
         rows = shapes[0].element_count // length
         sort = _Sort(lowering, i.name, (operands, results), rows, length, words)
         with sort.rows() as (body, row):
-            index = Index(0, ((row, 1),))
-            outer = Quotient(index, inner), Remainder(index, inner)
+            index = ir.Index(0, ((row, 1),))
+            outer = ir.Quotient(index, inner), ir.Remainder(index, inner)
             terms = ((outer[0], length * inner), (outer[1], 1)) if inner > 1 else ((row, length),)
-            line = Line(body.let("base", Index(0, terms)), inner, length)
+            line = Line(body.let("base", ir.Index(0, terms)), inner, length)
 
-            def give(at: Body, index: Expression, number: Expression) -> None:
+            def give(at: Body, index: ir.Expression, number: ir.Expression) -> None:
                 old, new = at.let("old", line.at(number)), at.let("new", line.at(index))
                 for n in range(len(types)):
                     sort.move(at, n, new, old)
@@ -107,13 +91,13 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
     values = (lowering.array(i.operands[0]),), results
     sort = _Sort(lowering, i.name, values, shape.element_count // length, length, words)
     with sort.rows() as (body, row):
-        line = Line(body.let("base", Index(0, ((row, length),))), 1, length)
+        line = Line(body.let("base", ir.Index(0, ((row, length),))), 1, length)
 
-        def give(at: Body, index: Expression, number: Expression) -> None:
+        def give(at: Body, index: ir.Expression, number: ir.Expression) -> None:
             old = at.let("old", line.at(number))
-            new = at.let("new", Index(0, ((row, k), (index, 1))))
+            new = at.let("new", ir.Index(0, ((row, k), (index, 1))))
             sort.move(at, 0, new, old)
-            at.store(sort.results[1], "i32", new, Apply("to_i32", (number,), Type.I32))
+            at.store(sort.results[1], "i32", new, ir.Apply("to_i32", (number,), Type.I32))
 
         (_by_heap if in_heap else _by_key)(sort, body, line, key, k, give)
     sort.add()
@@ -124,13 +108,13 @@ def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
 class Line:
     """The elements that are sorted together: the first one's index, and from one to the next."""
 
-    base: Value
+    base: ir.Value
     stride: int
     length: int
 
-    def at(self, number: Expression) -> Index:
+    def at(self, number: ir.Expression) -> ir.Index:
         """Return the index of an element."""
-        return Index(0, ((self.base, 1), (number, self.stride)))
+        return ir.Index(0, ((self.base, 1), (number, self.stride)))
 
 
 class _Sort:
@@ -157,8 +141,12 @@ class _Sort:
         scratch = lowering.new(shape, f"{name}.scratch")
         read = dict.fromkeys(operands)
         self._arguments = [*read, *results, scratch]
-        roles = [Role.READ] * len(read) + [Role.WRITE] * len(results) + [Role.SCRATCH, Role.WORD]
-        self._buffers = [Buffer(*each) for each in enumerate(roles)]
+        roles = (
+            [ir.Role.READ] * len(read)
+            + [ir.Role.WRITE] * len(results)
+            + [ir.Role.SCRATCH, ir.Role.WORD]
+        )
+        self._buffers = [ir.Buffer(*each) for each in enumerate(roles)]
         self.types = [value.shape.element_type for value in operands]
         self.operands = [self._buffers[self._arguments.index(value)] for value in operands]
         self.results = self._buffers[len(read) : -2]
@@ -167,17 +155,17 @@ class _Sort:
         self._top = Body()
 
     @contextlib.contextmanager
-    def rows(self) -> Iterator[tuple[Body, Expression]]:
+    def rows(self) -> Iterator[tuple[Body, ir.Expression]]:
         """Open the loops over rows."""
         with Items(self._top, self._items) as body:
-            ahead = Index(0, ((body.axis, 8 * self._words),))
-            address = integer_op("add", Address(self._buffers[-2]), ahead)
+            ahead = ir.Index(0, ((body.axis, 8 * self._words),))
+            address = ir.integer_op("add", ir.Address(self._buffers[-2]), ahead)
             self.scratch = body.let("scratch", address)
             if self._each == 1:
                 yield body, body.axis
                 return
-            first = Index(0, ((body.axis, self._each),))
-            end = integer_op("minimum", plus(first, self._each), self._rows)
+            first = ir.Index(0, ((body.axis, self._each),))
+            end = ir.integer_op("minimum", ir.plus(first, self._each), self._rows)
             with Loop(body, "row", end, first, iterations=self._each) as loop:
                 yield loop, loop.axis
                 if is_long(Kernel((), (), tuple(loop.statements)), self._each):
@@ -190,18 +178,18 @@ class _Sort:
         kernel = Kernel(tuple(self._buffers), (), body, Effort.PLAIN)
         self._lowering.add(kernel_thunk(self._name, kernel, self._arguments))
 
-    def move(self, body: Body, n: int, new: Expression, old: Expression) -> None:
+    def move(self, body: Body, n: int, new: ir.Expression, old: ir.Expression) -> None:
         """Store an element of operand number `n` in the result of that number."""
         storage = KERNEL_TYPE[self.types[n]].storage
-        body.store(self.results[n], storage, new, Load(self.operands[n], Type(storage), old))
+        body.store(self.results[n], storage, new, ir.Load(self.operands[n], Type(storage), old))
 
-    def element(self, body: Body, n: int, index: Expression) -> Value:
+    def element(self, body: Body, n: int, index: ir.Expression) -> ir.Value:
         """Load the computed value of an element of operand number `n`."""
         return body.let(self.names("e"), load_element(self.types[n], self.operands[n], index))
 
-    def key(self, body: Body, key: Key, index: Expression) -> Expression:
+    def key(self, body: Body, key: Key, index: ir.Expression) -> ir.Expression:
         """Compute the key of an element."""
-        known: dict[Node, Expression] = {
+        known: dict[Node, ir.Expression] = {
             variable: self.element(body, n, index) for n, variable in key.elements.items()
         }
         return evaluate(body, self.names, [key.node], known)[0]
@@ -220,48 +208,48 @@ def _entry_words(key: Key) -> int:
 def _by_key(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
     """Sort entries of keys and numbers by radix, and give the first `count`."""
     words, length, scratch = _entry_words(key), line.length, sort.scratch
-    entries = Region(scratch, Role.SCRATCH)
+    entries = ir.Region(scratch, ir.Role.SCRATCH)
     with _each(sort, body, length) as (loop, i):
         found = sort.key(loop, key, line.at(i))
         if words == 1:
-            loop.store(entries, "i64", i, Index(0, ((found, 2**32), (i, 1))))
+            loop.store(entries, "i64", i, ir.Index(0, ((found, 2**32), (i, 1))))
         else:
-            loop.store(entries, "i64", Index(0, ((i, 2),)), found)
-            loop.store(entries, "i64", Index(1, ((i, 2),)), i)
-    order = Value("order", Type.I64)
-    rooms = [plus(scratch, 8 * n * words * length) for n in (1, 2)]
+            loop.store(entries, "i64", ir.Index(0, ((i, 2),)), found)
+            loop.store(entries, "i64", ir.Index(1, ((i, 2),)), i)
+    order = ir.Value("order", Type.I64)
+    rooms = [ir.plus(scratch, 8 * n * words * length) for n in (1, 2)]
     memory = {"entries": scratch, "room": rooms[0], "counts": rooms[1]}
-    given = {**memory, "length": length, "cancelled": Address(sort.word)}
+    given = {**memory, "length": length, "cancelled": ir.Address(sort.word)}
     body.call(sorter(words, key.bytes), given, (order,))
     # Entries that are not sorted have no valid numbers.
     body.add(Stop(sort.word))
-    sorted_entries = Region(order, Role.SCRATCH)
+    sorted_entries = ir.Region(order, ir.Role.SCRATCH)
     with _each(sort, body, count) as (loop, i):
         if words == 1:
-            entry = Load(sorted_entries, Type.I64, i)
-            number = loop.let("number", integer_op("bit_and", entry, 2**32 - 1))
+            entry = ir.Load(sorted_entries, Type.I64, i)
+            number = loop.let("number", ir.integer_op("bit_and", entry, 2**32 - 1))
         else:
-            number = loop.let("number", Load(sorted_entries, Type.I64, Index(1, ((i, 2),))))
+            number = loop.let("number", ir.Load(sorted_entries, Type.I64, ir.Index(1, ((i, 2),))))
         give(loop, i, number)
 
 
 def _by_heap(sort: _Sort, body: Body, line: Line, key: Key, count: int, give: Give) -> None:
     """Keep the entries of the first `count` in a heap, as all that is stored, and give them."""
-    heap = Region(sort.scratch, Role.SCRATCH)
-    limit = body.declare("limit", Index(0))
+    heap = ir.Region(sort.scratch, ir.Role.SCRATCH)
+    limit = body.declare("limit", ir.Index(0))
     with Loop(body, sort.names("i"), line.length) as loop:
         if line.length > LOOK:
             _look(sort, loop, loop.axis)
         found = sort.key(loop, key, line.at(loop.axis))
-        is_free = condition("lt", loop.axis, count)
-        is_less = condition("lt", found, limit)
-        with Branch(loop, condition("bit_or", is_free, is_less)) as branch:
+        is_free = ir.condition("lt", loop.axis, count)
+        is_less = ir.condition("lt", found, limit)
+        with Branch(loop, ir.condition("bit_or", is_free, is_less)) as branch:
             entry = {"key": found, "seen": loop.axis}
             branch.call(KEEP, {"heap": sort.scratch, "count": count, **entry})
-            branch.set(limit, Load(heap, Type.I64, Index(0)))
-    body.call(SORT, {"heap": sort.scratch, "count": count, "cancelled": Address(sort.word)})
+            branch.set(limit, ir.Load(heap, Type.I64, ir.Index(0)))
+    body.call(SORT, {"heap": sort.scratch, "count": count, "cancelled": ir.Address(sort.word)})
     with _each(sort, body, count) as (loop, i):
-        number = loop.let("number", Load(heap, Type.I64, Index(1, ((i, 2),))))
+        number = loop.let("number", ir.Load(heap, Type.I64, ir.Index(1, ((i, 2),))))
         give(loop, i, number)
 
 
@@ -271,23 +259,23 @@ def _by_comparator(
     """Sort by merging: of two runs the right one's element goes first only if it comes before."""
     length = line.length
     order = body.declare("order", sort.scratch)
-    other = body.declare("other", plus(sort.scratch, 8 * length))
-    entries = Region(order, Role.SCRATCH)
+    other = body.declare("other", ir.plus(sort.scratch, 8 * length))
+    entries = ir.Region(order, ir.Role.SCRATCH)
     with Loop(body, sort.names("i"), length) as loop:
         loop.store(entries, "i64", loop.axis, loop.axis)
-    width = body.declare("width", Index(1))
+    width = body.declare("width", ir.Index(1))
     passes = math.ceil(math.log2(length))
-    with Repeat(body, condition("lt", width, length), passes) as merged:
-        begin = merged.declare("begin", Index(0))
-        with Repeat(merged, condition("lt", begin, length), length / passes) as pair:
+    with Repeat(body, ir.condition("lt", width, length), passes) as merged:
+        begin = merged.declare("begin", ir.Index(0))
+        with Repeat(merged, ir.condition("lt", begin, length), length / passes) as pair:
             _merge(sort, pair, line, comparator, (order, other, begin, width))
-            pair.set(begin, Index(0, ((begin, 1), (width, 2))))
-        merged.set(width, Index(0, ((width, 2),)))
+            pair.set(begin, ir.Index(0, ((begin, 1), (width, 2))))
+        merged.set(width, ir.Index(0, ((width, 2),)))
         before = merged.let("before", order)
         merged.set(order, other)
         merged.set(other, before)
     with _each(sort, body, length) as (loop, i):
-        give(loop, i, loop.let("number", Load(entries, Type.I64, i)))
+        give(loop, i, loop.let("number", ir.Load(entries, Type.I64, i)))
 
 
 def _merge(
@@ -295,32 +283,32 @@ def _merge(
     body: Body,
     line: Line,
     comparator: HloComputation,
-    cells: tuple[Cell, Cell, Cell, Cell],
+    cells: tuple[ir.Cell, ir.Cell, ir.Cell, ir.Cell],
 ) -> None:
     """Merge two runs of the memory `order` into one of the memory `other`."""
     order, other, begin, width = cells
-    source, target = Region(order, Role.SCRATCH), Region(other, Role.SCRATCH)
+    source, target = ir.Region(order, ir.Role.SCRATCH), ir.Region(other, ir.Role.SCRATCH)
     left = body.declare("left", begin)
     middle, high = (
-        body.let(name, integer_op("minimum", Index(0, ((begin, 1), (width, n))), line.length))
+        body.let(name, ir.integer_op("minimum", ir.Index(0, ((begin, 1), (width, n))), line.length))
         for name, n in (("middle", 1), ("high", 2))
     )
     right = body.declare("right", middle)
     to = body.declare("to", begin)
-    has_left, has_right = (condition("lt", *each) for each in ((left, middle), (right, high)))
+    has_left, has_right = (ir.condition("lt", *each) for each in ((left, middle), (right, high)))
 
-    def take(branch: Body, run: Cell, number: Expression) -> None:
+    def take(branch: Body, run: ir.Cell, number: ir.Expression) -> None:
         branch.store(target, "i64", to, number)
-        branch.set(run, plus(run, 1))
+        branch.set(run, ir.plus(run, 1))
 
     # Runs have so many entries in the mean over all passes.
     entries = math.log2(line.length)
-    with Repeat(body, condition("bit_and", has_left, has_right), entries) as both:
+    with Repeat(body, ir.condition("bit_and", has_left, has_right), entries) as both:
         # A pass stores each entry once: the test is executed once for every LOOK entries.
         if line.length > LOOK:
             _look(sort, both, to)
         numbers = [
-            both.let(name, Load(source, Type.I64, run))
+            both.let(name, ir.Load(source, Type.I64, run))
             for name, run in (("left_number", left), ("right_number", right))
         ]
         indices = [both.let(sort.names("at"), line.at(number)) for number in numbers]
@@ -335,22 +323,22 @@ def _merge(
         with Branch(both, is_before) as branch:
             take(branch, right, numbers[1])
             take(branch.orelse, left, numbers[0])
-        both.set(to, plus(to, 1))
+        both.set(to, ir.plus(to, 1))
     for run, has_more in ((left, has_left), (right, has_right)):
         with Repeat(body, has_more, entries / 2) as rest:
-            take(rest, run, Load(source, Type.I64, run))
-            rest.set(to, plus(to, 1))
+            take(rest, run, ir.Load(source, Type.I64, run))
+            rest.set(to, ir.plus(to, 1))
 
 
-def _look(sort: _Sort, body: Body, number: Expression) -> None:
+def _look(sort: _Sort, body: Body, number: ir.Expression) -> None:
     """Test the cancellation flag once for every LOOK numbers."""
-    is_time = condition("eq", integer_op("bit_and", number, LOOK - 1), 0)
+    is_time = ir.condition("eq", ir.integer_op("bit_and", number, LOOK - 1), 0)
     with Branch(body, is_time) as branch:
         branch.add(Stop(sort.word))
 
 
 @contextlib.contextmanager
-def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, Value]]:
+def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, ir.Value]]:
     """Open a loop over an index that tests the cancellation flag every so often if it is long.
 
     Some iterations may be repeated: the last span is as long as the others, because LLVM compiles
@@ -363,6 +351,6 @@ def _each(sort: _Sort, body: Body, count: int) -> Iterator[tuple[Body, Value]]:
         return
     with Loop(body, sort.names("begin"), count, step=LOOK) as spans:
         spans.add(Stop(sort.word))
-        first = spans.let(sort.names("first"), integer_op("minimum", spans.axis, count - LOOK))
+        first = spans.let(sort.names("first"), ir.integer_op("minimum", spans.axis, count - LOOK))
         with Loop(spans, sort.names("n"), LOOK) as loop:
-            yield loop, loop.let(name, integer_op("add", first, loop.axis))
+            yield loop, loop.let(name, ir.integer_op("add", first, loop.axis))

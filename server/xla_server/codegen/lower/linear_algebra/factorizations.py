@@ -5,7 +5,6 @@ names of all platforms.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -177,11 +176,9 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
     }
 
 
-PORTABLE: Mapping[str, MatrixCall] = MappingProxyType(
-    {
-        "LuDecomposition": MatrixCall(lower_lu_decomposition, {0: 0, 2: lambda _, column: column}),
-        "ProductOfElementaryHouseholderReflectors": _ORGQR,
-        "Qr": _GEQRF,
-    }
-)
+PORTABLE: Mapping[str, MatrixCall] = {
+    "LuDecomposition": MatrixCall(lower_lu_decomposition, {0: 0, 2: lambda _, column: column}),
+    "ProductOfElementaryHouseholderReflectors": _ORGQR,
+    "Qr": _GEQRF,
+}
 """Lowerings of portable targets."""

@@ -6,7 +6,6 @@ row-major here; whatever layouts the program says.
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_server.buffers.code import CopyThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body, Items
@@ -23,19 +22,17 @@ from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 from xla_server.ir.module import HloInstruction
 
-LAPACK_CALLS: Mapping[str, MatrixCall] = MappingProxyType(
-    {
-        **{
-            f"lapack_{PREFIX[element]}{name}_ffi": call
-            for element in ELEMENTS
-            for family in (lower_factorizations, lower_solvers, lower_spectral)
-            for name, call in family.calls(element).items()
-        },
-        **lower_factorizations.PORTABLE,
-        **lower_solvers.PORTABLE,
-        **lower_spectral.PORTABLE,
-    }
-)
+LAPACK_CALLS: Mapping[str, MatrixCall] = {
+    **{
+        f"lapack_{PREFIX[element]}{name}_ffi": call
+        for element in ELEMENTS
+        for family in (lower_factorizations, lower_solvers, lower_spectral)
+        for name, call in family.calls(element).items()
+    },
+    **lower_factorizations.PORTABLE,
+    **lower_solvers.PORTABLE,
+    **lower_spectral.PORTABLE,
+}
 """Lowerings by target."""
 
 

@@ -4,7 +4,6 @@ Semantics: xla_server.custom_calls.linear_algebra.solvers and perturbed.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import MatrixCall, MatrixKernel, option
@@ -54,7 +53,7 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
     }
 
 
-PORTABLE: Mapping[str, MatrixCall] = MappingProxyType(
-    {"tridiagonal_solve_perturbed_ffi": MatrixCall(lower_perturbed, {0: 3}, 1)}
-)
+PORTABLE: Mapping[str, MatrixCall] = {
+    "tridiagonal_solve_perturbed_ffi": MatrixCall(lower_perturbed, {0: 3}, 1)
+}
 """Lowerings of portable targets."""

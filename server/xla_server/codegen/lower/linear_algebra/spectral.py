@@ -5,18 +5,10 @@ result that LAPACK leaves unset because it found none is zero, as in LAPACK's Py
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.types.element_type import ElementType
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Branch
-from xla_server.codegen.kernel_ir.expressions import (
-    Apply,
-    Const,
-    Expression,
-    Index,
-    condition,
-    integer_op,
-)
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.linear_algebra.matrix_kernel import (
     Argument,
@@ -33,7 +25,7 @@ from xla_server.custom_calls.linear_algebra.spectral import NOT_FINITE
 from xla_server.ir.module import HloInstruction
 
 _S32 = ElementType.S32
-_NOTHING = Index(0)
+_NOTHING = ir.Index(0)
 """The address of nothing."""
 
 
@@ -61,7 +53,7 @@ def lower_eigh(lowering: Lowering, i: HloInstruction) -> Tree:
     return k.done()
 
 
-def _eigen(k: MatrixKernel, mode: str, triangle: str, status: Expression) -> Expression:
+def _eigen(k: MatrixKernel, mode: str, triangle: str, status: ir.Expression) -> ir.Expression:
     """The eigenvectors in LAPACK's order; eigenvalues go to the second result."""
     n = k.rows
     turned, values = k.take(0), k.write(1)
@@ -86,16 +78,16 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
     finite = k.body.declare("finite", flag(True))
     with k.loop(n * n * (1 if parts == 2 else 2)) as each:
         number = k.load(k.real.text, turned, each)
-        is_finite = condition("is_finite", number)
-        k.body.set(finite, condition("bit_and", finite, is_finite))
+        is_finite = ir.condition("is_finite", number)
+        k.body.set(finite, ir.condition("bit_and", finite, is_finite))
     # LAPACK would not stop on NaN or infinity.
-    branch = Branch(k.body, condition("bit_not", finite))
+    branch = Branch(k.body, ir.condition("bit_not", finite))
     with k.within(branch):
         for value in values:
             k.fill(k.element, value, n, k.nan)
         for result in results:
             k.fill(complex_type, result, n * n, k.nan)
-        k.store("i32", status, 0, Const(Type.I32, (NOT_FINITE,)))
+        k.store("i32", status, 0, ir.Const(Type.I32, (NOT_FINITE,)))
     with k.within(branch.orelse):
         vectors = [k.room(k.element, n * n if mode == "V" else 1) for mode in modes]
         for value in values:
@@ -118,29 +110,31 @@ def lower_general(lowering: Lowering, i: HloInstruction) -> Tree:
     return k.done()
 
 
-def _values(values: Sequence[Expression]) -> dict[str, Argument]:
+def _values(values: Sequence[ir.Expression]) -> dict[str, Argument]:
     """Return the operands for eigenvalues, in parts where the matrix is real."""
     return dict(zip(("wr", "wi") if len(values) > 1 else ("w",), values, strict=True))
 
 
-def _pair(k: MatrixKernel, vectors: Expression, imaginary: Expression, result: Expression) -> None:
+def _pair(
+    k: MatrixKernel, vectors: ir.Expression, imaginary: ir.Expression, result: ir.Expression
+) -> None:
     """Complex eigenvectors: for a pair LAPACK gives real and imaginary part of the first."""
     n, kind = k.rows, k.real.text
     with k.loop(n) as c:
         first, second = (k.body.declare(k.names(name), c) for name in ("first", "second"))
         sign = k.body.declare(k.names("sign"), real(kind, 0))
         part = k.load(kind, imaginary, c)
-        with Branch(k.body, condition("gt", part, real(kind, 0))) as body:
-            body.set(second, integer_op("minimum", c + 1, n - 1))
+        with Branch(k.body, ir.condition("gt", part, real(kind, 0))) as body:
+            body.set(second, ir.integer_op("minimum", c + 1, n - 1))
             body.set(sign, real(kind, 1))
-        with Branch(k.body, condition("lt", part, real(kind, 0))) as body:
-            body.set(first, integer_op("maximum", c - 1, 0))
+        with Branch(k.body, ir.condition("lt", part, real(kind, 0))) as body:
+            body.set(first, ir.integer_op("maximum", c - 1, 0))
             body.set(sign, real(kind, -1))
         with k.loop(n) as r:
             offset = (r * n + c) * 2
             k.store(kind, result, offset, k.load(kind, vectors, first * n + r))
             other = k.load(kind, vectors, second * n + r)
-            k.store(kind, result, offset + 1, Apply("mul", (sign, other), Type(kind)))
+            k.store(kind, result, offset + 1, ir.Apply("mul", (sign, other), Type(kind)))
 
 
 def lower_schur(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -247,5 +241,5 @@ def calls(element: ElementType) -> Mapping[str, MatrixCall]:
     }
 
 
-PORTABLE: Mapping[str, MatrixCall] = MappingProxyType({"Eigh": MatrixCall(lower_eigh)})
+PORTABLE: Mapping[str, MatrixCall] = {"Eigh": MatrixCall(lower_eigh)}
 """Lowerings of portable targets."""

@@ -17,19 +17,9 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    BUFFERS,
-    START,
-    STOP,
-    Buffer,
-    Index,
-    Load,
-    Region,
-    Role,
-    integer_op,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, Routine, function_address
 from xla_server.codegen.kernel_ir.types import Type
@@ -62,6 +52,7 @@ from xla_server.codegen.routines.movement.concatenation import (
 from xla_server.codegen.routines.movement.tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
+from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.tuning import Tuning
 
@@ -185,7 +176,7 @@ def _row_stride(axes: list[Axis], size: int) -> int | None:
 
 def _dense(dimensions: Sequence[int]) -> list[Axis]:
     """Return the axes of a row-major array."""
-    return [(size, math.prod(dimensions[d + 1 :])) for d, size in enumerate(dimensions)]
+    return list(zip(dimensions, dense_strides(dimensions).values(), strict=True))
 
 
 def _is_dense(axes: Sequence[Axis]) -> bool:
@@ -286,7 +277,7 @@ def _call(routine: Routine, items: int, given: Operands = MappingProxyType({})) 
     """Return the kernel that has a routine do a range of work items, by the table of buffers."""
     top = Body()
     with Items(top, items, None) as body:
-        body.call(routine, {"buffers": BUFFERS, "start": START, "stop": STOP, **given})
+        body.call(routine, {"buffers": ir.BUFFERS, "start": ir.START, "stop": ir.STOP, **given})
     return Kernel((), (), tuple(top.statements), Effort.UNOPTIMISED)
 
 
@@ -306,22 +297,22 @@ def _interleaving_loop(count: int, size: int, rows: int) -> Kernel:
     LLVM makes vectors of it. The text depends on nothing else than the count and the size of an
     element, so that programs share the kernel.
     """
-    table, result = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+    table, result = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE)
     kind, top = f"u{8 * size}", Body()
 
-    def word(number: int) -> Load:
-        return Load(table, Type.I64, Index(number))
+    def word(number: int) -> ir.Load:
+        return ir.Load(table, Type.I64, ir.Index(number))
 
     sources = []
     for n in range(count):
         entry = HEAD_WORDS + n * ENTRY_WORDS
-        address = Load(Region(BUFFERS, Role.READ), Type.I64, word(entry + BUFFER))
-        source = top.let(f"source{n}", integer_op("add", address, word(entry + OFFSET)))
-        sources.append(Region(source, Role.READ))
+        address = ir.Load(ir.Region(ir.BUFFERS, ir.Role.READ), Type.I64, word(entry + BUFFER))
+        source = top.let(f"source{n}", ir.integer_op("add", address, word(entry + OFFSET)))
+        sources.append(ir.Region(source, ir.Role.READ))
     with Items(top, rows, "row") as body:
         for n, memory in enumerate(sources):
-            element = Load(memory, Type(kind), body.axis)
-            body.store(result, kind, Index(n, ((body.axis, count),)), element)
+            element = ir.Load(memory, Type(kind), body.axis)
+            body.store(result, kind, ir.Index(n, ((body.axis, count),)), element)
     return Kernel((table, result), (), tuple(top.statements))
 
 

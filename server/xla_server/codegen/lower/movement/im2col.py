@@ -9,31 +9,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TypeAlias
 
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import Value as Array
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
-from xla_server.codegen.kernel_ir.expressions import (
-    START,
-    STOP,
-    Address,
-    Apply,
-    Buffer,
-    Cell,
-    Expression,
-    Load,
-    Memory,
-    Region,
-    Role,
-    Value,
-    condition,
-    integer_op,
-    plus,
-    times,
-    whole,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
@@ -122,13 +103,13 @@ def _chain(axes: Sequence[Axis]) -> int | None:
     return first
 
 
-Indices: TypeAlias = Mapping[Axis, Expression]
+Indices: TypeAlias = Mapping[Axis, ir.Expression]
 """The index of each axis of more than one element."""
 
-NO_INDICES: Indices = MappingProxyType({})
+NO_INDICES: Indices = {}
 
 
-def indices(body: Body, number: Expression, axes: Sequence[Axis]) -> dict[Axis, Expression]:
+def indices(body: Body, number: ir.Expression, axes: Sequence[Axis]) -> dict[Axis, ir.Expression]:
     """Return each axis's index in a row-major number of them all."""
     found = {}
     moving = [axis for axis in axes if axis.size > 1]
@@ -149,12 +130,12 @@ def add_matrix(lowering: Lowering, matrix: Matrix, source: Array, result: Array)
 
 def matrix_kernel(matrix: Matrix, element_type: ElementType) -> Kernel:
     """Return the kernel that copies a matrix from one buffer to the other, row by row."""
-    source, result, top = Buffer(0, Role.READ), Buffer(1, Role.WRITE), Body()
+    source, result, top = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE), Body()
     with Items(top, matrix.rows, None) as items:
-        ahead = START * (matrix.columns * element_type.byte_width)
-        target = Region(items.let("target", Address(result) + ahead), Role.WRITE)
+        ahead = ir.START * (matrix.columns * element_type.byte_width)
+        target = ir.Region(items.let("target", ir.Address(result) + ahead), ir.Role.WRITE)
         copy = MatrixCopy(matrix, element_type, source, target)
-        copy.emit(items, (START, STOP), (0, matrix.columns))
+        copy.emit(items, (ir.START, ir.STOP), (0, matrix.columns))
     return Kernel((source, result), (), tuple(top.statements))
 
 
@@ -164,29 +145,29 @@ class MatrixCopy:
 
     matrix: Matrix
     element_type: ElementType
-    source: Memory
-    target: Memory
+    source: ir.Memory
+    target: ir.Memory
 
     def emit(
         self,
         body: Body,
         rows: Ends,
         columns: Ends,
-        base: int | Expression = 0,
+        base: int | ir.Expression = 0,
         fixed: Indices = NO_INDICES,
     ) -> None:
         """Append the copy of these rows and columns.
 
         `base` are elements of the source before it, `fixed` the indices of the fixed axes.
         """
-        first, last = map(whole, columns)
+        first, last = map(ir.whole, columns)
         with Loop(body, "r", rows[1], rows[0], iterations=self.matrix.rows) as row:
             index = {**fixed, **indices(row, row.axis, self.matrix.outer)}
             column = row.declare("c", first)
-            before = integer_op("mul", row.axis - rows[0], last - first)
-            run = _Run(self, index, whole(base), before - first)
+            before = ir.integer_op("mul", row.axis - rows[0], last - first)
+            run = _Run(self, index, ir.whole(base), before - first)
             runs = max(1, self.matrix.columns // run.length)
-            with Repeat(row, condition("lt", column, last), runs) as each:
+            with Repeat(row, ir.condition("lt", column, last), runs) as each:
                 each.set(column, column + run.emit(each, column, last))
 
 
@@ -194,7 +175,11 @@ class _Run:
     """Elements of a row that the innermost loop copies, along one axis of the source."""
 
     def __init__(
-        self, copy: MatrixCopy, index: dict[Axis, Expression], base: Expression, row: Expression
+        self,
+        copy: MatrixCopy,
+        index: dict[Axis, ir.Expression],
+        base: ir.Expression,
+        row: ir.Expression,
     ) -> None:
         """`row` are elements of the target before column 0."""
         matrix = copy.matrix
@@ -207,7 +192,7 @@ class _Run:
         self._fixed = [axis for axis in moving if self._unit == 1 or axis != inner[-2]]
         self.length = self._axis.size * self._unit
 
-    def emit(self, body: Body, column: Cell, last: Expression) -> Expression:
+    def emit(self, body: Body, column: ir.Cell, last: ir.Expression) -> ir.Expression:
         """Append the copy of a run from a column on, and return the number of its elements."""
         matrix, axis, line = self._copy.matrix, self._axis, self._axis.line
         ahead = body.let("ahead", self._row + column)
@@ -217,7 +202,7 @@ class _Run:
             self._index.update(indices(body, outside, self._around))
         else:
             first = body.let("first", column)
-        rest = integer_op("minimum", whole(self.length) - first, last - column)
+        rest = ir.integer_op("minimum", ir.whole(self.length) - first, last - column)
         count = body.let("count", rest)
         stop = body.let("end", first + count)
         to = body.let("to", ahead - first)
@@ -235,7 +220,7 @@ class _Run:
         if tests:
             inside = body.let("inside", _all(tests))
             low, high = (
-                body.let(name, Apply("select", (inside, end, stop), Type.I64))
+                body.let(name, ir.Apply("select", (inside, end, stop), Type.I64))
                 for name, end in (("low", low), ("high", high))
             )
         if tests or is_partial:
@@ -243,39 +228,39 @@ class _Run:
         offset = body.let("place", offset)
         step = 1 if self._unit > 1 else axis.stride
         with Loop(body, "u", high, low, iterations=self.length) as each:
-            value = Load(self._copy.source, self._kind, offset + each.axis * step)
+            value = ir.Load(self._copy.source, self._kind, offset + each.axis * step)
             each.store(self._copy.target, self._kind, to + each.axis, value)
         if tests or is_partial:
             self._emit_zeros(body, (high, stop), to)
         return count
 
-    def _offset(self, body: Body) -> tuple[Expression, list[Expression]]:
+    def _offset(self, body: Body) -> tuple[ir.Expression, list[ir.Expression]]:
         """Return the element of the source that a run begins at, and tests that it is there.
 
         The line of the run itself is left out.
         """
         matrix = self._copy.matrix
         free = [(self._index[axis], axis.step) for axis in self._fixed if axis.line is None]
-        offset, tests = self._base + _sum(free, 0), list[Expression]()
+        offset, tests = self._base + _sum(free, 0), list[ir.Expression]()
         for line in dict.fromkeys(axis.line for axis in matrix.axes if axis.line is not None):
             if line == self._axis.line:
                 continue
-            position: Expression = body.let(line.name, self._position(line))
+            position: ir.Expression = body.let(line.name, self._position(line))
             if not matrix.is_inside(line):
-                tests.append(condition("ge", position, 0))
+                tests.append(ir.condition("ge", position, 0))
                 if line.gap > 1:
-                    there = body.let(f"{line.name}_in", integer_op("maximum", position, 0))
-                    tests.append(condition("eq", there % line.gap, 0))
+                    there = body.let(f"{line.name}_in", ir.integer_op("maximum", position, 0))
+                    tests.append(ir.condition("eq", there % line.gap, 0))
                     position = body.let(f"{line.name}_element", there // line.gap)
-                tests.append(condition("lt", position, line.size))
+                tests.append(ir.condition("lt", position, line.size))
             offset = offset + position * line.stride
         return offset, tests
 
-    def _position(self, line: Line) -> Expression:
+    def _position(self, line: Line) -> ir.Expression:
         terms = [(self._index[axis], axis.step) for axis in self._fixed if axis.line == line]
         return _sum(terms, line.start)
 
-    def _emit_zeros(self, body: Body, ends: tuple[Value, Value], to: Value) -> None:
+    def _emit_zeros(self, body: Body, ends: tuple[ir.Value, ir.Value], to: ir.Value) -> None:
         kind = self._copy.element_type
         with Loop(body, "u", ends[1], ends[0], iterations=1) as each:
             each.store(self._copy.target, self._kind, to + each.axis, zero(kind).constant)
@@ -283,11 +268,11 @@ class _Run:
     def _emit_tested(
         self,
         body: Body,
-        ends: tuple[Value, Value],
-        to: Value,
-        offset: Expression,
-        position: Expression,
-        tests: Sequence[Expression],
+        ends: tuple[ir.Value, ir.Value],
+        to: ir.Value,
+        offset: ir.Expression,
+        position: ir.Expression,
+        tests: Sequence[ir.Expression],
     ) -> None:
         """Append a run over a line with gaps, or against its direction: each element is tested."""
         line, kind = self._axis.line, self._copy.element_type
@@ -295,27 +280,27 @@ class _Run:
         offset = body.let("place", offset)
         with Loop(body, "u", ends[1], ends[0], iterations=self.length) as each:
             here = each.let("p", position + each.axis * self._axis.step)
-            there = each.let("there", integer_op("maximum", here, 0))
+            there = each.let("there", ir.integer_op("maximum", here, 0))
             element = each.let("e", there // line.gap)
             value = each.declare("v", zero(kind).constant)
             own = [
-                condition("ge", here, 0),
-                condition("eq", there % line.gap, 0),
-                condition("lt", element, line.size),
+                ir.condition("ge", here, 0),
+                ir.condition("eq", there % line.gap, 0),
+                ir.condition("lt", element, line.size),
             ]
             with Branch(each, _all([*tests, *own])) as inside:
-                load = Load(self._copy.source, self._kind, offset + element * line.stride)
+                load = ir.Load(self._copy.source, self._kind, offset + element * line.stride)
                 inside.set(value, load)
             each.store(self._copy.target, self._kind, to + each.axis, value)
 
 
-def _all(tests: Sequence[Expression]) -> Expression:
-    return functools.reduce(lambda a, b: condition("bit_and", a, b), tests)
+def _all(tests: Sequence[ir.Expression]) -> ir.Expression:
+    return functools.reduce(lambda a, b: ir.condition("bit_and", a, b), tests)
 
 
-def _sum(terms: Sequence[tuple[Expression, int]], constant: int) -> Expression:
-    products = [times(index, factor) for index, factor in terms]
-    return functools.reduce(plus, [*products, whole(constant)])
+def _sum(terms: Sequence[tuple[ir.Expression, int]], constant: int) -> ir.Expression:
+    products = [ir.times(index, factor) for index, factor in terms]
+    return functools.reduce(ir.plus, [*products, ir.whole(constant)])
 
 
 def _run(inner: Sequence[Axis]) -> tuple[Axis, int]:
@@ -330,17 +315,19 @@ def _run(inner: Sequence[Axis]) -> tuple[Axis, int]:
 
 
 def _clipped(
-    body: Body, axis: Axis, unit: int, position: Expression, ends: tuple[Value, Value]
-) -> tuple[Value, Value]:
+    body: Body, axis: Axis, unit: int, position: ir.Expression, ends: tuple[ir.Value, ir.Value]
+) -> tuple[ir.Value, ir.Value]:
     """Return the ends of the part of a run that is on its line."""
     assert axis.line is not None
     step = axis.step
-    below: Expression = integer_op("maximum", whole(0) - position, 0)
-    above: Expression = integer_op("maximum", whole(axis.line.size - 1 + step) - position, 0)
+    below: ir.Expression = ir.integer_op("maximum", ir.whole(0) - position, 0)
+    above: ir.Expression = ir.integer_op(
+        "maximum", ir.whole(axis.line.size - 1 + step) - position, 0
+    )
     if step > 1:
-        below, above = plus(below, step - 1) // step, above // step
+        below, above = ir.plus(below, step - 1) // step, above // step
     first, stop = ends
-    low = integer_op("maximum", times(below, unit), first)
-    low_end = body.let("begin", integer_op("minimum", low, stop))
-    high = integer_op("minimum", times(above, unit), stop)
-    return low_end, body.let("finish", integer_op("maximum", high, low_end))
+    low = ir.integer_op("maximum", ir.times(below, unit), first)
+    low_end = body.let("begin", ir.integer_op("minimum", low, stop))
+    high = ir.integer_op("minimum", ir.times(above, unit), stop)
+    return low_end, body.let("finish", ir.integer_op("maximum", high, low_end))

@@ -10,19 +10,9 @@ import math
 from collections.abc import Sequence
 
 from xla_server.buffers.code import Value
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.kernel_ir.expressions import (
-    START,
-    STOP,
-    Address,
-    Buffer,
-    Expression,
-    Load,
-    Region,
-    Role,
-    integer_op,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.routine import Operands, function_address
 from xla_server.codegen.kernel_ir.types import Type
@@ -30,10 +20,11 @@ from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.movement.tiles import BLOCKS, side_of, tile_name, tile_routine
+from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.kernel_tuning import Transposes
 
-_SOURCE, _RESULT = Buffer(0, Role.READ), Buffer(1, Role.WRITE)
+_SOURCE, _RESULT = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +68,7 @@ def transposition(
 
 def _merged(dimensions: Sequence[int], permutation: Sequence[int]) -> list[Axis]:
     """The result's dimensions, those that are neighbours in the source as well made one."""
-    read = [math.prod(dimensions[d + 1 :]) for d in range(len(dimensions))]
+    read = dense_strides(dimensions)
     sizes = [dimensions[d] for d in permutation]
     axes: list[Axis] = []
     for number, d in enumerate(permutation):
@@ -159,7 +150,7 @@ class _KernelBuilder:
         """Let a routine do those blocks of each matrix that are in the range."""
         plan, blocks = self._plan, self.blocks
         width, rows, columns = plan.width, plan.rows, plan.columns
-        first, last = START // blocks, (STOP + (blocks - 1)) // blocks
+        first, last = ir.START // blocks, (ir.STOP + (blocks - 1)) // blocks
         with (
             Items(top, blocks * self._matrices, None) as items,
             Loop(items, "matrix", last, first, iterations=1) as body,
@@ -167,8 +158,8 @@ class _KernelBuilder:
             read, written = self._matrix(body, body.axis)
             before = body.let("before", body.axis * blocks)
             operands: Operands = {
-                "start": integer_op("maximum", START - before, 0),
-                "stop": integer_op("minimum", STOP - before, blocks),
+                "start": ir.integer_op("maximum", ir.START - before, 0),
+                "stop": ir.integer_op("minimum", ir.STOP - before, blocks),
                 "down": self._counts[0],
                 "tile": function_address(tile_name(width, side)),
                 "side": side,
@@ -191,10 +182,12 @@ class _KernelBuilder:
         with Items(top, self.blocks * self._matrices) as items:
             row, column, read, written = self._open_block(items)
             with Loop(items, "y", self._block[0] // side) as down:
-                r = down.let("r", integer_op("minimum", row + down.axis * side, rows.size - side))
+                r = down.let(
+                    "r", ir.integer_op("minimum", row + down.axis * side, rows.size - side)
+                )
                 with Loop(down, "x", self._block[1] // side) as across:
                     begin = column + across.axis * side
-                    c = across.let("c", integer_op("minimum", begin, columns.size - side))
+                    c = across.let("c", ir.integer_op("minimum", begin, columns.size - side))
                     operands: Operands = {
                         "source": read + (c * (columns.read * width) + r * width),
                         "source_ahead": columns.read * width,
@@ -215,11 +208,15 @@ class _KernelBuilder:
                 loops.reverse()
             with _elements(items, *loops[0]) as around, _elements(around, *loops[1]) as body:
                 r, c = (body.axis, around.axis) if tall > wide else (around.axis, body.axis)
-                load = Load(Region(read, Role.READ), Type(kind), c * plan.columns.read + r)
+                load = ir.Load(ir.Region(read, ir.Role.READ), Type(kind), c * plan.columns.read + r)
                 value = body.let("value", load)
-                body.store(Region(written, Role.WRITE), kind, r * plan.rows.written + c, value)
+                body.store(
+                    ir.Region(written, ir.Role.WRITE), kind, r * plan.rows.written + c, value
+                )
 
-    def _open_block(self, items: Items) -> tuple[Expression, Expression, Expression, Expression]:
+    def _open_block(
+        self, items: Items
+    ) -> tuple[ir.Expression, ir.Expression, ir.Expression, ir.Expression]:
         """Return the first row and column of a work item's block, and where its matrix begins."""
         (tall, wide), (down, across) = self._block, self._counts
         row = items.let("row", items.axis % down * tall)
@@ -228,11 +225,11 @@ class _KernelBuilder:
         matrix = items.let("matrix", rest // across)
         return row, column, *self._matrix(items, matrix)
 
-    def _matrix(self, body: Body, number: Expression) -> tuple[Expression, Expression]:
+    def _matrix(self, body: Body, number: ir.Expression) -> tuple[ir.Expression, ir.Expression]:
         """Return where a matrix begins on both sides."""
         width, names = self._plan.width, self._names
-        read: Expression = Address(_SOURCE)
-        written: Expression = Address(_RESULT)
+        read: ir.Expression = ir.Address(_SOURCE)
+        written: ir.Expression = ir.Address(_RESULT)
         for axis in reversed(self._plan.outer):
             at = body.let(names("i"), number % axis.size)
             number = body.let(names("rest"), number // axis.size)
@@ -241,6 +238,6 @@ class _KernelBuilder:
         return read, written
 
 
-def _elements(body: Body, name: str, first: Expression, count: int, size: int) -> Loop:
-    end = integer_op("minimum", first + count, size)
+def _elements(body: Body, name: str, first: ir.Expression, count: int, size: int) -> Loop:
+    end = ir.integer_op("minimum", first + count, size)
     return Loop(body, name, end, first, iterations=min(count, size))

@@ -17,17 +17,8 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.codegen.functions.elementwise import function_of
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Names
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    Role,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.scalar_builder import (
     Named,
@@ -75,12 +66,12 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     columns = lowering.target.tuning.linear_algebra.scan_columns
     items = outer * -(-inner // columns) if inner > 1 else outer
     buffers = [
-        Buffer(n, Role.WRITE if value in results or value in kept else Role.READ)
+        ir.Buffer(n, ir.Role.WRITE if value in results or value in kept else ir.Role.READ)
         for n, value in enumerate(arguments)
     ]
     memory = [buffers[arguments.index(value)] for value in (*values, *results, *kept)]
     types = [value.shape.element_type for value in (*values, *results)]
-    word = Buffer(len(arguments), Role.WORD)
+    word = ir.Buffer(len(arguments), ir.Role.WORD)
 
     def build(looks: bool) -> Kernel:
         given = step, memory, types, word if looks else None
@@ -232,9 +223,9 @@ class _Scan:
     def __init__(
         self,
         step: Step,
-        memory: Sequence[Buffer],
+        memory: Sequence[ir.Buffer],
         types: Sequence[ElementType],
-        word: Buffer | None,
+        word: ir.Buffer | None,
         shape: tuple[int, int, int],
         is_backwards: bool,
     ) -> None:
@@ -246,11 +237,11 @@ class _Scan:
         self._kept = list(zip(memory[3 * count :], step.types, strict=False))
         self._first, self._sign = (self._length - 1, -1) if is_backwards else (0, 1)
         self._names, self._top = Names(), Body()
-        self._starts: dict[Node, Expression] = {}
+        self._starts: dict[Node, ir.Expression] = {}
 
-    def kernel(self, buffers: Sequence[Buffer], items: int) -> Kernel:
+    def kernel(self, buffers: Sequence[ir.Buffer], items: int) -> Kernel:
         """Return the kernel of so many work items."""
-        given: dict[Node, Expression] = {
+        given: dict[Node, ir.Expression] = {
             variable: self._top.let(variable.name, load_element(kind, memory, 0))
             for variable, (memory, kind) in zip(self._step.given, self._initial, strict=True)
         }
@@ -266,14 +257,14 @@ class _Scan:
 
     def _row(self, body: Items) -> None:
         """A work item is a row, its running values are variables."""
-        row = body.let("row", Index(self._first, ((body.axis, self._length),)))
+        row = body.let("row", ir.Index(self._first, ((body.axis, self._length),)))
         known = self._loaded(body, row)
         begun = evaluate(body, self._names, self._step.begin, {**known, **self._starts})
         cells = [body.declare(self._names("run"), each) for each in begun]
         self._give(body, row, cells)
         with self._others(body, SPAN) as loop:
             terms = (body.axis, self._length), (loop.axis, self._sign)
-            at = loop.let("at", Index(self._first, terms))
+            at = loop.let("at", ir.Index(self._first, terms))
             for cell, following in zip(cells, self._advanced(loop, at, cells), strict=True):
                 loop.set(cell, following)
             self._give(loop, at, cells)
@@ -282,14 +273,14 @@ class _Scan:
         """A work item is a block of neighbours, their running values are in memory."""
         inner, size = self._inner, self._columns
         blocks = -(-inner // size)
-        item = Index(0, ((body.axis, 1),))
-        row = body.let("row", Quotient(item, blocks))
-        low = body.let("low", Index(0, ((Remainder(item, blocks), size),)))
-        high = body.let("high", integer_op("minimum", plus(low, size), inner))
+        item = ir.Index(0, ((body.axis, 1),))
+        row = body.let("row", ir.Quotient(item, blocks))
+        low = body.let("low", ir.Index(0, ((ir.Remainder(item, blocks), size),)))
+        high = body.let("high", ir.integer_op("minimum", ir.plus(low, size), inner))
         with Loop(body, self._names("column"), high, low, iterations=size) as loop:
-            own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
-            line = Index(self._first, ((row, self._length),))
-            at = loop.let(self._names("at"), Index(0, ((line, inner), (loop.axis, 1))))
+            own = loop.let(self._names("own"), ir.Index(0, ((row, inner), (loop.axis, 1))))
+            line = ir.Index(self._first, ((row, self._length),))
+            at = loop.let(self._names("at"), ir.Index(0, ((line, inner), (loop.axis, 1))))
             known = self._loaded(loop, at)
             begun = evaluate(loop, self._names, self._step.begin, {**known, **self._starts})
             self._keep(loop, at, own, begun)
@@ -297,9 +288,9 @@ class _Scan:
             self._others(body, SPAN // size) as lines,
             Loop(lines, self._names("column"), high, low, iterations=size) as loop,
         ):
-            own = loop.let(self._names("own"), Index(0, ((row, inner), (loop.axis, 1))))
-            line = Index(self._first, ((row, self._length), (lines.axis, self._sign)))
-            at = loop.let(self._names("at"), Index(0, ((line, inner), (loop.axis, 1))))
+            own = loop.let(self._names("own"), ir.Index(0, ((row, inner), (loop.axis, 1))))
+            line = ir.Index(self._first, ((row, self._length), (lines.axis, self._sign)))
+            at = loop.let(self._names("at"), ir.Index(0, ((line, inner), (loop.axis, 1))))
             running = [
                 loop.let(self._names("run"), load_element(kind, memory, own))
                 for memory, kind in self._kept
@@ -309,9 +300,9 @@ class _Scan:
     def _others(self, body: Body, span: int) -> AbstractContextManager[Loop]:
         """Return the loop over all elements of a line but the first."""
         length, word = self._length, self._word if span < self._length else None
-        return watched_loop(body, "i", Index(length), Index(1), length - 1, word, span)
+        return watched_loop(body, "i", ir.Index(length), ir.Index(1), length - 1, word, span)
 
-    def _loaded(self, body: Body, at: Expression) -> dict[Node, Expression]:
+    def _loaded(self, body: Body, at: ir.Expression) -> dict[Node, ir.Expression]:
         """Load the elements at an index."""
         return {
             variable: body.let(self._names("new"), load_element(kind, memory, at))
@@ -319,8 +310,8 @@ class _Scan:
         }
 
     def _advanced(
-        self, body: Body, at: Expression, running: Sequence[Expression]
-    ) -> Sequence[Expression]:
+        self, body: Body, at: ir.Expression, running: Sequence[ir.Expression]
+    ) -> Sequence[ir.Expression]:
         """Load the elements at an index and return the running values after them."""
         known = self._loaded(body, at) | dict(zip(self._step.running, running, strict=True))
         found = evaluate(body, self._names, self._step.advance, {**known, **self._starts})
@@ -328,16 +319,16 @@ class _Scan:
         return [body.let(self._names("next"), each) for each in found]
 
     def _keep(
-        self, body: Body, at: Expression, own: Expression, running: Sequence[Expression]
+        self, body: Body, at: ir.Expression, own: ir.Expression, running: Sequence[ir.Expression]
     ) -> None:
         """Store results of running values, and these."""
         self._give(body, at, running)
         for (memory, kind), value in zip(self._kept, running, strict=True):
             store_element(body, kind, memory, own, value)
 
-    def _give(self, body: Body, at: Expression, running: Sequence[Expression]) -> None:
+    def _give(self, body: Body, at: ir.Expression, running: Sequence[ir.Expression]) -> None:
         """Store results of running values."""
-        known: dict[Node, Expression] = dict(zip(self._step.running, running, strict=True))
+        known: dict[Node, ir.Expression] = dict(zip(self._step.running, running, strict=True))
         found = evaluate(body, self._names, self._step.give, {**known, **self._starts})
         for (memory, kind), value in zip(self._results, found, strict=True):
             store_element(body, kind, memory, at, value)

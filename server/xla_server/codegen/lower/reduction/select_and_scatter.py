@@ -9,17 +9,8 @@ from contextlib import ExitStack
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_contract.types.element_type import ElementType
+from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Names
-from xla_server.codegen.kernel_ir.expressions import (
-    Buffer,
-    Cell,
-    Expression,
-    Index,
-    Role,
-    condition,
-    integer_op,
-    plus,
-)
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Stop
 from xla_server.codegen.loops.builders.scalar_builder import (
@@ -41,8 +32,8 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
         return result
     values = tuple(lowering.array(operand) for operand in i.operands)
     arguments = (*dict.fromkeys(values), result)
-    memory = [Buffer(n, Role.READ) for n in range(len(arguments) - 1)]
-    memory.append(Buffer(len(memory), Role.WRITE))
+    memory = [ir.Buffer(n, ir.Role.READ) for n in range(len(arguments) - 1)]
+    memory.append(ir.Buffer(len(memory), ir.Role.WRITE))
     window, sizes = i.attributes.window.dimensions, i.shape.dimensions
     own = [n for n, d in enumerate(window) if d == WindowDimension(1) and sizes[n] > 1]
     split = min(own, default=-1)
@@ -50,7 +41,7 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     block = columns if split == len(sizes) - 1 else 1
     items = -(-sizes[split] // block) if own else 1
     named = [memory[arguments.index(value)] for value in (*values, result)]
-    flag = Buffer(len(arguments), Role.WORD)
+    flag = ir.Buffer(len(arguments), ir.Role.WORD)
 
     def build(looks: bool) -> Kernel:
         top, words = Body(), (flag,) if looks else ()
@@ -64,8 +55,8 @@ def lower_select_and_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
 def _build(
     i: HloInstruction,
     top: Body,
-    memory: Sequence[Buffer],
-    word: Buffer | None,
+    memory: Sequence[ir.Buffer],
+    word: ir.Buffer | None,
     division: tuple[int, int, int],
 ) -> None:
     """Build the kernel over the operand, the source, the initial value and the result.
@@ -79,8 +70,8 @@ def _build(
     names = Names()
     initial = top.let("initial", load_element(i.operands[2].shape.element_type, first, 0))
     with Items(top, items) as body:
-        low, end = Index(0, ((body.axis, block),)), Index(block, ((body.axis, block),))
-        part = split, (low, integer_op("minimum", end, sizes[split]))
+        low, end = ir.Index(0, ((body.axis, block),)), ir.Index(block, ((body.axis, block),))
+        part = split, (low, ir.integer_op("minimum", end, sizes[split]))
         with ExitStack() as opened:
             position, inner = _open_loops(opened, body, "r", sizes, part)
             store_element(inner, made, result, flat_index(position, sizes), initial)
@@ -93,7 +84,7 @@ def _build(
             stop = None if word is None else Stop(word), looking
             at, inner = _open_loops(opened, body, "o", sources, part, stop)
             kept_at = select(i, inner, names, operand, at)
-            with Branch(inner, condition("ge", kept_at, 0)) as branch:
+            with Branch(inner, ir.condition("ge", kept_at, 0)) as branch:
                 old = branch.let("old", load_element(made, result, kept_at))
                 new = branch.let("new", load_element(kind, source, flat_index(at, sources)))
                 (combined,) = apply_computation(
@@ -103,14 +94,14 @@ def _build(
 
 
 def select(
-    i: HloInstruction, body: Body, names: Names, operand: Buffer, at: Sequence[Expression]
-) -> Cell:
+    i: HloInstruction, body: Body, names: Names, operand: ir.Buffer, at: Sequence[ir.Expression]
+) -> ir.Cell:
     """Build the walk through the window of the source at an index.
 
     Return the number of the element that is selected, -1 where the window has only padding.
     """
     element, sizes = i.operands[0].shape.element_type, i.shape.dimensions
-    kept_at = body.declare("kept_at", Index(-1))
+    kept_at = body.declare("kept_at", ir.Index(-1))
     kept = body.declare("kept", load_element(element, operand, 0))
     with ExitStack() as window:
         position, innermost = open_window(window, body, i, at)
@@ -123,9 +114,9 @@ def select(
             [(kept, element), (candidate, element)],
             [ElementType.PRED],
         )
-        is_first = condition("lt", kept_at, 0)
-        changes = condition("bit_not", stays)
-        with Branch(innermost, condition("bit_or", changes, is_first)) as branch:
+        is_first = ir.condition("lt", kept_at, 0)
+        changes = ir.condition("bit_not", stays)
+        with Branch(innermost, ir.condition("bit_or", changes, is_first)) as branch:
             branch.set(kept, candidate)
             branch.set(kept_at, index)
     return kept_at
@@ -136,17 +127,17 @@ def _open_loops(
     body: Body,
     name: str,
     sizes: Sequence[int],
-    part: tuple[int, tuple[Expression, Expression]],
+    part: tuple[int, tuple[ir.Expression, ir.Expression]],
     stop: tuple[Stop | None, int] = (None, -1),
-) -> tuple[list[Expression], Body]:
+) -> tuple[list[ir.Expression], Body]:
     """Open loops over all dimensions, of one of them over a part; one tests the flag.
 
     Return their indices and the innermost body.
     """
     split, (low, high) = part
-    position: list[Expression] = []
+    position: list[ir.Expression] = []
     for n, size in enumerate(sizes):
-        bounds = (high, low) if n == split else (Index(size), Index(0))
+        bounds = (high, low) if n == split else (ir.Index(size), ir.Index(0))
         loop = Loop(body, f"{name}{n}", *bounds, iterations=size)
         body = opened.enter_context(loop)
         if stop[0] and n == stop[1]:
@@ -156,13 +147,13 @@ def _open_loops(
 
 
 def open_window(
-    opened: ExitStack, body: Body, i: HloInstruction, at: Sequence[Expression]
-) -> tuple[list[Expression], Body]:
+    opened: ExitStack, body: Body, i: HloInstruction, at: Sequence[ir.Expression]
+) -> tuple[list[ir.Expression], Body]:
     """Open loops over the window of the source at an index, and tests of its edges.
 
     Return the index of an element and the innermost body.
     """
-    position: list[Expression] = []
+    position: list[ir.Expression] = []
     sources = i.operands[1].shape.dimensions
     window = i.attributes.window.dimensions
     for n, (d, size) in enumerate(zip(window, i.shape.dimensions, strict=True)):
@@ -172,11 +163,11 @@ def open_window(
         loop = Loop(body, f"w{n}", d.size)
         body = opened.enter_context(loop)
         terms = (at[n], d.stride), (loop.axis, 1)
-        index = body.let(f"p{n}", plus(Index(0, terms), -d.padding_low))
+        index = body.let(f"p{n}", ir.plus(ir.Index(0, terms), -d.padding_low))
         position.append(index)
         last = (sources[n] - 1) * d.stride + d.size - 1 - d.padding_low
         for test, bound, is_needed in (("ge", 0, d.padding_low > 0), ("lt", size, last >= size)):
             if is_needed:
-                test_of = condition(test, index, bound)
+                test_of = ir.condition(test, index, bound)
                 body = opened.enter_context(Branch(body, test_of))
     return position, body

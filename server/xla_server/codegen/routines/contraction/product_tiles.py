@@ -17,7 +17,7 @@ from numba import types
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
-from xla_server.codegen.instructions.instruction import Instruction, instruction
+from xla_server.codegen.instructions.instruction import Instruction, instruction_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.contraction.assembly_tiles import (
@@ -256,16 +256,11 @@ class _Tile:
         return starts
 
 
-@instruction
-def product_tile_at(typing_context, address, *operands):  # type: ignore[no-untyped-def]
+@instruction_of(types.void(*[types.int64] * (1 + _ARGUMENTS)))
+def product_tile_at(b: Any, address: Any, *operands: Any) -> None:
     """Call the function of a tile by its address; its operands follow."""
-
-    def generate(context: Any, b: Any, signature: Any, args: Sequence[Any]) -> Any:
-        form = ir.FunctionType(ir.VoidType(), [_WORD] * _ARGUMENTS)
-        b.call(b.inttoptr(args[0], ir.PointerType(form)), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * (1 + _ARGUMENTS)), generate
+    form = ir.FunctionType(ir.VoidType(), [_WORD] * _ARGUMENTS)
+    b.call(b.inttoptr(address, ir.PointerType(form)), operands)
 
 
 def product_tiles(machine: Machine) -> dict[str, Instruction]:

@@ -32,17 +32,7 @@ from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.dimension_numbers import PaddingConfig
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.ir.text.attribute_kinds import (
-    BYTES,
-    INTEGER,
-    INTEGERS,
-    PADDING,
-    SHAPE,
-    SINGLE,
-    SLICES,
-    Kind,
-    members,
-)
+from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.form import Attribute, Form, element, record_form
 from xla_server.ir.text.scanner import HloReader
 from xla_server.ir.text.shardings import SHARDING
@@ -70,7 +60,7 @@ def _read_domain(reader: HloReader) -> _Shardings:
     return parts[1], parts[0]
 
 
-_DOMAIN = Kind(_write_domain, _read_domain)
+_DOMAIN = kinds.Kind(_write_domain, _read_domain)
 
 _TYPE = operator.attrgetter("element_type")
 _DIMENSIONS = operator.attrgetter("dimensions")
@@ -86,14 +76,14 @@ ARRAYS: dict[Opcode, Form] = {
     Opcode.BITCAST: record_form(BitcastAttributes, Shape.without_layout),
     Opcode.BITCAST_CONVERT: record_form(BitcastConvertAttributes, _TYPE),
     Opcode.BROADCAST: record_form(
-        BroadcastAttributes, Attribute("dimensions", INTEGERS), _DIMENSIONS
+        BroadcastAttributes, Attribute("dimensions", kinds.INTEGERS), _DIMENSIONS
     ),
     Opcode.COMPARE: record_form(
         CompareAttributes,
-        Attribute("direction", members(ComparisonDirection)),
-        Attribute("type", members(ComparisonType), None),
+        Attribute("direction", kinds.members(ComparisonDirection)),
+        Attribute("type", kinds.members(ComparisonType), None),
     ),
-    Opcode.CONCATENATE: record_form(ConcatenateAttributes, Attribute("dimensions", SINGLE)),
+    Opcode.CONCATENATE: record_form(ConcatenateAttributes, Attribute("dimensions", kinds.SINGLE)),
     Opcode.CONVERT: record_form(ConvertAttributes, _TYPE),
     Opcode.DOMAIN: Form(
         (Attribute("domain", _DOMAIN, (None, None)),),
@@ -101,41 +91,43 @@ ARRAYS: dict[Opcode, Form] = {
         lambda shape, shardings: DomainAttributes(*shardings),
     ),
     Opcode.DYNAMIC_SLICE: record_form(
-        DynamicSliceAttributes, Attribute("dynamic_slice_sizes", INTEGERS)
+        DynamicSliceAttributes, Attribute("dynamic_slice_sizes", kinds.INTEGERS)
     ),
     Opcode.DYNAMIC_RESHAPE: record_form(DynamicReshapeAttributes, _DIMENSIONS, _DYNAMIC),
     Opcode.SET_DIMENSION_SIZE: Form(
-        (Attribute("dimensions", SINGLE),),
+        (Attribute("dimensions", kinds.SINGLE),),
         lambda record: (record.dimension,),
         _make_set_dimension_size,
     ),
     Opcode.GET_DIMENSION_SIZE: record_form(
-        GetDimensionSizeAttributes, Attribute("dimensions", SINGLE)
+        GetDimensionSizeAttributes, Attribute("dimensions", kinds.SINGLE)
     ),
-    Opcode.GET_TUPLE_ELEMENT: record_form(GetTupleElementAttributes, Attribute("index", INTEGER)),
+    Opcode.GET_TUPLE_ELEMENT: record_form(
+        GetTupleElementAttributes, Attribute("index", kinds.INTEGER)
+    ),
     Opcode.INFEED: record_form(
         InfeedAttributes,
         lambda shape: element(shape, 0).without_layout(),
-        Attribute("infeed_config", BYTES, b""),
+        Attribute("infeed_config", kinds.BYTES, b""),
     ),
     Opcode.IOTA: record_form(
-        IotaAttributes, Shape.without_layout, Attribute("iota_dimension", INTEGER)
+        IotaAttributes, Shape.without_layout, Attribute("iota_dimension", kinds.INTEGER)
     ),
     Opcode.OUTFEED: record_form(
         OutfeedAttributes,
-        Attribute("outfeed_shape", SHAPE),
-        Attribute("outfeed_config", BYTES, b""),
+        Attribute("outfeed_shape", kinds.SHAPE),
+        Attribute("outfeed_config", kinds.BYTES, b""),
     ),
-    Opcode.PAD: record_form(PadAttributes, Attribute("padding", PADDING, PaddingConfig())),
+    Opcode.PAD: record_form(PadAttributes, Attribute("padding", kinds.PADDING, PaddingConfig())),
     Opcode.REDUCE_PRECISION: record_form(
         ReducePrecisionAttributes,
-        Attribute("exponent_bits", INTEGER),
-        Attribute("mantissa_bits", INTEGER),
+        Attribute("exponent_bits", kinds.INTEGER),
+        Attribute("mantissa_bits", kinds.INTEGER),
     ),
     Opcode.RESHAPE: record_form(ReshapeAttributes, _DIMENSIONS, _DYNAMIC),
-    Opcode.REVERSE: record_form(ReverseAttributes, Attribute("dimensions", INTEGERS)),
+    Opcode.REVERSE: record_form(ReverseAttributes, Attribute("dimensions", kinds.INTEGERS)),
     Opcode.SLICE: Form(
-        (Attribute("slice", SLICES),),
+        (Attribute("slice", kinds.SLICES),),
         lambda record: (tuple(zip(record.starts, record.limits, record.strides, strict=True)),),
         lambda shape, boxes: SliceAttributes(
             tuple(box[0] for box in boxes),
@@ -144,6 +136,6 @@ ARRAYS: dict[Opcode, Form] = {
         ),
     ),
     Opcode.STOCHASTIC_CONVERT: record_form(StochasticConvertAttributes, _TYPE),
-    Opcode.TRANSPOSE: record_form(TransposeAttributes, Attribute("dimensions", INTEGERS)),
+    Opcode.TRANSPOSE: record_form(TransposeAttributes, Attribute("dimensions", kinds.INTEGERS)),
 }
 """Forms with attributes; all other opcodes of these kinds have none."""

@@ -30,18 +30,7 @@ from xla_contract.types.dimension_numbers import (
 )
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.ir.text.attribute_kinds import (
-    BOOL,
-    DIM_LABELS,
-    FLOAT,
-    INTEGER,
-    INTEGERS,
-    SINGLE,
-    WINDOW,
-    in_braces,
-    members,
-    words,
-)
+from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
 
 _PRECISIONS = {
@@ -53,22 +42,24 @@ _ALGORITHMS = {
 }
 _PRECISION = (
     # An attribute that is absent from the text is the default of both operands.
-    Attribute("operand_precision", in_braces(words(_PRECISIONS)), (0, 0)),
-    Attribute("algorithm", words(_ALGORITHMS), 0),
+    Attribute("operand_precision", kinds.in_braces(kinds.words(_PRECISIONS)), (0, 0)),
+    Attribute("algorithm", kinds.words(_ALGORITHMS), 0),
 )
 _CONTRACTION = Nested(
     DotDimensionNumbers,
     (
-        Attribute("lhs_contracting_dims", INTEGERS, ()),
-        Attribute("rhs_contracting_dims", INTEGERS, ()),
-        Attribute("lhs_batch_dims", INTEGERS, ()),
-        Attribute("rhs_batch_dims", INTEGERS, ()),
+        Attribute("lhs_contracting_dims", kinds.INTEGERS, ()),
+        Attribute("rhs_contracting_dims", kinds.INTEGERS, ()),
+        Attribute("lhs_batch_dims", kinds.INTEGERS, ()),
+        Attribute("rhs_batch_dims", kinds.INTEGERS, ()),
     ),
 )
 _TYPE = operator.attrgetter("element_type")
 
 _BATCH_NORM = record_form(
-    BatchNormAttributes, Attribute("epsilon", FLOAT), Attribute("feature_index", INTEGER)
+    BatchNormAttributes,
+    Attribute("epsilon", kinds.FLOAT),
+    Attribute("feature_index", kinds.INTEGER),
 )
 _DOT = record_form(DotAttributes, _CONTRACTION, _TYPE, *_PRECISION)
 
@@ -77,77 +68,80 @@ COMPOUND: dict[Opcode, Form] = {
     Opcode.BATCH_NORM_GRAD: _BATCH_NORM,
     Opcode.BATCH_NORM_INFERENCE: _BATCH_NORM,
     Opcode.BATCH_NORM_TRAINING: _BATCH_NORM,
-    Opcode.CHOLESKY: record_form(CholeskyAttributes, Attribute("lower", BOOL, False)),
+    Opcode.CHOLESKY: record_form(CholeskyAttributes, Attribute("lower", kinds.BOOL, False)),
     Opcode.CONVOLUTION: record_form(
         ConvolutionAttributes,
-        Attribute("window", WINDOW, Window()),
-        Attribute("dim_labels", DIM_LABELS),
-        Attribute("feature_group_count", INTEGER, 1),
-        Attribute("batch_group_count", INTEGER, 1),
+        Attribute("window", kinds.WINDOW, Window()),
+        Attribute("dim_labels", kinds.DIM_LABELS),
+        Attribute("feature_group_count", kinds.INTEGER, 1),
+        Attribute("batch_group_count", kinds.INTEGER, 1),
         _TYPE,
         *_PRECISION,
     ),
     Opcode.DOT: _DOT,
     Opcode.SCALED_DOT: _DOT,
     Opcode.FFT: record_form(
-        FftAttributes, Attribute("fft_type", members(FftType)), Attribute("fft_length", INTEGERS)
+        FftAttributes,
+        Attribute("fft_type", kinds.members(FftType)),
+        Attribute("fft_length", kinds.INTEGERS),
     ),
     Opcode.GATHER: record_form(
         GatherAttributes,
         Nested(
             GatherDimensionNumbers,
             (
-                Attribute("offset_dims", INTEGERS),
-                Attribute("collapsed_slice_dims", INTEGERS),
-                Attribute("start_index_map", INTEGERS),
-                Attribute("index_vector_dim", INTEGER),
-                Attribute("operand_batching_dims", INTEGERS, ()),
-                Attribute("start_indices_batching_dims", INTEGERS, ()),
+                Attribute("offset_dims", kinds.INTEGERS),
+                Attribute("collapsed_slice_dims", kinds.INTEGERS),
+                Attribute("start_index_map", kinds.INTEGERS),
+                Attribute("index_vector_dim", kinds.INTEGER),
+                Attribute("operand_batching_dims", kinds.INTEGERS, ()),
+                Attribute("start_indices_batching_dims", kinds.INTEGERS, ()),
             ),
         ),
-        Attribute("slice_sizes", INTEGERS),
-        Attribute("indices_are_sorted", BOOL, False),
+        Attribute("slice_sizes", kinds.INTEGERS),
+        Attribute("indices_are_sorted", kinds.BOOL, False),
     ),
     Opcode.MAP: record_form(
-        MapAttributes, Attribute("dimensions", INTEGERS, ()), calls=("to_apply",)
+        MapAttributes, Attribute("dimensions", kinds.INTEGERS, ()), calls=("to_apply",)
     ),
     Opcode.RAGGED_DOT: record_form(
         RaggedDotAttributes,
         _CONTRACTION,
-        Attribute("lhs_ragged_dims", SINGLE),
-        Attribute("rhs_group_dims", SINGLE, None),
+        Attribute("lhs_ragged_dims", kinds.SINGLE),
+        Attribute("rhs_group_dims", kinds.SINGLE, None),
         _TYPE,
         *_PRECISION,
     ),
     Opcode.REDUCE: record_form(
-        ReduceAttributes, Attribute("dimensions", INTEGERS), calls=("to_apply",)
+        ReduceAttributes, Attribute("dimensions", kinds.INTEGERS), calls=("to_apply",)
     ),
     Opcode.REDUCE_WINDOW: record_form(
-        ReduceWindowAttributes, Attribute("window", WINDOW, Window()), calls=("to_apply",)
+        ReduceWindowAttributes, Attribute("window", kinds.WINDOW, Window()), calls=("to_apply",)
     ),
     Opcode.RNG: record_form(
         RngAttributes,
         Attribute(
-            "distribution", words({kind: f"rng_{kind.name.lower()}" for kind in RandomDistribution})
+            "distribution",
+            kinds.words({kind: f"rng_{kind.name.lower()}" for kind in RandomDistribution}),
         ),
         Shape.without_layout,
     ),
     Opcode.RNG_BIT_GENERATOR: record_form(
         RngBitGeneratorAttributes,
         Attribute(
-            "algorithm", words({kind: f"rng_{kind.name.lower()}" for kind in RandomAlgorithm})
+            "algorithm", kinds.words({kind: f"rng_{kind.name.lower()}" for kind in RandomAlgorithm})
         ),
         lambda shape: element(shape, 1).without_layout(),
     ),
     Opcode.RNG_GET_AND_UPDATE_STATE: record_form(
-        RngGetAndUpdateStateAttributes, Attribute("delta", INTEGER)
+        RngGetAndUpdateStateAttributes, Attribute("delta", kinds.INTEGER)
     ),
     Opcode.SCAN: record_form(
         ScanAttributes,
-        Attribute("dimensions", SINGLE),
-        Attribute("num_carries", INTEGER),
-        Attribute("is_reverse", BOOL, False),
-        Attribute("is_associative", BOOL, None),
+        Attribute("dimensions", kinds.SINGLE),
+        Attribute("num_carries", kinds.INTEGER),
+        Attribute("is_reverse", kinds.BOOL, False),
+        Attribute("is_associative", kinds.BOOL, None),
         calls=("to_apply",),
     ),
     Opcode.SCATTER: record_form(
@@ -155,37 +149,39 @@ COMPOUND: dict[Opcode, Form] = {
         Nested(
             ScatterDimensionNumbers,
             (
-                Attribute("update_window_dims", INTEGERS),
-                Attribute("inserted_window_dims", INTEGERS),
-                Attribute("scatter_dims_to_operand_dims", INTEGERS),
-                Attribute("index_vector_dim", INTEGER),
-                Attribute("input_batching_dims", INTEGERS, ()),
-                Attribute("scatter_indices_batching_dims", INTEGERS, ()),
+                Attribute("update_window_dims", kinds.INTEGERS),
+                Attribute("inserted_window_dims", kinds.INTEGERS),
+                Attribute("scatter_dims_to_operand_dims", kinds.INTEGERS),
+                Attribute("index_vector_dim", kinds.INTEGER),
+                Attribute("input_batching_dims", kinds.INTEGERS, ()),
+                Attribute("scatter_indices_batching_dims", kinds.INTEGERS, ()),
             ),
         ),
-        Attribute("indices_are_sorted", BOOL, False),
-        Attribute("unique_indices", BOOL, False),
+        Attribute("indices_are_sorted", kinds.BOOL, False),
+        Attribute("unique_indices", kinds.BOOL, False),
         calls=("to_apply",),
     ),
     Opcode.SELECT_AND_SCATTER: record_form(
         SelectAndScatterAttributes,
-        Attribute("window", WINDOW, Window()),
+        Attribute("window", kinds.WINDOW, Window()),
         calls=("select", "scatter"),
     ),
     Opcode.SORT: record_form(
         SortAttributes,
-        Attribute("dimensions", SINGLE),
-        Attribute("is_stable", BOOL, False),
+        Attribute("dimensions", kinds.SINGLE),
+        Attribute("is_stable", kinds.BOOL, False),
         calls=("to_apply",),
     ),
     Opcode.TOPK: record_form(
-        TopKAttributes, Attribute("k", INTEGER), Attribute("largest", BOOL, True, always=True)
+        TopKAttributes,
+        Attribute("k", kinds.INTEGER),
+        Attribute("largest", kinds.BOOL, True, always=True),
     ),
     Opcode.TRIANGULAR_SOLVE: record_form(
         TriangularSolveAttributes,
-        Attribute("left_side", BOOL, False),
-        Attribute("lower", BOOL, False),
-        Attribute("unit_diagonal", BOOL, False),
-        Attribute("transpose_a", members(Transpose), Transpose.NO_TRANSPOSE, always=True),
+        Attribute("left_side", kinds.BOOL, False),
+        Attribute("lower", kinds.BOOL, False),
+        Attribute("unit_diagonal", kinds.BOOL, False),
+        Attribute("transpose_a", kinds.members(Transpose), Transpose.NO_TRANSPOSE, always=True),
     ),
 }

@@ -19,15 +19,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.types.shape import Shape
-from xla_server.ir.text.attribute_kinds import (
-    BOOL,
-    INTEGER,
-    INTEGER_PAIRS,
-    JSON_OR_STRING,
-    SINGLE,
-    STRING,
-    words,
-)
+from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.arrays import ARRAYS
 from xla_server.ir.text.forms.channels import CHANNELS
 from xla_server.ir.text.forms.compound import COMPOUND
@@ -38,7 +30,7 @@ _API_VERSIONS = {number: name for name, number in hlo_pb2.CustomCallApiVersion.i
 _PARTICIPANTS = Nested(
     Participants,
     (
-        Attribute("channel_id", INTEGER, 0, field="channel_id"),
+        Attribute("channel_id", kinds.INTEGER, 0, field="channel_id"),
         Attribute(
             "replica_groups",
             GROUPS,
@@ -46,8 +38,8 @@ _PARTICIPANTS = Nested(
             always=True,
             field="groups",
         ),
-        Attribute("use_global_device_ids", BOOL, False),
-        Attribute("constrain_layout", BOOL, False),
+        Attribute("use_global_device_ids", kinds.BOOL, False),
+        Attribute("constrain_layout", kinds.BOOL, False),
     ),
 )
 
@@ -63,7 +55,7 @@ def _of_parts(record: type[Any], position: int | None, *calls: str) -> Form:
     `position` is that of the result among what the operation gives; None if it gives nothing else.
     """
     alone = record_form(
-        record, Attribute("dimensions", SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
+        record, Attribute("dimensions", kinds.SINGLE), lambda shape: (), _PARTICIPANTS, calls=calls
     )
 
     def make(shape: Shape, dimension: int, *values: Any) -> Any:
@@ -76,10 +68,10 @@ def _of_parts(record: type[Any], position: int | None, *calls: str) -> Form:
 
 _ALL_REDUCE = record_form(AllReduceAttributes, _PARTICIPANTS, calls=("to_apply",))
 _PERMUTE = (
-    Attribute("channel_id", INTEGER, 0, field="channel_id"),
-    Attribute("source_target_pairs", INTEGER_PAIRS, field="pairs"),
+    Attribute("channel_id", kinds.INTEGER, 0, field="channel_id"),
+    Attribute("source_target_pairs", kinds.INTEGER_PAIRS, field="pairs"),
 )
-_THREAD = Attribute("async_execution_thread", STRING, "")
+_THREAD = Attribute("async_execution_thread", kinds.STRING, "")
 
 _COLLECTIVES: dict[Opcode, Form] = {
     Opcode.ALL_GATHER: _of_parts(AllGatherAttributes, None),
@@ -87,7 +79,7 @@ _COLLECTIVES: dict[Opcode, Form] = {
     Opcode.ALL_REDUCE: _ALL_REDUCE,
     Opcode.ALL_REDUCE_START: _ALL_REDUCE,
     Opcode.ALL_TO_ALL: record_form(
-        AllToAllAttributes, Attribute("dimensions", SINGLE, None), _PARTICIPANTS
+        AllToAllAttributes, Attribute("dimensions", kinds.SINGLE, None), _PARTICIPANTS
     ),
     Opcode.COLLECTIVE_BROADCAST: record_form(CollectiveBroadcastAttributes, _PARTICIPANTS),
     Opcode.COLLECTIVE_REDUCE: record_form(
@@ -111,19 +103,19 @@ _CALLS: dict[Opcode, Form] = {
     Opcode.CUSTOM_CALL: dataclasses.replace(
         record_form(
             CustomCallAttributes,
-            Attribute("custom_call_target", STRING),
+            Attribute("custom_call_target", kinds.STRING),
             Shape.without_layout,
-            Attribute("backend_config", JSON_OR_STRING, b""),
-            Attribute("custom_call_has_side_effect", BOOL, False),
+            Attribute("backend_config", kinds.JSON_OR_STRING, b""),
+            Attribute("custom_call_has_side_effect", kinds.BOOL, False),
             # An attribute that is absent from the text is the original interface.
-            Attribute("api_version", words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
+            Attribute("api_version", kinds.words(_API_VERSIONS), hlo_pb2.API_VERSION_ORIGINAL),
         ),
         call_list="called_computations",
         call_aliases=("to_apply",),
     ),
     Opcode.FUSION: record_form(
         FusionAttributes,
-        Attribute("kind", words({kind: kind.value for kind in FusionKind})),
+        Attribute("kind", kinds.words({kind: kind.value for kind in FusionKind})),
         calls=("calls",),
     ),
     Opcode.WHILE: Form(calls=("body", "condition")),

@@ -1,7 +1,6 @@
 """Identities of elementwise operations that hold to the bit, for every NaN, infinity and zero."""
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -342,33 +341,31 @@ def hoist_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return editor.broadcast(single, (), i.shape.dimensions)
 
 
-ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
-    {
-        Opcode.ABS: (apply_once,),
-        Opcode.ADD: (simplify_add,),
-        Opcode.AND: (simplify_logic,),
-        Opcode.CEIL: (apply_once,),
-        Opcode.COMPARE: (simplify_compare,),
-        Opcode.CONVERT: (simplify_convert,),
-        Opcode.DIVIDE: (simplify_divide,),
-        Opcode.FLOOR: (apply_once,),
-        Opcode.LOG: (simplify_log,),
-        Opcode.MAXIMUM: (simplify_extremum,),
-        Opcode.MINIMUM: (simplify_extremum,),
-        Opcode.MULTIPLY: (simplify_multiply,),
-        Opcode.NEGATE: (cancel_twice,),
-        Opcode.NOT: (cancel_twice,),
-        Opcode.OR: (simplify_logic,),
-        Opcode.POWER: (simplify_power,),
-        Opcode.REDUCE_PRECISION: (apply_once,),
-        Opcode.REMAINDER: (simplify_remainder,),
-        Opcode.ROUND_NEAREST_AFZ: (apply_once,),
-        Opcode.ROUND_NEAREST_EVEN: (apply_once,),
-        Opcode.SELECT: (simplify_select,),
-        Opcode.SHIFT_LEFT: (simplify_shift,),
-        Opcode.SHIFT_RIGHT_ARITHMETIC: (simplify_shift,),
-        Opcode.SHIFT_RIGHT_LOGICAL: (simplify_shift,),
-        Opcode.SUBTRACT: (simplify_subtract,),
-        Opcode.XOR: (simplify_logic,),
-    }
-)
+ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
+    Opcode.ABS: (apply_once,),
+    Opcode.ADD: (simplify_add,),
+    Opcode.AND: (simplify_logic,),
+    Opcode.CEIL: (apply_once,),
+    Opcode.COMPARE: (simplify_compare,),
+    Opcode.CONVERT: (simplify_convert,),
+    Opcode.DIVIDE: (simplify_divide,),
+    Opcode.FLOOR: (apply_once,),
+    Opcode.LOG: (simplify_log,),
+    Opcode.MAXIMUM: (simplify_extremum,),
+    Opcode.MINIMUM: (simplify_extremum,),
+    Opcode.MULTIPLY: (simplify_multiply,),
+    Opcode.NEGATE: (cancel_twice,),
+    Opcode.NOT: (cancel_twice,),
+    Opcode.OR: (simplify_logic,),
+    Opcode.POWER: (simplify_power,),
+    Opcode.REDUCE_PRECISION: (apply_once,),
+    Opcode.REMAINDER: (simplify_remainder,),
+    Opcode.ROUND_NEAREST_AFZ: (apply_once,),
+    Opcode.ROUND_NEAREST_EVEN: (apply_once,),
+    Opcode.SELECT: (simplify_select,),
+    Opcode.SHIFT_LEFT: (simplify_shift,),
+    Opcode.SHIFT_RIGHT_ARITHMETIC: (simplify_shift,),
+    Opcode.SHIFT_RIGHT_LOGICAL: (simplify_shift,),
+    Opcode.SUBTRACT: (simplify_subtract,),
+    Opcode.XOR: (simplify_logic,),
+}

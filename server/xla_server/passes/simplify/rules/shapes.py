@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.ops.shaping.iota import IotaAttributes
 from xla_contract.types.dimension_numbers import WindowDimension
@@ -200,16 +199,14 @@ def simplify_sort(i: HloInstruction, editor: Editor) -> HloInstruction | None:
     return i.operands[0] if len(i.operands) == 1 else editor.add(Opcode.TUPLE, i.operands)
 
 
-SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
-    {
-        Opcode.BROADCAST: (simplify_broadcast,),
-        Opcode.COPY: (simplify_copy,),
-        Opcode.GET_DIMENSION_SIZE: (simplify_get_dimension_size,),
-        Opcode.IOTA: (simplify_iota,),
-        Opcode.REDUCE: (simplify_reduce, reduce_repeated),
-        Opcode.REDUCE_WINDOW: (simplify_reduce_window,),
-        Opcode.RESHAPE: (simplify_reshape,),
-        Opcode.SORT: (simplify_sort,),
-        Opcode.TRANSPOSE: (simplify_transpose,),
-    }
-)
+SHAPE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
+    Opcode.BROADCAST: (simplify_broadcast,),
+    Opcode.COPY: (simplify_copy,),
+    Opcode.GET_DIMENSION_SIZE: (simplify_get_dimension_size,),
+    Opcode.IOTA: (simplify_iota,),
+    Opcode.REDUCE: (simplify_reduce, reduce_repeated),
+    Opcode.REDUCE_WINDOW: (simplify_reduce_window,),
+    Opcode.RESHAPE: (simplify_reshape,),
+    Opcode.SORT: (simplify_sort,),
+    Opcode.TRANSPOSE: (simplify_transpose,),
+}

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
@@ -235,13 +234,11 @@ def _repeated(i: HloInstruction, editor: Editor) -> HloInstruction:
     return editor.broadcast(box, offsets, i.shape.dimensions)
 
 
-SLICE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = MappingProxyType(
-    {
-        Opcode.CONCATENATE: (simplify_concatenate,),
-        Opcode.DYNAMIC_SLICE: (simplify_dynamic_slice,),
-        Opcode.DYNAMIC_UPDATE_SLICE: (simplify_dynamic_update_slice,),
-        Opcode.GATHER: (simplify_gather,),
-        Opcode.PAD: (simplify_pad,),
-        Opcode.SLICE: (simplify_slice,),
-    }
-)
+SLICE_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {
+    Opcode.CONCATENATE: (simplify_concatenate,),
+    Opcode.DYNAMIC_SLICE: (simplify_dynamic_slice,),
+    Opcode.DYNAMIC_UPDATE_SLICE: (simplify_dynamic_update_slice,),
+    Opcode.GATHER: (simplify_gather,),
+    Opcode.PAD: (simplify_pad,),
+    Opcode.SLICE: (simplify_slice,),
+}

@@ -87,6 +87,7 @@ IS_FIRST = Apply("lt", (ITEM, ONE), B1)
 OF_ITEM = Load(READ, F32, ITEM)
 OF_OTHERS = Load(WRITE, F32, Index(100, ((AXIS, 1),)))
 IN_ROW = Load(ROW, F32, AXIS)
+EXPONENTIAL = Let(V, Apply("exp_f32", (OF_ITEM,), F32))
 IN_SHARED = Load(SHARED, F32, Index(3))
 IN_REGION = Load(Region(Address(ROW), Role.READ), F32, AXIS)
 REGION = Region(Address(ROW), Role.SCRATCH)
@@ -348,6 +349,10 @@ BROKEN: dict[str, tuple[Callable[[], Kernel], str]] = {
         lambda: kernel_of(parallel(_outer(Declare(A, OF_ITEM), _loop(SUMMED)))),
         "a reduction must stand in front of a loop that does not vary it, got a",
     ),
+    "a function that all iterations repeat": (
+        lambda: kernel_of(parallel(_loop(EXPONENTIAL, _store(AXIS, V, ROW)))),
+        "a function must stand in front of a loop that does not vary it, got v",
+    ),
     "a reduction of values that are repeated": (
         lambda: kernel_of(parallel(Declare(A, ZERO), _loop(LET, _summed(V)), _store(ITEM, A))),
         "a reduction must stand in front of a loop that does not vary it, got a",
@@ -405,11 +410,14 @@ def _summed(operand: Expression) -> Accumulate:
         (Call(OF_ITEM_NUMBER, (ITEM,), (V,)), Declare(A, ZERO), _loop(_summed(V)), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(SUMMED, Set(A, OF_ITEM)), _store(ITEM, A)),
         (Declare(A, ZERO), _loop(SUMMED, If(IS_FIRST, (Break(),))), _store(ITEM, A)),
+        # A function that varies, and one that work items repeat.
+        (_loop(Let(V, Apply("exp_f32", (IN_ROW,), F32)), _store(AXIS, V, ROW)),),
+        (Let(V, Apply("exp_f32", (ZERO,), F32)), _store(ITEM, V)),
         # It is no reduction: a sum of its own loop.
         (_loop(Declare(A, ZERO), _summed(OF_ITEM), _store(AXIS, A, ROW)),),
     ],
 )
-def test_reductions_that_vary_stand_where_they_do(body: tuple[Statement, ...]) -> None:
+def test_what_varies_stands_where_it_does(body: tuple[Statement, ...]) -> None:
     verify(kernel_of(parallel(*body)))
 
 
