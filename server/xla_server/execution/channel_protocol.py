@@ -103,13 +103,17 @@ class OwnChannels:
 
 
 def channel_ends(*computations: HloComputation) -> tuple[frozenset[int], frozenset[int]]:
-    """The channels that the computations, with all they call, send on and receive on."""
+    """The channels between devices that the computations, with all they call, have ends of."""
     sent: set[int] = set()
     received: set[int] = set()
     for instruction in _reached(computations):
+        if instruction.opcode not in (Opcode.SEND, Opcode.RECV):
+            continue
+        if instruction.attributes.is_host_transfer:
+            continue
         if instruction.opcode is Opcode.SEND:
             sent.add(instruction.attributes.channel_id)
-        elif instruction.opcode is Opcode.RECV:
+        else:
             received.add(instruction.attributes.channel_id)
     return frozenset(sent), frozenset(received)
 
