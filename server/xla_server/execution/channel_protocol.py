@@ -5,7 +5,6 @@ runs, and the caller that starts them provides it (`Channels`).
 """
 
 from collections import deque
-from collections.abc import Iterable
 from typing import Protocol
 
 from xla_contract.errors import (
@@ -16,7 +15,7 @@ from xla_contract.errors import (
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
-from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Value
 
 MAX_ITEMS = 1024
@@ -102,19 +101,18 @@ class OwnChannels:
         return channel_id in self._own
 
 
-def channel_ends(*computations: HloComputation) -> tuple[frozenset[int], frozenset[int]]:
-    """The channels between devices that the computations, with all they call, have ends of."""
+def channel_ends(entry: HloComputation) -> tuple[frozenset[int], frozenset[int]]:
+    """The channels between devices that a computation, with all it calls, has ends of."""
     sent: set[int] = set()
     received: set[int] = set()
-    for instruction in _reached(computations):
-        if instruction.opcode not in (Opcode.SEND, Opcode.RECV):
-            continue
-        if instruction.attributes.is_host_transfer:
-            continue
-        if instruction.opcode is Opcode.SEND:
-            sent.add(instruction.attributes.channel_id)
-        else:
-            received.add(instruction.attributes.channel_id)
+    for computation in entry.reachable():
+        for instruction in computation.instructions:
+            if instruction.opcode not in (Opcode.SEND, Opcode.RECV):
+                continue
+            if instruction.attributes.is_host_transfer:
+                continue
+            ends = sent if instruction.opcode is Opcode.SEND else received
+            ends.add(instruction.attributes.channel_id)
     return frozenset(sent), frozenset(received)
 
 
@@ -125,15 +123,6 @@ def require_shape(channel_id: int, sent: Shape, asked: Shape) -> None:
             f"both ends of channel {channel_id} must have one shape, got {sent} sent and {asked} "
             "received"
         )
-
-
-def _reached(computations: Iterable[HloComputation]) -> Iterable[HloInstruction]:
-    left, seen = list(computations), set(computations)
-    while left:
-        for instruction in left.pop().instructions:
-            yield instruction
-            left += (new := set(instruction.called) - seen)
-            seen |= new
 
 
 def _no_other_end(end: str, channel_id: int, shape: Shape) -> FailedPreconditionError:

@@ -287,6 +287,11 @@ class CallChannels:
 
         return self._queues.receive(channel_id, shape, cancellation, is_over)
 
+    @property
+    def has_shared(self) -> bool:
+        """True if a program sends where another one receives."""
+        return bool(self._shared)
+
     def ended(self, program: int) -> None:
         """Say that a program sends no more."""
         self._is_running[program] = False

@@ -16,6 +16,7 @@ from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import Collectives
+from xla_server.ir.transfer_cycles import check_transfer_cycles
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.limits.blocking import releasing_slot
@@ -123,8 +124,8 @@ class GridRunner:
         Each of several requests is a partition, on its own device. A single one with several
         devices has as many participants, which all get its arguments, and as many results. When one
         fails the others are cancelled, no result is kept, and the error of the first to fail is
-        raised. Raises InvalidArgumentError, FailedPreconditionError and InternalError as the
-        contract says.
+        raised. Raises as `check_transfer_cycles` before any begins, and InvalidArgumentError,
+        FailedPreconditionError and InternalError as the contract says.
         """
         runner, devices = self.runner, self._devices_of(requests)
         with contextlib.ExitStack() as stack:
@@ -152,6 +153,9 @@ class GridRunner:
                     max_items=runner.quotas.queued_items,
                     max_bytes=runner.quotas.queued_bytes,
                 )
+                if channels.has_shared:
+                    modules = [runner.module_of(each.compiled) for each in participants]
+                    check_transfer_cycles(modules, grid)
             # For all at once, so that none waits while another one has some.
             rooms = [each.compiled.room for each in participants]
             largest = max(rooms, key=lambda room: room.byte_size)
