@@ -10,6 +10,7 @@ import pytest
 import xla_client as xc
 from tests.device_programs import DeviceProgram, DeviceValue, device_program
 from tests.e2e.process import start_server
+from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.shape import Shape
 
 CUT = ["psum_scatter_dim1_axis_b", "dp_mlp_step_8", "gspmd_all_gather_2d", "psum_scatter_bf16"]
@@ -74,6 +75,13 @@ def test_what_a_partitioner_made_takes_whole_arguments_too(client: xc.Client, na
     run = compiled(client, stored, stored.spmd or b"")
     kept = [client.to_device(whole(value)) for value in stored.arguments]
     check_joined(stored, arrays(run.execute_sharded(*kept, join=True)))
+    request = xla_pb2.ExecuteRequest(
+        handle=xla_data_pb2.ExecutionHandle(handle=run.handle),
+        arguments=[xla_data_pb2.GlobalDataHandle(handle=buffer.handle) for buffer in kept],
+    )
+    output = client.adopt(client._session.call("Execute", request).output.handle)
+    results = output.to_numpy() if output.shape.is_tuple else [output.to_numpy()]
+    check_joined(stored, results)
 
 
 def test_a_value_that_is_neither_whole_nor_a_part_is_refused(client: xc.Client) -> None:

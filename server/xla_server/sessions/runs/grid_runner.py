@@ -1,4 +1,4 @@
-"""Programs on several devices at the same time: ExecuteSharded and ExecuteGraphParallel.
+"""Programs on several devices at the same time: Execute, ExecuteSharded, ExecuteGraphParallel.
 
 All or nothing: memory and slots are taken for all participants before the first one begins, so none
 waits for what another one holds, and the first failure stops the others.
@@ -39,6 +39,7 @@ from xla_server.sessions.runs.requests import (
     WholeArgument,
 )
 from xla_server.sessions.runs.shards import cut, cut_bytes, joined, joined_shape, require_cut
+from xla_server.sessions.values.handles import require_handle
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +69,22 @@ class GridRunner:
     """Runs programs on the devices of grids, for one session. Any thread may call any method."""
 
     runner: ProgramRunner
+
+    def execute(
+        self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
+    ) -> ExecutionResult:
+        """Run an executable, on all devices of its grid, and keep one result: Execute.
+
+        All participants get the same arguments, or shards of them where the program says so; the
+        result is that of participant 0, or joined as the program says. So does XLA's service with
+        its replicas. Raises as `ProgramRunner.execute` and `execute_sharded`.
+        """
+        if len(self.runner.compiled_under(handle).devices) <= 1:
+            return self.runner.execute(handle, arguments, cancellation)
+        sources = [WholeArgument(require_handle(argument), None) for argument in arguments]
+        output = ShardedOutput(join=True, sharding=None, flatten=False)
+        result = self.execute_sharded(ShardedRequest(handle, None, sources, output), cancellation)
+        return ExecutionResult(result.outputs[0][0], result.profile)
 
     def execute_sharded(self, request: ShardedRequest, cancellation: Cancellation) -> ShardedResult:
         """Run an executable on all devices of its grid and keep its results.
