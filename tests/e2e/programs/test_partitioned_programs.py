@@ -100,10 +100,19 @@ def test_more_whole_values_than_the_server_allows_are_refused(client: xc.Client)
     assert "got 1280 with dot %dot_general.2: f32[8,8]" in caught.value.message
 
 
+def test_without_options_a_program_has_the_partitions_of_its_mesh(client: xc.Client) -> None:
+    stored = device_program("dp_mlp_step_8")
+    run = client.compile(xc.Computation.from_serialized(stored.lowered))
+    arguments = [whole(value) for value in stored.arguments]
+    check_joined(stored, arrays(run.execute_sharded(*arguments, join=True)))
+
+
 def test_a_region_on_one_partition_is_refused(client: xc.Client) -> None:
     stored = device_program("psum_scatter_dim1_axis_b")
     with pytest.raises(xc.ShapeError, match="where there is one partition, got") as caught:
-        client.compile(xc.Computation.from_serialized(stored.lowered))
+        client.compile(
+            xc.Computation.from_serialized(stored.lowered), mesh=client.mesh((1,), ("all",))
+        )
     assert "num_partitions, or a mesh" in caught.value.hint
 
 

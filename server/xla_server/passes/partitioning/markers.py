@@ -5,9 +5,11 @@ SPMDFullToShardShape and SPMDShardToFullShape of XLA's GSPMD. A sharding in a hi
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError, XlaError
+from xla_contract.stubs import hlo_pb2
 from xla_contract.types.mesh import Mesh
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -54,6 +56,22 @@ def target_of(instruction: HloInstruction) -> str:
 def is_marker(instruction: HloInstruction) -> bool:
     """Return whether an instruction enters or leaves a region."""
     return target_of(instruction) in _ENTRIES | _EXITS
+
+
+def stated_partitions(proto: hlo_pb2.HloModuleProto) -> int:
+    """Return the number of partitions that the mesh of a module's regions has; 1 without any.
+
+    The largest of several meshes counts. Raises InvalidArgumentError for malformed meshes.
+    """
+    text = proto.frontend_attributes.map.get(_MESHES)
+    has_regions = text is not None and any(
+        i.custom_call_target in (_SHARDY_ENTRY, _SHARDY_EXIT)
+        for computation in proto.computations
+        for i in computation.instructions
+    )
+    if text is None or not has_regions:
+        return 1
+    return max((math.prod(mesh.sizes) for mesh in read_meshes(text).values()), default=1)
 
 
 def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Marker]:
