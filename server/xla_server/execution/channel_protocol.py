@@ -5,6 +5,7 @@ runs, and the caller that starts them provides it (`Channels`).
 """
 
 from collections import deque
+from collections.abc import Hashable
 from typing import Protocol
 
 from xla_contract.errors import (
@@ -20,6 +21,10 @@ from xla_server.ops.evaluation import Value
 
 MAX_ITEMS = 1024
 """Bound of the values that wait on the channels inside one run; a loop could send without end."""
+
+MAX_BYTES = 256 * 2**20
+"""Bound of the bytes of those that wait behind another one on their channel; the first of each are
+as many values as the program has transfers."""
 
 
 class Channels(Protocol):
@@ -50,6 +55,45 @@ class NoChannels:
         raise _no_other_end("send", channel_id, shape)
 
 
+class WaitingValues:
+    """Values that were sent inside one execution and not received, in order on each wire."""
+
+    def __init__(self) -> None:
+        self._wires: dict[Hashable, deque[tuple[Value, int]]] = {}
+        self._items = self._bytes = 0
+
+    def put(self, wire: Hashable, value: Value, byte_size: int, where: str) -> None:
+        """Append a value.
+
+        Raises ResourceExhaustedError, which says `where`, beyond MAX_ITEMS or MAX_BYTES.
+        """
+        waiting = self._wires.setdefault(wire, deque())
+        counted = byte_size if waiting else 0
+        if self._items >= MAX_ITEMS:
+            raise ResourceExhaustedError(
+                f"{MAX_ITEMS} values may wait on the channels inside a program, got one more "
+                f"{where}"
+            )
+        if self._bytes + counted > MAX_BYTES:
+            raise ResourceExhaustedError(
+                f"{MAX_BYTES} bytes may wait behind other values on the channels inside a program, "
+                f"got {byte_size} more {where} with {self._bytes} there"
+            )
+        waiting.append((value, counted))
+        self._items += 1
+        self._bytes += counted
+
+    def take(self, wire: Hashable) -> Value | None:
+        """Remove the first value of a wire; None without any."""
+        waiting = self._wires.get(wire)
+        if not waiting:
+            return None
+        value, counted = waiting.popleft()
+        self._items -= 1
+        self._bytes -= counted
+        return value
+
+
 class OwnChannels:
     """The channels inside one run, and the way to the others.
 
@@ -61,38 +105,30 @@ class OwnChannels:
         self._computation = computation
         self._others = others
         self._own: frozenset[int] | None = None
-        self._values: dict[int, deque[tuple[Shape, Value]]] = {}
-        self._count = 0
+        self._values = WaitingValues()
+        self._shapes: dict[int, deque[Shape]] = {}
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """Put a value on a channel.
-
-        Raises ResourceExhaustedError for too many values that were not received.
-        """
+        """Put a value on a channel; raises as `WaitingValues.put`."""
         if not self._is_own(channel_id):
             self._others.send(channel_id, value, shape, cancellation)
             return
-        if self._count >= MAX_ITEMS:
-            raise ResourceExhaustedError(
-                f"{MAX_ITEMS} values may wait on the channels inside a program, got one more of "
-                f"{shape} on channel {channel_id}"
-            )
-        self._values.setdefault(channel_id, deque()).append((shape, value))
-        self._count += 1
+        where = f"of {shape} on channel {channel_id}"
+        self._values.put(channel_id, value, shape.byte_size, where)
+        self._shapes.setdefault(channel_id, deque()).append(shape)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
         """Take the next value of a channel; FailedPreconditionError when there is none."""
         if not self._is_own(channel_id):
             return self._others.receive(channel_id, shape, cancellation)
-        waiting = self._values.get(channel_id)
-        if not waiting:
+        value = self._values.take(channel_id)
+        if value is None:
             raise FailedPreconditionError(
                 "a value must be sent before it is received where both ends of the channel are in "
                 f"one program, got none for {shape} on channel {channel_id}"
             )
-        require_shape(channel_id, waiting[0][0], shape)
-        self._count -= 1
-        return waiting.popleft()[1]
+        require_shape(channel_id, self._shapes[channel_id].popleft(), shape)
+        return value
 
     def _is_own(self, channel_id: int) -> bool:
         if self._own is None:
