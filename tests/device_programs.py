@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED, Sharding
 from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.ir.text.scanner import HloReader
@@ -33,6 +34,14 @@ class DeviceValue:
     dimensions: tuple[int, ...]
     sharding: Sharding
     tolerance: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def whole(self) -> NDArray[Any]:
+        """The value of all parts together."""
+        array: NDArray[Any] = self.sharding.join(
+            Shape.array("f32", self.dimensions), list(self.shards)
+        )
+        return array
 
     def check(self, shards: Sequence[Any]) -> None:
         """Assert that these are the parts: exact but for floating point numbers."""

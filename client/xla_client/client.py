@@ -395,7 +395,14 @@ class Client:
 
     @public
     def create_channel_handle(self, type: int, *, timeout: float | None = None) -> ChannelHandle:
-        """Make a channel: 1 device to device, 2 device to host, 3 host to device."""
+        """Make a channel: 1 device to device, 2 device to host, 3 host to device.
+
+        Programs name it by the number `handle`, and so do `Device.outfeed` (2) and `Device.infeed`
+        (3). On each device it has a queue of its own.
+
+        Returns:
+            The channel.
+        """
         request = xla_pb2.CreateChannelHandleRequest()
         request.channel_type = type  # type: ignore[assignment]
         channel = self._session.call("CreateChannelHandle", request, timeout).channel
@@ -403,7 +410,7 @@ class Client:
 
     @public
     def reset_device(self, *, timeout: float | None = None) -> None:
-        """Empty the feeds of all devices."""
+        """Empty the feeds and channels of all devices."""
         self._session.call("ResetDevice", xla_pb2.ResetDeviceRequest(), timeout)
 
     def free_unused(self) -> None:

@@ -6,7 +6,7 @@ from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.coercion.shapes import ShapeLike, as_shape, optional_shape
 from xla_client.feeds.infeed import Infeed
 from xla_client.feeds.outfeed import DEFAULT_PREFETCH, Outfeed
-from xla_client.feeds.state import FeedStates, states_from_proto
+from xla_client.feeds.state import FeedAddress, FeedStates, states_from_proto
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.runs.execution import Execution
 from xla_client.session.public_methods import public
@@ -45,19 +45,31 @@ class Device:
         )
 
     @brief
-    def infeed(self, shape: ShapeLike | None = None, *, timeout: float | None = None) -> Infeed:
+    def infeed(
+        self,
+        shape: ShapeLike | None = None,
+        *,
+        channel_id: int | None = None,
+        timeout: float | None = None,
+    ) -> Infeed:
         """A stream into the program's infeed: `with device.infeed() as feed: feed.send(values)`.
 
         Where the server has streams of feeds, many values are on the way at once.
 
         Args:
             shape: The shape of every value, if they have one.
+            channel_id: The number of a channel of type 3 (host to device), for what
+                `ops.recv_from_host` receives on this device; None for infeed.
             timeout: Seconds for each value; None for the client's own.
 
         Returns:
             The stream.
+
+        Raises:
+            UnimplementedError: The server has no streams of channels.
         """
-        return Infeed(self._session, self._ordinal, optional_shape(shape), timeout)
+        address = FeedAddress(self._ordinal, channel_id)
+        return Infeed(self._session, address, optional_shape(shape), timeout)
 
     @public
     def from_outfeed(self, shape: ShapeLike, *, timeout: float | None = None) -> Array:
@@ -87,6 +99,7 @@ class Device:
         shape: ShapeLike | None = None,
         count: int | None = None,
         *,
+        channel_id: int | None = None,
         run: Execution[Any] | None = None,
         timeout: float | None = None,
         prefetch: int = DEFAULT_PREFETCH,
@@ -96,22 +109,29 @@ class Device:
         Args:
             shape: The shape of every value; needed where the server has no streams of feeds.
             count: The number of values after which they end.
+            channel_id: The number of a channel of type 2 (device to host), for what
+                `ops.send_to_host` sends on this device; None for outfeed.
             run: The run, from `Executable.submit`, with which they end if all its values have come.
             timeout: Seconds for each value; None for the client's own.
             prefetch: The number of arrays to fetch ahead of the consumer, from 1.
 
         Returns:
             The values, without end where there is neither `count` nor `run`. See `Outfeed`.
+
+        Raises:
+            UnimplementedError: The server has no streams of channels.
         """
-        return Outfeed(
-            self._session, self._ordinal, optional_shape(shape), count, timeout, prefetch, run
-        )
+        address = FeedAddress(self._ordinal, channel_id)
+        declared = optional_shape(shape)
+        return Outfeed(self._session, address, declared, count, timeout, prefetch, run)
 
     @public
-    def feeds(self, *, timeout: float | None = None) -> FeedStates:
+    def feeds(self, *, channel_id: int | None = None, timeout: float | None = None) -> FeedStates:
         """The contents of both queues, and the instructions that wait for them.
 
         Args:
+            channel_id: The number of a channel from or to the host, whose queue is described as
+                infeed, or outfeed; None for infeed and outfeed.
             timeout: Seconds until DeadlineExceededError; None for the client's own.
 
         Returns:
@@ -120,7 +140,9 @@ class Device:
         Raises:
             UnimplementedError: The server has no streams of feeds.
         """
-        request = extension_pb2.DescribeFeedsRequest(device_handle=device_handle(self._ordinal))
+        address = FeedAddress(self._ordinal, channel_id)
+        address.require(self._session)
+        request = extension_pb2.DescribeFeedsRequest(**address.fields)
         return states_from_proto(self._session.call("DescribeFeeds", request, timeout))
 
     def __repr__(self) -> str:

@@ -233,6 +233,7 @@ RULES: Mapping[str, Rule] = types.MappingProxyType(
         "devices": integer,
         "platform": text,
         "count": optional(integer),
+        "channel_id": optional(handle),
         "prefetch": integer,
         "run": optional(instance("an Execution, as Executable.submit gives it", "Execution")),
         "target": instance("a str such as 'host:1685'", str),

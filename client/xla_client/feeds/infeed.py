@@ -1,4 +1,4 @@
-"""The client's end of a device's infeed."""
+"""The client's end of a device's infeed, or of a channel from the host."""
 
 import asyncio
 import weakref
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from xla_client.coercion.parameters import brief
 from xla_client.feeds.resumable_stream import FeedBlock, ResumableStream
-from xla_client.feeds.state import close_request, drain_request
+from xla_client.feeds.state import FeedAddress, close_request, drain_request
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.session.session import Session, device_handle
 from xla_client.transport.errors import error_of_status
@@ -50,15 +50,20 @@ class Infeed(FeedBlock):
     """
 
     def __init__(
-        self, session: Session, device: int, shape: Shape | None, timeout: float | None
+        self,
+        session: Session,
+        address: FeedAddress,
+        shape: Shape | None,
+        timeout: float | None,
     ) -> None:
+        address.require(session)
         self._session = session
-        self._device = device
+        self._address = address
         self._shape = None if shape is None else shape.with_default_layout()
         self._timeout = session.transport.timeout if timeout is None else timeout
         has_streams = extension_pb2.CAPABILITY_FEED_STREAMS in session.transport.capabilities
         make = _StreamedInfeed if has_streams else _CalledInfeed
-        self._sender: _Sender = make(session, device, self._shape)
+        self._sender: _Sender = make(session, address, self._shape)
         self._is_closed = False
         finalizer = weakref.finalize(self, self._sender.let_go)
         # The session ends with the process, so the finalizer has nothing to send at exit.
@@ -100,7 +105,7 @@ class Infeed(FeedBlock):
         timeout = self._or_own(timeout)
         self._sender.flush(timeout)
         if self._sender.has_streams:
-            self._call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
+            self._call("DrainFeed", drain_request(self._address, _DIRECTION), timeout)
 
     @brief
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
@@ -118,7 +123,7 @@ class Infeed(FeedBlock):
         self._is_closed = True
         self._sender.flush(self._or_own(timeout))
         self._sender.close()
-        request = close_request(self._device, _DIRECTION, discard=discard)
+        request = close_request(self._address, _DIRECTION, discard=discard)
         discarded: int = self._call("CloseFeed", request, timeout).discarded
         return discarded
 
@@ -163,7 +168,7 @@ class Infeed(FeedBlock):
         timeout = self._or_own(timeout)
         await self._sender.aflush(timeout)
         if self._sender.has_streams:
-            request = drain_request(self._device, _DIRECTION)
+            request = drain_request(self._address, _DIRECTION)
             await self._acall("DrainFeed", request, timeout)
 
     async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
@@ -171,7 +176,7 @@ class Infeed(FeedBlock):
         self._is_closed = True
         await self._sender.aflush(self._or_own(timeout))
         await asyncio.to_thread(self._sender.close)
-        request = close_request(self._device, _DIRECTION, discard=discard)
+        request = close_request(self._address, _DIRECTION, discard=discard)
         discarded: int = (await self._acall("CloseFeed", request, timeout)).discarded
         return discarded
 
@@ -199,7 +204,7 @@ class Infeed(FeedBlock):
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else self._sender.state
         shape = "any shape" if self._shape is None else self._shape
-        return f"Infeed(device {self._device}, {shape}, {state})"
+        return f"Infeed({self._address}, {shape}, {state})"
 
     def _or_own(self, timeout: float | None) -> float | None:
         return self._timeout if timeout is None else timeout
@@ -241,9 +246,9 @@ class _StreamedInfeed(ResumableStream):
 
     has_streams = True
 
-    def __init__(self, session: Session, device: int, declared: Shape | None) -> None:
+    def __init__(self, session: Session, address: FeedAddress, declared: Shape | None) -> None:
         super().__init__(session, "Infeed")
-        self._start = extension_pb2.InfeedStart(device_handle=device_handle(device))
+        self._start = extension_pb2.InfeedStart(**address.fields)
         if declared is not None:
             self._start.shape.CopyFrom(shape_to_proto(declared))
         self._encoder = FeedItemEncoder(declared)
@@ -423,9 +428,9 @@ class _CalledInfeed:
     has_streams = False
     state = "by calls"
 
-    def __init__(self, session: Session, device: int, _: Shape | None) -> None:
+    def __init__(self, session: Session, address: FeedAddress, _: Shape | None) -> None:
         self._session = session
-        self._device = device
+        self._device = address.device
 
     def put(self, literal: Literal, timeout: float | None) -> None:
         request = xla_pb2.TransferToInfeedRequest(device_handle=device_handle(self._device))

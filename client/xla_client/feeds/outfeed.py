@@ -1,4 +1,4 @@
-"""The client's end of a device's outfeed."""
+"""The client's end of a device's outfeed, or of a channel to the host."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, Self, cast
 
 from xla_client.coercion.parameters import brief
 from xla_client.feeds.resumable_stream import FIRST_PAUSE, FeedBlock, ResumableStream
-from xla_client.feeds.state import close_request, drain_request
+from xla_client.feeds.state import FeedAddress, close_request, drain_request
 from xla_client.runs.execution import Execution
 from xla_client.session.session import Session, device_handle
 from xla_contract.errors import InvalidArgumentError, UnimplementedError, XlaError
@@ -48,7 +48,7 @@ class Outfeed(FeedBlock):
     def __init__(
         self,
         session: Session,
-        device: int,
+        address: FeedAddress,
         shape: Shape | None,
         count: int | None,
         timeout: float | None,
@@ -57,14 +57,15 @@ class Outfeed(FeedBlock):
     ) -> None:
         if prefetch < 1:
             raise InvalidArgumentError(f"prefetch must be at least 1, got {prefetch}")
+        address.require(session)
         self._session = session
-        self._device = device
+        self._address = address
         self._left = count
         self._timeout = session.transport.timeout if timeout is None else timeout
         declared = None if shape is None else shape.with_default_layout()
         self._receiver: _Receiver
         if extension_pb2.CAPABILITY_FEED_STREAMS in session.transport.capabilities:
-            streamed = _StreamedOutfeed(session, device, declared, count, prefetch)
+            streamed = _StreamedOutfeed(session, address, declared, count, prefetch)
             if run is not None:
                 streamed.end_with(run)
             self._receiver = streamed
@@ -78,7 +79,7 @@ class Outfeed(FeedBlock):
                 "feeds, got none"
             )
         else:
-            self._receiver = _CalledOutfeed(session, device, declared)
+            self._receiver = _CalledOutfeed(session, address, declared)
         self._finalizer = weakref.finalize(self, self._receiver.close)
         # The session ends with the process, and drops the values that were not acknowledged.
         self._finalizer.atexit = False
@@ -109,7 +110,7 @@ class Outfeed(FeedBlock):
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Wait until the device's outfeed is empty, which needs a reader."""
-        self._call("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
+        self._call("DrainFeed", drain_request(self._address, _DIRECTION), timeout)
 
     def close_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """Let programs put nothing into the device's outfeed any more; those that try to fail.
@@ -123,7 +124,7 @@ class Outfeed(FeedBlock):
         Returns:
             The number of the arrays that were dropped.
         """
-        request = close_request(self._device, _DIRECTION, discard=discard)
+        request = close_request(self._address, _DIRECTION, discard=discard)
         discarded: int = self._call("CloseFeed", request, timeout).discarded
         return discarded
 
@@ -148,11 +149,11 @@ class Outfeed(FeedBlock):
 
     async def adrain(self, *, timeout: float | None = None) -> None:
         """Coroutine of `drain`."""
-        await self._acall("DrainFeed", drain_request(self._device, _DIRECTION), timeout)
+        await self._acall("DrainFeed", drain_request(self._address, _DIRECTION), timeout)
 
     async def aclose_queue(self, *, discard: bool = False, timeout: float | None = None) -> int:
         """Coroutine of `close_queue`."""
-        request = close_request(self._device, _DIRECTION, discard=discard)
+        request = close_request(self._address, _DIRECTION, discard=discard)
         discarded: int = (await self._acall("CloseFeed", request, timeout)).discarded
         return discarded
 
@@ -163,7 +164,7 @@ class Outfeed(FeedBlock):
     def __repr__(self) -> str:
         left = "" if self._left is None else f", {self._left} to come"
         state = self._receiver.state if self._finalizer.alive else "closed"
-        return f"Outfeed(device {self._device}{left}, {state})"
+        return f"Outfeed({self._address}{left}, {state})"
 
     def __iter__(self) -> Self:
         return self
@@ -219,13 +220,13 @@ class _StreamedOutfeed(ResumableStream):
     def __init__(
         self,
         session: Session,
-        device: int,
+        address: FeedAddress,
         declared: Shape | None,
         count: int | None,
         prefetch: int,
     ) -> None:
         super().__init__(session, "Outfeed")
-        self._device = device
+        self._address = address
         self._declared = None if declared is None else shape_to_proto(declared)
         self._decoder = FeedItemDecoder(declared)
         self._arrays = 1 if declared is None else max(1, len(tuple(declared.leaves())))
@@ -256,7 +257,7 @@ class _StreamedOutfeed(ResumableStream):
     def _look_for_end(self) -> None:
         """See, after the end of the run, that all that it wrote has come."""
         pause = FIRST_PAUSE
-        request = extension_pb2.DescribeFeedsRequest(device_handle=device_handle(self._device))
+        request = extension_pb2.DescribeFeedsRequest(**self._address.fields)
         while not self.is_over:
             with contextlib.suppress(XlaError):
                 state = self.session.call("DescribeFeeds", request).outfeed
@@ -297,7 +298,7 @@ class _StreamedOutfeed(ResumableStream):
         self._credit_items, self._credit_bytes = self._grantable()
         return extension_pb2.OutfeedRequest(
             start=extension_pb2.OutfeedStart(
-                device_handle=device_handle(self._device),
+                **self._address.fields,
                 shape_with_layout=self._declared,
                 # Received values are not requested again; on the first stream the server decides
                 # where to start.
@@ -399,9 +400,9 @@ class _CalledOutfeed:
 
     state = "by calls"
 
-    def __init__(self, session: Session, device: int, declared: Shape) -> None:
+    def __init__(self, session: Session, address: FeedAddress, declared: Shape) -> None:
         self._session = session
-        self._device = device
+        self._device = address.device
         self._declared = declared
 
     def get(self, timeout: float | None) -> "Nested | _End":

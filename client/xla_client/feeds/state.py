@@ -1,12 +1,42 @@
-"""State of a device's feed queues: their contents, and the calls and programs that wait."""
+"""A device's feed queues: their addresses, their contents, and the calls and programs that wait."""
 
 import dataclasses
+from typing import Any
 
 from xla_client.display.tables import human_bytes, table
-from xla_client.session.session import device_handle
+from xla_client.session.session import Session, device_handle
+from xla_contract.errors import UnimplementedError
+from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_from_proto
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FeedAddress:
+    """A device, and the number of a channel from or to the host; without one infeed or outfeed."""
+
+    device: int
+    channel_id: int | None = None
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of requests that name the queue."""
+        fields: dict[str, Any] = {"device_handle": device_handle(self.device)}
+        if self.channel_id is not None:
+            fields["channel"] = xla_data_pb2.ChannelHandle(handle=self.channel_id)
+        return fields
+
+    def require(self, session: Session) -> None:
+        """Raise UnimplementedError where the server has no streams of channels."""
+        capabilities = session.transport.capabilities
+        if self.channel_id is None or extension_pb2.CAPABILITY_HOST_CHANNELS in capabilities:
+            return
+        raise UnimplementedError("a server must have CAPABILITY_HOST_CHANNELS, got one without")
+
+    def __str__(self) -> str:
+        channel = "" if self.channel_id is None else f", channel {self.channel_id}"
+        return f"device {self.device}{channel}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,19 +103,17 @@ class FeedStates:
 
 
 def drain_request(
-    device: int, direction: extension_pb2.FeedDirection
+    address: FeedAddress, direction: extension_pb2.FeedDirection
 ) -> extension_pb2.DrainFeedRequest:
-    """Return the request that the server answers once a device's queue is empty."""
-    return extension_pb2.DrainFeedRequest(device_handle=device_handle(device), direction=direction)
+    """Return the request that the server answers once a queue is empty."""
+    return extension_pb2.DrainFeedRequest(direction=direction, **address.fields)
 
 
 def close_request(
-    device: int, direction: extension_pb2.FeedDirection, *, discard: bool
+    address: FeedAddress, direction: extension_pb2.FeedDirection, *, discard: bool
 ) -> extension_pb2.CloseFeedRequest:
-    """Return the request that closes a device's queue and, with `discard`, drops its contents."""
-    return extension_pb2.CloseFeedRequest(
-        device_handle=device_handle(device), direction=direction, discard=discard
-    )
+    """Return the request that closes a queue and, with `discard`, drops its contents."""
+    return extension_pb2.CloseFeedRequest(direction=direction, discard=discard, **address.fields)
 
 
 def states_from_proto(response: extension_pb2.DescribeFeedsResponse) -> FeedStates:

@@ -243,13 +243,12 @@ def recv_with_token(token: Op, shape: ShapeLike, channel_id: int) -> Op:
 def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
     """Send a value to the host after `token`; gives a new token.
 
-    It is for platforms that have host channels. The others answer UnimplementedError when the
-    program is compiled, as XLA's CPU does; `outfeed_with_token` works there.
+    The client reads it from the channel: `client.device().outfeed(channel_id=...)`.
 
     Args:
         operand: An array or a tuple of arrays.
         token: The token to wait for.
-        channel_id: The number of the channel; see the head of this module.
+        channel_id: The number of a channel of type 2 that `Client.create_channel_handle` gave.
 
     Returns:
         A new token.
@@ -273,12 +272,12 @@ def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
 def recv_from_host(token: Op, shape: ShapeLike, channel_id: int) -> Op:
     """A tuple: the next value from the host, waited for after `token`, and a new token.
 
-    For platforms that have host channels: see `send_to_host`, and `infeed_with_token`.
+    The client writes it to the channel: `client.device().infeed(channel_id=...)`.
 
     Args:
         token: The token to wait for.
         shape: The shape of the value, as "f32[3]".
-        channel_id: The number of the channel; see the head of this module.
+        channel_id: The number of a channel of type 3 that `Client.create_channel_handle` gave.
 
     Returns:
         A tuple of the value and a new token.

@@ -143,6 +143,31 @@ class Sharding:
             self.tiles, devices, (*self.subgroups, (ShardingKind.REPLICATED, replicas))
         )
 
+    def addends(self, partitions: int) -> tuple[tuple[int, ...], ...]:
+        """The groups of partitions whose values sum to a tile; () for a value that is no sum."""
+        if self.kind is ShardingKind.UNREDUCED:
+            return (tuple(range(partitions)),)
+        summed = [
+            len(self.tiles) + number
+            for number, (kind, _) in enumerate(self.subgroups)
+            if kind is ShardingKind.UNREDUCED
+        ]
+        if not summed:
+            return ()
+        table = np.moveaxis(np.array(self.devices).reshape(self._grid), summed, range(len(summed)))
+        count = math.prod(table.shape[: len(summed)])
+        return tuple(map(tuple, table.reshape(count, -1).T.tolist()))
+
+    def reduced(self) -> "Sharding":
+        """The sharding of the sums of addends, and of what one partition has sent to all."""
+        if self.kind in (ShardingKind.MAXIMAL, ShardingKind.UNREDUCED):
+            return REPLICATED
+        if not any(kind is ShardingKind.UNREDUCED for kind, _ in self.subgroups):
+            return self
+        copies, summed = ShardingKind.REPLICATED, ShardingKind.UNREDUCED
+        subgroups = [(copies if kind is summed else kind, n) for kind, n in self.subgroups]
+        return Sharding.tiled(self.tiles, self.devices, subgroups)
+
     def leaves(self, shape: Shape) -> Iterator[tuple[Shape, "Sharding"]]:
         """Each leaf of a shape with its sharding. Raises ShapeError where their numbers differ."""
         parts = list(shape.leaves())

@@ -3,7 +3,7 @@
 from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.target_registry import Registry
 from xla_server.ir.module import HloModule
-from xla_server.ops.feeds.send_recv import require_evaluated, require_own
+from xla_server.ops.feeds.send_recv import require_own
 
 
 def require_supported(module: HloModule, custom_calls: Registry) -> None:
@@ -16,7 +16,9 @@ def require_supported(module: HloModule, custom_calls: Registry) -> None:
     for instruction in module.instructions():
         if instruction.opcode is Opcode.CUSTOM_CALL:
             custom_calls.resolve(instruction)
-        elif instruction.opcode in (Opcode.SEND, Opcode.RECV):
-            require_evaluated(instruction)
-            if module.grid.size == 1:
-                require_own(instruction)
+        elif (
+            instruction.opcode in (Opcode.SEND, Opcode.RECV)
+            and module.grid.size == 1
+            and not instruction.attributes.is_host_transfer
+        ):
+            require_own(instruction)

@@ -11,7 +11,6 @@ from xla_server.execution.memory_check import is_large
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Evaluator
 from xla_server.ops.evaluators import evaluator
-from xla_server.ops.feeds.send_recv import require_evaluated
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -101,8 +100,6 @@ class Plans:
 
     def _evaluator(self, instruction: HloInstruction) -> Evaluator:
         opcode = instruction.opcode
-        if opcode in (Opcode.SEND, Opcode.RECV):
-            require_evaluated(instruction)
         if opcode is Opcode.CUSTOM_CALL:
             found = self._custom_calls.resolve(instruction).evaluate
         else:

@@ -5,7 +5,7 @@ runs, and the caller that starts them provides it (`Channels`).
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable
 from typing import Protocol
 
 from xla_contract.errors import (
@@ -16,11 +16,15 @@ from xla_contract.errors import (
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
-from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.ir.module import HloComputation
 from xla_server.ops.evaluation import Value
 
 MAX_ITEMS = 1024
 """Bound of the values that wait on the channels inside one run; a loop could send without end."""
+
+MAX_BYTES = 256 * 2**20
+"""Bound of the bytes of those that wait behind another one on their channel; the first of each are
+as many values as the program has transfers."""
 
 
 class Channels(Protocol):
@@ -51,6 +55,45 @@ class NoChannels:
         raise _no_other_end("send", channel_id, shape)
 
 
+class WaitingValues:
+    """Values that were sent inside one execution and not received, in order on each wire."""
+
+    def __init__(self) -> None:
+        self._wires: dict[Hashable, deque[tuple[Value, int]]] = {}
+        self._items = self._bytes = 0
+
+    def put(self, wire: Hashable, value: Value, byte_size: int, where: str) -> None:
+        """Append a value.
+
+        Raises ResourceExhaustedError, which says `where`, beyond MAX_ITEMS or MAX_BYTES.
+        """
+        waiting = self._wires.setdefault(wire, deque())
+        counted = byte_size if waiting else 0
+        if self._items >= MAX_ITEMS:
+            raise ResourceExhaustedError(
+                f"{MAX_ITEMS} values may wait on the channels inside a program, got one more "
+                f"{where}"
+            )
+        if self._bytes + counted > MAX_BYTES:
+            raise ResourceExhaustedError(
+                f"{MAX_BYTES} bytes may wait behind other values on the channels inside a program, "
+                f"got {byte_size} more {where} with {self._bytes} there"
+            )
+        waiting.append((value, counted))
+        self._items += 1
+        self._bytes += counted
+
+    def take(self, wire: Hashable) -> Value | None:
+        """Remove the first value of a wire; None without any."""
+        waiting = self._wires.get(wire)
+        if not waiting:
+            return None
+        value, counted = waiting.popleft()
+        self._items -= 1
+        self._bytes -= counted
+        return value
+
+
 class OwnChannels:
     """The channels inside one run, and the way to the others.
 
@@ -62,38 +105,30 @@ class OwnChannels:
         self._computation = computation
         self._others = others
         self._own: frozenset[int] | None = None
-        self._values: dict[int, deque[tuple[Shape, Value]]] = {}
-        self._count = 0
+        self._values = WaitingValues()
+        self._shapes: dict[int, deque[Shape]] = {}
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
-        """Put a value on a channel.
-
-        Raises ResourceExhaustedError for too many values that were not received.
-        """
+        """Put a value on a channel; raises as `WaitingValues.put`."""
         if not self._is_own(channel_id):
             self._others.send(channel_id, value, shape, cancellation)
             return
-        if self._count >= MAX_ITEMS:
-            raise ResourceExhaustedError(
-                f"{MAX_ITEMS} values may wait on the channels inside a program, got one more of "
-                f"{shape} on channel {channel_id}"
-            )
-        self._values.setdefault(channel_id, deque()).append((shape, value))
-        self._count += 1
+        where = f"of {shape} on channel {channel_id}"
+        self._values.put(channel_id, value, shape.byte_size, where)
+        self._shapes.setdefault(channel_id, deque()).append(shape)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
         """Take the next value of a channel; FailedPreconditionError when there is none."""
         if not self._is_own(channel_id):
             return self._others.receive(channel_id, shape, cancellation)
-        waiting = self._values.get(channel_id)
-        if not waiting:
+        value = self._values.take(channel_id)
+        if value is None:
             raise FailedPreconditionError(
                 "a value must be sent before it is received where both ends of the channel are in "
                 f"one program, got none for {shape} on channel {channel_id}"
             )
-        require_shape(channel_id, waiting[0][0], shape)
-        self._count -= 1
-        return waiting.popleft()[1]
+        require_shape(channel_id, self._shapes[channel_id].popleft(), shape)
+        return value
 
     def _is_own(self, channel_id: int) -> bool:
         if self._own is None:
@@ -102,15 +137,18 @@ class OwnChannels:
         return channel_id in self._own
 
 
-def channel_ends(*computations: HloComputation) -> tuple[frozenset[int], frozenset[int]]:
-    """The channels that the computations, with all they call, send on and receive on."""
+def channel_ends(entry: HloComputation) -> tuple[frozenset[int], frozenset[int]]:
+    """The channels between devices that a computation, with all it calls, has ends of."""
     sent: set[int] = set()
     received: set[int] = set()
-    for instruction in _reached(computations):
-        if instruction.opcode is Opcode.SEND:
-            sent.add(instruction.attributes.channel_id)
-        elif instruction.opcode is Opcode.RECV:
-            received.add(instruction.attributes.channel_id)
+    for computation in entry.reachable():
+        for instruction in computation.instructions:
+            if instruction.opcode not in (Opcode.SEND, Opcode.RECV):
+                continue
+            if instruction.attributes.is_host_transfer:
+                continue
+            ends = sent if instruction.opcode is Opcode.SEND else received
+            ends.add(instruction.attributes.channel_id)
     return frozenset(sent), frozenset(received)
 
 
@@ -121,15 +159,6 @@ def require_shape(channel_id: int, sent: Shape, asked: Shape) -> None:
             f"both ends of channel {channel_id} must have one shape, got {sent} sent and {asked} "
             "received"
         )
-
-
-def _reached(computations: Iterable[HloComputation]) -> Iterable[HloInstruction]:
-    left, seen = list(computations), set(computations)
-    while left:
-        for instruction in left.pop().instructions:
-            yield instruction
-            left += (new := set(instruction.called) - seen)
-            seen |= new
 
 
 def _no_other_end(end: str, channel_id: int, shape: Shape) -> FailedPreconditionError:

@@ -84,13 +84,23 @@ class Environment:
         """The 128-bit state the program keeps for `instruction`, which is moved on by `delta`."""
         return self._random_states.advance(instruction, delta)
 
-    def infeed(self, shape: Shape, instruction: HloInstruction) -> Value:
-        """Wait for the next item of the device's infeed queue; it must have this shape."""
-        return self._feeds.take_infeed(shape, self.cancellation, instruction.name)
+    def infeed(
+        self, shape: Shape, instruction: HloInstruction, channel_id: int | None = None
+    ) -> Value:
+        """Wait for the next item of infeed, or of a channel from the host."""
+        name = instruction.name
+        return self._feeds.take_infeed(shape, self.cancellation, name, channel_id)
 
-    def outfeed(self, value: Value, shape: Shape, instruction: HloInstruction) -> None:
-        """Put a value into the device's outfeed queue, waiting while it is full."""
-        self._feeds.put_outfeed(value, shape, self.cancellation, instruction.name)
+    def outfeed(
+        self,
+        value: Value,
+        shape: Shape,
+        instruction: HloInstruction,
+        channel_id: int | None = None,
+    ) -> None:
+        """Put a value into outfeed, or a channel to the host, waiting while it is full."""
+        name = instruction.name
+        self._feeds.put_outfeed(value, shape, self.cancellation, name, channel_id)
 
     def send(self, channel_id: int, value: Value, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""

@@ -9,33 +9,48 @@ from xla_server.ops.evaluation import Value
 
 
 class Feeds(Protocol):
-    """The two queues of one device, as a run sees them."""
+    """The queues of one device, as a run sees them: infeed, outfeed, and those of channels.
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
-        """Wait for the next item of infeed, which must have this shape, and take it.
+    `channel_id` names a channel from or to the host; without one the queue is infeed or outfeed.
+    """
 
-        `instruction` is the name of the one that asks. Raises what `cancellation` raises, and
-        InvalidArgumentError for another shape.
+    def take_infeed(
+        self,
+        shape: Shape,
+        cancellation: Cancellation,
+        instruction: str,
+        channel_id: int | None = None,
+        /,
+    ) -> Value:
+        """Wait for the next item of the queue, which must have this shape, and take it.
+
+        `instruction` is the name of the one that asks. Raises what `cancellation` raises,
+        InvalidArgumentError for another shape, and FailedPreconditionError for an unknown channel.
         """
 
     def put_outfeed(
-        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+        self,
+        value: Value,
+        shape: Shape,
+        cancellation: Cancellation,
+        instruction: str,
+        channel_id: int | None = None,
+        /,
     ) -> None:
-        """Append an item of this shape to outfeed, waiting while there is no room.
+        """Append an item of this shape to the queue, waiting while there is no room.
 
-        `instruction` is the name of the one that asks. Raises what `cancellation` raises.
+        `instruction` is the name of the one that asks. Raises what `cancellation` raises, and
+        FailedPreconditionError for an unknown channel.
         """
 
 
 class NoFeeds:
     """The feeds of a run without a device, such as the evaluation of a constant."""
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+    def take_infeed(self, shape: Shape, *_: object) -> Value:
         """Raise FailedPreconditionError."""
         raise FailedPreconditionError(f"infeed needs a device, got none to read {shape} from")
 
-    def put_outfeed(
-        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
-    ) -> None:
+    def put_outfeed(self, value: Value, shape: Shape, *_: object) -> None:
         """Raise FailedPreconditionError."""
         raise FailedPreconditionError(f"outfeed needs a device, got none to write {shape} to")

@@ -20,6 +20,7 @@ from xla_server.ir.aliases import check_aliases
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.participants import COLLECTIVES, check_participants_exist, transfers_of
 from xla_server.ir.side_effects import acts
+from xla_server.ir.transfer_cycles import check_transfer_cycles
 
 MAX_CALL_DEPTH = 1000
 """Most computations that may call each other in a chain. The compiler does not recurse over
@@ -54,6 +55,7 @@ def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
     belong to their computations, names are unique. Shapes: every declared shape is compatible
     with the inferred one, and the entry's signature with entry_program_shape; layouts are free.
     Aliases and donors: what they name exists. Participants: groups fit the grid, if it has several.
+    Transfers: those inside the module do not wait for each other in a circle.
     Raises InvalidArgumentError (ShapeError for shapes) naming the instruction and both sides,
     UnimplementedError for values that no evaluator can hold, and ResourceExhaustedError for a
     value of more than `max_value_bytes`.
@@ -67,6 +69,8 @@ def verify(module: HloModule, *, max_value_bytes: int | None = None) -> None:
         )
     check_signature(module.entry_program_shape, module.entry.program_shape)
     check_aliases(module)
+    if checker.has_transfers:
+        check_transfer_cycles([module], module.grid)
 
 
 def check_signature(declared: ProgramShape, actual: ProgramShape) -> None:
@@ -95,6 +99,7 @@ class _Checker:
 
     def __init__(self, max_value_bytes: int | None, grid: DeviceGrid) -> None:
         self._grid = grid
+        self.has_transfers = False
         self._ends: dict[tuple[Opcode, int], HloInstruction] = {}
         self.signatures: dict[HloComputation, ProgramShape] = {}
         self._depths: dict[HloComputation, int] = {}
@@ -111,6 +116,7 @@ class _Checker:
             self._check_structure(instruction, seen, place)
             self._check_value(instruction)
             self._check_shape(instruction)
+            self.has_transfers |= instruction.opcode is Opcode.SEND
             _check_channel(instruction)
             self._check_participants(instruction)
             self._check_effects(instruction)

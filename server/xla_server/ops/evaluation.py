@@ -99,11 +99,19 @@ class Frame(Protocol):
         All arguments have one common shape; the result (or each element of a tuple) has it too.
         """
 
-    def infeed(self, shape: Shape, instruction: HloInstruction) -> Value:
-        """Wait for the next item of the device's infeed queue; it must have this shape."""
+    def infeed(
+        self, shape: Shape, instruction: HloInstruction, channel_id: int | None = None
+    ) -> Value:
+        """Wait for the next item of infeed, or of a channel from the host; it has this shape."""
 
-    def outfeed(self, value: Value, shape: Shape, instruction: HloInstruction) -> None:
-        """Put a value into the device's outfeed queue, waiting while it is full."""
+    def outfeed(
+        self,
+        value: Value,
+        shape: Shape,
+        instruction: HloInstruction,
+        channel_id: int | None = None,
+    ) -> None:
+        """Put a value into outfeed, or a channel to the host, waiting while it is full."""
 
     def send(self, channel_id: int, value: Value, shape: Shape) -> None:
         """Put a value of this shape on a channel, waiting while the channel is full."""

@@ -30,9 +30,11 @@ class HostRun(Environment):
         )
         return run.call_lifted(computation, arguments)
 
-    def outfeed(self, value: Any, shape: Shape, instruction: HloInstruction) -> None:
-        """Put a copy of a value into the device's outfeed queue, waiting while it is full."""
-        super().outfeed(_copied(value), shape, instruction)
+    def outfeed(
+        self, value: Any, shape: Shape, instruction: HloInstruction, channel_id: int | None = None
+    ) -> None:
+        """Put a copy of a value into outfeed, or a channel to the host."""
+        super().outfeed(_copied(value), shape, instruction, channel_id)
 
     def send(self, channel_id: int, value: Any, shape: Shape) -> None:
         """Put a copy of a value on a channel, waiting while the channel is full."""

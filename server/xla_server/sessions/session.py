@@ -91,7 +91,11 @@ class Session:
         )
         self.devices = DeviceTable(
             engine.backend.devices,
-            lambda: DeviceFeeds(max_items=quotas.queued_items, max_bytes=quotas.queued_bytes),
+            lambda: DeviceFeeds(
+                max_items=quotas.queued_items,
+                max_bytes=quotas.queued_bytes,
+                require_channel=self.channels.require,
+            ),
         )
         self.running = FairSemaphore(
             quotas.concurrent_executions,

@@ -115,13 +115,24 @@ def test_the_call_fails_when_the_sender_ends_or_fails_and_names_the_receiver(cli
         client.execute_parallel(launches)
 
 
+def test_programs_that_wait_for_each_other_in_a_circle_never_begin(client):
+    def after(out: int, back: int) -> Computation:
+        """Sends what it has received."""
+        builder = Builder("after")
+        pair = ops.recv_with_token(builder.create_token(), VECTOR, back)
+        value, token = (ops.get_tuple_element(pair, number) for number in range(2))
+        return builder.build(ops.send_with_token(value, token, out))
+
+    with pytest.raises(xc.InvalidArgumentError, match=r"in a circle.* recv-done %\S+ waits for"):
+        client.compile(after(1, 1))
+    launches = [xc.Launch(after(1, 2), (), 0), xc.Launch(after(2, 1), (), 1)]
+    with pytest.raises(xc.InvalidArgumentError, match="of participant 1 waits for"):
+        client.execute_parallel(launches)
+
+
 def test_what_no_channel_carries(client):
     with pytest.raises(xc.FailedPreconditionError, match="CreateChannelHandle"):
         client.compile(_receiver(10**6))()
     host = client.create_channel_handle(3).handle
     with pytest.raises(xc.FailedPreconditionError, match="HOST_TO_DEVICE"):
         client.compile(_receiver(host))()
-    builder = Builder("host")
-    pair = ops.recv_from_host(builder.create_token(), VECTOR, host)
-    with pytest.raises(xc.UnimplementedError, match="infeed"):
-        client.compile(builder.build(ops.get_tuple_element(pair, 0)))

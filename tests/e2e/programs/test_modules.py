@@ -105,6 +105,15 @@ def test_what_is_no_module_is_refused_with_its_position(
     assert "Traceback" not in found
 
 
+def test_the_header_of_a_text_says_the_devices(plain: Extension) -> None:
+    text = TEXT.replace("scaled,", "scaled, replica_count=2, num_partitions=3,")
+    request = extension_pb2.CompileModuleRequest(module=Source(hlo_text=text))
+    found = refused(StatusCode.RESOURCE_EXHAUSTED, plain.CompileModule, request)
+    assert "2 replicas x 3 partitions" in found
+    request.execution_options.num_replicas = 1
+    plain.CompileModule(request)
+
+
 def test_a_module_is_written_in_every_form(plain: Extension) -> None:
     def form(wanted: int) -> bytes:
         request = extension_pb2.ConvertModuleRequest(module=Source(hlo_text=TEXT))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.device_programs import DeviceProgram, DeviceValue, device_program
+from tests.device_programs import DeviceProgram, device_program
 from tests.e2e.process import start_server
+from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.shape import Shape
 
 CUT = ["psum_scatter_dim1_axis_b", "dp_mlp_step_8", "gspmd_all_gather_2d", "psum_scatter_bf16"]
@@ -34,10 +35,6 @@ def client(address: str) -> Iterator[xc.Client]:
         yield client
 
 
-def whole(value: DeviceValue) -> Any:
-    return value.sharding.join(Shape.array("f32", value.dimensions), list(value.shards))
-
-
 def compiled(client: xc.Client, stored: DeviceProgram, data: bytes) -> Any:
     mesh = client.mesh((stored.grid.partitions,), ("all",))
     return client.compile(xc.Computation.from_serialized(data), mesh=mesh)
@@ -59,7 +56,7 @@ def check_joined(stored: DeviceProgram, results: Sequence[Any]) -> None:
 def test_whole_arguments_are_cut_as_the_program_says(client: xc.Client, name: str) -> None:
     stored = device_program(name)
     run = compiled(client, stored, stored.lowered)
-    arguments = [whole(value) for value in stored.arguments]
+    arguments = [value.whole for value in stored.arguments]
     check_joined(stored, arrays(run.execute_sharded(*arguments, join=True)))
     each = run.execute_sharded(*(client.to_device(argument) for argument in arguments))
     for value, shards in zip(stored.results, zip(*map(arrays, each), strict=True), strict=True):
@@ -72,8 +69,15 @@ def test_whole_arguments_are_cut_as_the_program_says(client: xc.Client, name: st
 def test_what_a_partitioner_made_takes_whole_arguments_too(client: xc.Client, name: str) -> None:
     stored = device_program(name)
     run = compiled(client, stored, stored.spmd or b"")
-    kept = [client.to_device(whole(value)) for value in stored.arguments]
+    kept = [client.to_device(value.whole) for value in stored.arguments]
     check_joined(stored, arrays(run.execute_sharded(*kept, join=True)))
+    request = xla_pb2.ExecuteRequest(
+        handle=xla_data_pb2.ExecutionHandle(handle=run.handle),
+        arguments=[xla_data_pb2.GlobalDataHandle(handle=buffer.handle) for buffer in kept],
+    )
+    output = client.adopt(client._session.call("Execute", request).output.handle)
+    results = output.to_numpy() if output.shape.is_tuple else [output.to_numpy()]
+    check_joined(stored, results)
 
 
 def test_a_value_that_is_neither_whole_nor_a_part_is_refused(client: xc.Client) -> None:
@@ -92,10 +96,19 @@ def test_more_whole_values_than_the_server_allows_are_refused(client: xc.Client)
     assert "got 1280 with dot %dot_general.2: f32[8,8]" in caught.value.message
 
 
+def test_without_options_a_program_has_the_partitions_of_its_mesh(client: xc.Client) -> None:
+    stored = device_program("dp_mlp_step_8")
+    run = client.compile(xc.Computation.from_serialized(stored.lowered))
+    arguments = [value.whole for value in stored.arguments]
+    check_joined(stored, arrays(run.execute_sharded(*arguments, join=True)))
+
+
 def test_a_region_on_one_partition_is_refused(client: xc.Client) -> None:
     stored = device_program("psum_scatter_dim1_axis_b")
     with pytest.raises(xc.ShapeError, match="where there is one partition, got") as caught:
-        client.compile(xc.Computation.from_serialized(stored.lowered))
+        client.compile(
+            xc.Computation.from_serialized(stored.lowered), mesh=client.mesh((1,), ("all",))
+        )
     assert "num_partitions, or a mesh" in caught.value.hint
 
 

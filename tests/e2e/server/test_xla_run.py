@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.device_programs import device_program
 from tests.e2e.process import ServerProcess, start_server
+from xla_contract.types.shape import Shape
 from xla_server.app.run_tool.command import app
 
 AXPY = """HloModule axpy
@@ -28,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("server")
     token = directory / "token"
     token.write_text("secret-of-the-test")
-    flags = ("--platform", "interpreter", "--token-file", str(token))
+    flags = ("--platform", "interpreter", "--devices", "2", "--token-file", str(token))
     with start_server(directory, *flags, insecure=False) as running:
         yield running
 
@@ -74,6 +76,48 @@ def test_results_are_printed_where_no_file_takes_them() -> None:
     assert (code, output) == (0, "f32[3]\n[11. 22. 33.]\nf32[3]\n[ -9. -18. -27.]\n")
 
 
+SUMMED = """HloModule summed%s
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[3] parameter(0)
+  ROOT s = f32[3] all-reduce(x), replica_groups={}, to_apply=add
+}
+"""
+
+
+@pytest.mark.parametrize("place", ["cpu", "interpreter", "server"])
+@pytest.mark.parametrize(
+    ("header", "flags", "count"),
+    [
+        ("", ("--replicas", 2), 2),
+        (", replica_count=2", (), 2),
+        (", replica_count=2", ("--replicas", 1), 1),
+    ],
+)
+def test_a_program_runs_on_all_its_devices(
+    place: str, header: str, flags: tuple[object, ...], count: int, server: ServerProcess
+) -> None:
+    Path("summed.hlo").write_text(SUMMED % header)
+    where = ("--platform", place)
+    if place == "server":
+        where = ("--target", server.address, "--token-file", server.log.parent / "token")
+    files = ("--input", "x.npy", "--output", "s.npy")
+    assert run("summed.hlo", *files, *flags, *where) == (0, "")
+    np.testing.assert_array_equal(np.load("s.npy"), count * X)
+
+
+@pytest.mark.parametrize("form", ["lowered", "spmd"])
+def test_values_in_tiles_are_whole_in_files(form: str) -> None:
+    stored = device_program("psum_scatter_dim1_axis_b")
+    Path("m.pb").write_bytes(getattr(stored, form))
+    [argument], [result] = stored.arguments, stored.results
+    np.save("x.npy", argument.whole)
+    assert run("m.pb", "--input", "x.npy", "--output", "r.npy", *LOCAL) == (0, "")
+    found = np.load("r.npy")
+    shape = Shape.array("f32", found.shape)
+    result.check([found[result.sharding.slices(shape, part)] for part in range(8)])
+
+
 def test_random_arguments_are_those_of_the_seed() -> None:
     first, again, other = (run("axpy.hlo", "--random", seed, *LOCAL) for seed in (1, 1, 2))
     assert first[0] == 0
@@ -113,6 +157,7 @@ def test_narrow_types_pass_through_files() -> None:
         (["away.hlo"], 2, "away.hlo: No such file or directory"),
         (["bad.hlo"], 2, "bad.hlo:2:1: "),
         (["fed.hlo"], 1, "infeed"),
+        (["axpy.hlo", "--random", 1, "--replicas", 2, "--compare", "jax"], 1, "on one device, got"),
         (["lu.hlo", "--random", 1, "--compare", "jax"], 1, "jax must be able to run it, got "),
         (["axpy.hlo", "--random", 1, "--target", "unix:/nowhere"], 1, "no server answers at unix:"),
         (

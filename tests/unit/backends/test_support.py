@@ -16,17 +16,6 @@ unused { x = f32[4] parameter(0)
   ROOT c = f32[4] custom-call(x), custom_call_target="nothing" }
 ENTRY main { ROOT y = f32[4] parameter(0) }
 """,
-    "send": """HloModule m
-unused { x = f32[4] parameter(0)
-  t = token[] after-all()
-  ROOT s = (f32[4], u32[], token[]) send(x, t), channel_id=1, is_host_transfer=true }
-ENTRY main { ROOT y = f32[4] parameter(0) }
-""",
-    "recv": """HloModule m
-unused { t = token[] after-all()
-  ROOT s = (f32[4], u32[], token[]) recv(t), channel_id=1, is_host_transfer=true }
-ENTRY main { ROOT y = f32[4] parameter(0) }
-""",
 }
 
 

@@ -118,7 +118,7 @@ class _Waiting:
     def __init__(self) -> None:
         self.waits = threading.Event()
 
-    def take_infeed(self, shape: Any, cancellation: Cancellation, name: str) -> Any:
+    def take_infeed(self, shape: Any, cancellation: Cancellation, *_: Any) -> Any:
         woken = threading.Event()
         cancellation.add_callback(woken.set)
         self.waits.set()

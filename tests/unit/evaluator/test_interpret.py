@@ -189,12 +189,10 @@ class ListFeeds:
         self.items = items
         self.out: list[tuple[Value, Shape]] = []
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+    def take_infeed(self, shape: Shape, *_: object) -> Value:
         return self.items.pop(0)
 
-    def put_outfeed(
-        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
-    ) -> None:
+    def put_outfeed(self, value: Value, shape: Shape, *_: object) -> None:
         self.out.append((value, shape))
 
 

@@ -9,6 +9,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import Plans
+from xla_server.execution import channel_protocol
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import MAX_ITEMS, NoChannels, OwnChannels, channel_ends
 from xla_server.ir.importer import import_module
@@ -82,6 +83,19 @@ def test_only_a_channel_with_both_ends_in_the_program_is_its_own() -> None:
     assert channels.calls == ["send 2", "receive 3"]
     ends = channel_ends(main_of(*send(1), *send(2), *recv(1), *recv(3)))
     assert ends == ({1, 2}, {1, 3})
+
+
+def test_bytes_that_wait_behind_others_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel_protocol, "MAX_BYTES", 7)
+    own = OwnChannels(main_of(*send(1), *recv(1), *send(2), *recv(2)), NoChannels())
+    for channel in (1, 2, 1):
+        own.send(channel, ONE, SCALAR, Cancellation())
+    rule = r"^7 bytes may wait behind .* got 4 more of f32\[\] on channel 2 with 4 there$"
+    with pytest.raises(ResourceExhaustedError, match=rule):
+        own.send(2, ONE, SCALAR, Cancellation())
+    assert own.receive(1, SCALAR, Cancellation()) is ONE
+    assert own.receive(1, SCALAR, Cancellation()) is ONE
+    own.send(2, ONE, SCALAR, Cancellation())
 
 
 def test_a_run_that_sends_without_end_is_stopped() -> None:

@@ -53,6 +53,19 @@ def run(
         str | None,
         typer.Option(help="a server's address; without, this process runs it", show_default=False),
     ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(min=1, help="copies of the program that run together", show_default=False),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="parts of each copy; by default both are what the program says: the header of HLO "
+            "text, a device assignment, or a mesh",
+            show_default=False,
+        ),
+    ] = None,
     platform: Annotated[
         str, typer.Option(help=f"without a target: {' or '.join(_PLATFORMS)}")
     ] = _PLATFORMS[0],
@@ -83,7 +96,9 @@ def run(
 
     with ending(PROGRAM, failed=EXIT_USAGE):
         wanted = Wanted(target, credentials, platform, compare, is_timed, outputs or [])
-        loaded, arguments = read_program(module, inputs or [], outputs or [], random)
+        loaded, arguments = read_program(
+            module, inputs or [], outputs or [], random, replicas, partitions
+        )
     agrees = True
     with ending(PROGRAM):
         for line, fits in run_program(loaded, arguments, wanted):

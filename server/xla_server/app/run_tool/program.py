@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from xla_contract.stubs import xla_pb2
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.app.calling.credentials import checked_target, credentials_for
 from xla_server.app.calling.remote import Remote
@@ -22,7 +24,11 @@ from xla_server.app.run_tool.array_files import (
 from xla_server.app.run_tool.comparison import compared
 from xla_server.app.run_tool.runners import Outcome, run_on_backend, run_on_jax, run_on_server
 from xla_server.backends.platform import Backend
+from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloModule
+from xla_server.ir.verifier import verify
+from xla_server.passes.partitioning.signature import is_partitioned, sharded_signature
+from xla_server.rpc.decode.programs import read_compile_request
 
 _PRINTED_ELEMENTS = 100
 """Elements of a result that are printed; of a larger one the corners are."""
@@ -42,15 +48,30 @@ class Wanted:
 
 
 def read_program(
-    path: Path, inputs: Sequence[Path], outputs: Sequence[Path], seed: int | None
+    path: Path,
+    inputs: Sequence[Path],
+    outputs: Sequence[Path],
+    seed: int | None,
+    replicas: int | None = None,
+    partitions: int | None = None,
 ) -> tuple[HloModule, list[Literal]]:
-    """Return a program and its arguments.
+    """Return a program and its arguments, whole ones where it splits them.
 
-    Raises as `load_module`, `require_outputs` and `read_arguments` do.
+    Without counts of replicas or partitions it has those that it says itself.
+
+    Raises as `load_module`, `read_compile_request`, `require_outputs` and `read_arguments` do.
     """
     module = load_module(path)
-    require_outputs(outputs, module.entry_program_shape.result)
-    return module, read_arguments(inputs, module.entry_program_shape, seed)
+    said = read_compile_request(
+        export_module(module), xla_pb2.ExecutionOptions(), header=module.grid
+    ).grid
+    module.grid = DeviceGrid(replicas or said.replicas, partitions or said.partitions)
+    verify(module)
+    signature = module.entry_program_shape
+    if module.grid.partitions > 1 and is_partitioned(module):
+        signature = sharded_signature(module).shape
+    require_outputs(outputs, signature.result)
+    return module, read_arguments(inputs, signature, seed)
 
 
 def run_program(
@@ -84,18 +105,19 @@ def run_program(
 def _run(module: HloModule, arguments: Sequence[Literal], wanted: Wanted) -> Outcome:
     repeats = 2 if wanted.is_timed else 1
     if wanted.target is None:
-        return run_on_backend(_backend(wanted.platform), module, arguments, repeats)
+        backend = _backend(wanted.platform, module.grid)
+        return run_on_backend(backend, module, arguments, repeats)
     target = checked_target(wanted.target)
     with Remote(target, credentials_for(target, wanted.credentials), None) as remote:
         return run_on_server(remote, module, arguments, repeats)
 
 
-def _backend(platform: str) -> Backend:
-    return create_backend(load_settings({"platform": platform}))
+def _backend(platform: str, grid: DeviceGrid) -> Backend:
+    return create_backend(load_settings({"platform": platform, "devices": grid.size}))
 
 
 def _reference(module: HloModule, arguments: Sequence[Literal], name: str) -> list[Any]:
     if name == "jax":
         return run_on_jax(module, arguments)
-    result = run_on_backend(_backend(name), module, arguments, 1).result
+    result = run_on_backend(_backend(name, module.grid), module, arguments, 1).result
     return [np.asarray(leaf.actual) for leaf in leaves_of(result) if leaf.shape.is_array]

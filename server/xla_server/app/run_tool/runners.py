@@ -1,6 +1,7 @@
 """Runners of xla-run's programs: in this process, on a server, or on jaxlib's CPU."""
 
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,17 +11,23 @@ import numpy as np
 from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.literal import Literal
+from xla_contract.types.sharding import REPLICATED
 from xla_contract.wire.literals.proto import literal_from_proto, literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.app.calling.remote import Remote
-from xla_server.backends.platform import Backend
+from xla_server.backends.platform import Backend, Execution
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
+from xla_server.execution.collectives_protocol import Collectives
 from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.exporter import export_module
 from xla_server.ir.module import HloModule
+from xla_server.passes.partitioning.partition import partition
+from xla_server.sessions.runs.grids.grid_execution import run_on_grid
+from xla_server.sessions.runs.grids.shards import cut, joined, joined_shape
 
 _MS_PER_NS = 1e-6
+_COLLECTIVE_TIMEOUT_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,32 +45,56 @@ class Outcome:
 def run_on_backend(
     backend: Backend, module: HloModule, arguments: Sequence[Literal], repeats: int
 ) -> Outcome:
-    """Compile and run a program in this process, `repeats` times at least once."""
-    device = backend.devices[0]
+    """Compile and run a program in this process, `repeats` times at least once.
+
+    It runs on all devices of its grid. Arguments and results that it splits are whole; otherwise
+    all participants have the same arguments, and the result is that of the first.
+    """
     started = time.perf_counter()
-    executable = backend.compile(module, module.entry_program_shape)
+    partitioned = partition(module)
+    grid, signature = module.grid, partitioned.signature
+    executable = backend.compile(partitioned.module, partitioned.module.entry_program_shape)
     compiled = time.perf_counter()
-    buffers = [backend.to_device(literal, device) for literal in arguments]
+    shardings = [sharding.copied(grid.replicas) for sharding in signature.parameters]
+    if grid.size == 1:
+        shardings = [REPLICATED] * len(arguments)
+    buffers = [
+        [
+            backend.to_device(cut(literal, sharding, number), device)
+            for literal, sharding in zip(arguments, shardings, strict=True)
+        ]
+        for number, device in enumerate(backend.devices)
+    ]
     placed = time.perf_counter()
-    executions = []
+
+    def job(number: int, collectives: Collectives, cancellation: Cancellation) -> Execution:
+        return executable.execute(
+            buffers[number],
+            device=backend.devices[number],
+            feeds=NoFeeds(),
+            channels=NoChannels(),
+            cancellation=cancellation,
+            collectives=collectives,
+        )
+
+    jobs = [functools.partial(job, number) for number in range(grid.size)]
+    executions: list[Execution] = []
     first = 0.0
     for _ in range(repeats):
-        executions.append(
-            executable.execute(
-                buffers,
-                device=device,
-                feeds=NoFeeds(),
-                channels=NoChannels(),
-                cancellation=Cancellation(),
-            )
+        executions = run_on_grid(
+            jobs, grid, Cancellation(), timeout_seconds=_COLLECTIVE_TIMEOUT_SECONDS
         )
         first = first or time.perf_counter() - placed
-    last = executions[-1]
+    results = [execution.output.to_literal() for execution in executions]
+    result = results[0]
+    if grid.size > 1 and signature.result.is_split:
+        sharding = signature.result.copied(grid.replicas)
+        result = joined(sharding, joined_shape(sharding, result.shape, grid.size), results)
     return Outcome(
-        last.output.to_literal(),
+        result,
         (compiled - started) * 1e3,
         first * 1e3,
-        last.profile.compute_time_ns * _MS_PER_NS,
+        max(execution.profile.compute_time_ns for execution in executions) * _MS_PER_NS,
     )
 
 
@@ -76,6 +107,9 @@ def run_on_server(
         request = xla_pb2.CompileRequest(
             computation=export_module(module),
             input_shape_with_layout=[shape_to_proto(shape) for shape in parameters],
+            execution_options=xla_pb2.ExecutionOptions(
+                num_replicas=module.grid.replicas, num_partitions=module.grid.partitions
+            ),
         )
         started = time.perf_counter()
         handle = remote.call("Compile", request).handle
@@ -125,6 +159,8 @@ def run_on_jax(module: HloModule, arguments: Sequence[Literal]) -> list[Any]:
         ) from None
     if any(not literal.shape.is_array for literal in arguments):
         raise UnimplementedError("--compare jax takes arrays, got a parameter that is none")
+    if module.grid.size > 1:
+        raise UnimplementedError(f"--compare jax runs on one device, got {module.grid}")
     devices = tuple(jax.devices("cpu")[:1])
     # These are the options of jax.jit; without them max(1, NaN) is 1.
     options = get_compile_options(num_replicas=1, num_partitions=1)

@@ -3,7 +3,8 @@
 Semantics: XLA's Send and Recv. The data leaves with send and arrives with recv-done; until then the
 received data is undefined in XLA and zero here. On a grid of several participants a frontend
 attribute of pipelined programs gives the pairs of sender and receiver; a participant that is the
-receiver of no pair gets zeros.
+receiver of no pair gets zeros. A transfer with the host goes through a queue of the channel on the
+device, as infeed and outfeed do.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,10 @@ def evaluate_send(instruction: HloInstruction, operands: Sequence[Value], frame:
     """Put the data on the channel, waiting while that is full."""
     attributes: ChannelAttributes = instruction.attributes
     data = instruction.operands[0].shape
+    if attributes.is_host_transfer:
+        shape = data.without_layout()
+        frame.outfeed(operands[0], shape, instruction, attributes.channel_id)
+        return operands[0], _context(), TOKEN
     pairs = _transfers(instruction, frame)
     if pairs is not None:
         me = frame.grid.flattened(frame.replica_id, frame.partition_id)
@@ -45,7 +50,7 @@ def evaluate_send_done(
 def evaluate_recv(instruction: HloInstruction, operands: Sequence[Value], frame: Frame) -> Value:
     """Room for the data, which recv-done waits for."""
     attributes: RecvAttributes = instruction.attributes
-    if frame.grid.size == 1:
+    if frame.grid.size == 1 and not attributes.is_host_transfer:
         require_own(instruction)
     return _nothing_yet(attributes.shape), _context(), TOKEN
 
@@ -56,6 +61,9 @@ def evaluate_recv_done(
     """Wait for the data, and pair it with a token."""
     attributes: ChannelAttributes = instruction.attributes
     data = instruction.shape.tuple_shapes[0]
+    if attributes.is_host_transfer:
+        value = frame.infeed(data.without_layout(), instruction, attributes.channel_id)
+        return value, TOKEN
     pairs = _transfers(instruction, frame)
     if pairs is not None:
         me = frame.grid.flattened(frame.replica_id, frame.partition_id)
@@ -65,17 +73,6 @@ def evaluate_recv_done(
                 return frame.take(meeting), TOKEN
         return _nothing_yet(data), TOKEN
     return frame.receive(attributes.channel_id, data.without_layout()), TOKEN
-
-
-def require_evaluated(instruction: HloInstruction) -> None:
-    """Raise UnimplementedError for a transfer to the host. For send and recv."""
-    attributes: ChannelAttributes | RecvAttributes = instruction.attributes
-    if attributes.is_host_transfer:
-        raise UnimplementedError(
-            "programs exchange values with the host by infeed and outfeed, got a transfer with "
-            f"is_host_transfer=true on channel {attributes.channel_id}",
-            hint="use infeed instead of recv and outfeed instead of send",
-        ).at(instruction.opcode, instruction.name)
 
 
 def require_own(instruction: HloInstruction) -> None:

@@ -5,9 +5,12 @@ SPMDFullToShardShape and SPMDShardToFullShape of XLA's GSPMD. A sharding in a hi
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError, XlaError
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.mesh import Mesh
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -56,12 +59,28 @@ def is_marker(instruction: HloInstruction) -> bool:
     return target_of(instruction) in _ENTRIES | _EXITS
 
 
+def stated_partitions(proto: hlo_pb2.HloModuleProto) -> int:
+    """Return the number of partitions that the mesh of a module's regions has; 1 without any.
+
+    The largest of several meshes counts. Raises InvalidArgumentError for malformed meshes.
+    """
+    text = proto.frontend_attributes.map.get(_MESHES)
+    has_regions = text is not None and any(
+        i.custom_call_target in (_SHARDY_ENTRY, _SHARDY_EXIT)
+        for computation in proto.computations
+        for i in computation.instructions
+    )
+    if text is None or not has_regions:
+        return 1
+    return max((math.prod(mesh.sizes) for mesh in read_meshes(text).values()), default=1)
+
+
 def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Marker]:
     """The markers of a module for this many partitions.
 
     Raises InvalidArgumentError (ShapeError for shapes) for shardings that cannot be read, do not
-    fit their values or are for another number of partitions, and UnimplementedError for values
-    that wait to be summed or are on one partition alone. Errors name the instruction.
+    fit their values or are for another number of partitions, and UnimplementedError for addends
+    that are no numbers. Errors name the instruction.
     """
     known = None
     found = {}
@@ -76,7 +95,7 @@ def read_markers(module: HloModule, partitions: int) -> dict[HloInstruction, Mar
                 marker = _gspmd_marker(instruction)
             _check_shapes(instruction, marker)
             for sharding in marker.shardings:
-                check_supported(sharding, partitions)
+                check_partitions(sharding, partitions)
         except XlaError as error:
             raise error.at(instruction.opcode, instruction.name) from error.__cause__
         found[instruction] = marker
@@ -97,16 +116,13 @@ def stated_sharding(instruction: HloInstruction) -> Sharding | None:
         raise error.at(instruction.opcode, instruction.name) from error.__cause__
 
 
-def check_supported(sharding: Sharding, partitions: int) -> None:
-    """Raise InvalidArgumentError for another number of partitions.
-
-    Raises UnimplementedError for a sharding that a value at the edge of a region cannot have.
-    """
-    if any(kind is ShardingKind.UNREDUCED for kind, _ in sharding.subgroups) or sharding.kind in (
-        ShardingKind.MAXIMAL,
-        ShardingKind.UNREDUCED,
-    ):
-        raise UnimplementedError(f"a whole value must be in tiles or copies, got {sharding}")
+def check_partitions(sharding: Sharding, partitions: int) -> None:
+    """Raise InvalidArgumentError for another number of partitions, or one that there is not."""
+    if sharding.kind is ShardingKind.MAXIMAL and sharding.devices[0] >= partitions:
+        raise InvalidArgumentError(
+            f"a sharding must name one of the {partitions} partitions of the program, got "
+            f"{sharding}"
+        )
     if sharding.partitions not in (None, partitions):
         raise InvalidArgumentError(
             f"a sharding must be for the {partitions} partitions of the program, got {sharding}"
@@ -158,6 +174,10 @@ def _check_shapes(instruction: HloInstruction, marker: Marker) -> None:
             f"{len(marker.shardings)} and {len(results)} for {len(operands)} operands"
         )
     for shape, shard, sharding in zip(whole, local, marker.shardings, strict=True):
+        if shape.element_type is ElementType.PRED and sharding.addends(1):
+            raise UnimplementedError(
+                f"an unreduced value must be of numbers, got {shape.without_layout()} in {sharding}"
+            )
         expected = sharding.shard_shape(shape)
         if not shard.compatible(expected):
             raise ShapeError(

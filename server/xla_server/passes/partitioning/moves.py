@@ -1,12 +1,16 @@
 """Instructions that put the parts of all partitions together, and that take a partition's part."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from xla_contract.ops.collectives.all_gather import AllGatherAttributes
+from xla_contract.ops.collectives.all_reduce import AllReduceAttributes
 from xla_contract.ops.collectives.collective import Participants
+from xla_contract.ops.collectives.collective_broadcast import CollectiveBroadcastAttributes
 from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
@@ -52,6 +56,53 @@ def gather(
     return editor.reshape(editor.transpose(blocks, order), whole)
 
 
+def summed(
+    editor: Editor,
+    local: HloInstruction,
+    addends: Sequence[Sequence[int]],
+    grid: DeviceGrid,
+) -> HloInstruction:
+    """The sum of the values of each of these groups of partitions."""
+    groups = [
+        [replica * grid.partitions + partition for partition in group]
+        for replica in range(grid.replicas)
+        for group in addends
+    ]
+    participants = Participants(ReplicaGroups.of(groups), _CHANNEL, use_global_device_ids=True)
+    add = editor.binary_computation(Opcode.ADD, local.shape.element_type)
+    return editor.add(Opcode.ALL_REDUCE, (local,), AllReduceAttributes(participants), (add,))
+
+
+def sent_by(
+    editor: Editor, local: HloInstruction, partition: int, partitions: int
+) -> HloInstruction:
+    """The value of one partition, on all of them."""
+    group = [partition, *(number for number in range(partitions) if number != partition)]
+    participants = Participants(ReplicaGroups.of([group]), _CHANNEL)
+    attributes = CollectiveBroadcastAttributes(participants)
+    return editor.add(Opcode.COLLECTIVE_BROADCAST, (local,), attributes)
+
+
+def addend_of(
+    editor: Editor,
+    part: HloInstruction,
+    addends: Sequence[Sequence[int]],
+    partition_id: HloInstruction,
+) -> HloInstruction:
+    """The value on the first partition of each group, and zeros on the others."""
+    is_first = np.zeros(sum(map(len, addends)), np.bool_)
+    is_first[[group[0] for group in addends]] = True
+    chosen = _entry(editor, editor.constant(is_first, ElementType.PRED), partition_id)
+    keep = editor.broadcast(chosen, (), part.shape.dimensions)
+    return editor.add(Opcode.SELECT, (keep, part, editor.zeros(part.shape)))
+
+
+def _entry(editor: Editor, table: HloInstruction, partition_id: HloInstruction) -> HloInstruction:
+    """The scalar that a table has for this partition."""
+    chosen = editor.add(Opcode.DYNAMIC_SLICE, (table, partition_id), DynamicSliceAttributes((1,)))
+    return editor.reshape(chosen, ())
+
+
 def part_of(
     editor: Editor, whole: HloInstruction, sharding: Sharding, partition_id: HloInstruction
 ) -> HloInstruction:
@@ -66,9 +117,6 @@ def part_of(
     for number, n in enumerate(tiles):
         if n > 1:
             column = editor.constant(places[:, number], kind)
-            chosen = editor.add(
-                Opcode.DYNAMIC_SLICE, (column, partition_id), DynamicSliceAttributes((1,))
-            )
-            starts[number] = editor.reshape(chosen, ())
+            starts[number] = _entry(editor, column, partition_id)
     attributes = DynamicSliceAttributes(tuple(sizes))
     return editor.add(Opcode.DYNAMIC_SLICE, (whole, *starts), attributes)

@@ -3,7 +3,9 @@
 Semantics: what XLA's partitioners make of Shardy's and GSPMD's markers. Operations outside of
 regions run on every partition alike, on whole values, and so do axes that a region leaves to the
 compiler. A partition takes its part of a whole value where a region begins, and an all-gather
-gives it the parts of the others where one ends. The results are exact; the cost is memory and time.
+gives it the parts of the others where one ends. Unreduced values are summed there, and are those of
+one partition of each group where a region begins; at the program's own edges they are sums. The
+results are exact; the cost is memory and time.
 """
 
 import dataclasses
@@ -18,13 +20,13 @@ from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
 from xla_server.passes.partitioning.markers import (
     HINTS,
     Marker,
-    check_supported,
+    check_partitions,
     is_marker,
     read_markers,
     stated_sharding,
     target_of,
 )
-from xla_server.passes.partitioning.moves import gather, part_of
+from xla_server.passes.partitioning.moves import addend_of, gather, part_of, sent_by, summed
 from xla_server.passes.partitioning.replicated_work import (
     ReplicatedWork,
     find_regions,
@@ -40,7 +42,12 @@ from xla_server.passes.partitioning.signature import (
 WORK_ATTRIBUTE = "work_on_every_partition"
 """The module's frontend attribute that says what every partition does alike."""
 
-_BINDING = (ShardingKind.REPLICATED, ShardingKind.TILED)
+_BINDING = (
+    ShardingKind.REPLICATED,
+    ShardingKind.TILED,
+    ShardingKind.MAXIMAL,
+    ShardingKind.UNREDUCED,
+)
 """Kinds of shardings that say where a value at an edge of a program is."""
 
 
@@ -71,8 +78,8 @@ def partition(module: HloModule, *, max_replicated_bytes: int | None = None) -> 
     already, or that says no shardings, stays as it is. WORK_ATTRIBUTE gets the notes.
 
     Raises InvalidArgumentError (ShapeError for shapes) for markers and shardings that do not fit,
-    UnimplementedError for shardings that no value at an edge can have, and ResourceExhaustedError
-    for more than `max_replicated_bytes` of values that a partition holds whole.
+    UnimplementedError for tuples of tuples in tiles, and ResourceExhaustedError for more than
+    `max_replicated_bytes` of values that a partition holds whole.
     """
     if not needs_partitioning(module):
         return Partitioned(module, sharded_signature(module), ReplicatedWork())
@@ -99,6 +106,8 @@ class _Partitioner:
         self._editor = Editor(module)
         self.gathered: dict[HloInstruction, tuple[HloInstruction, Sharding]] = {}
         """Whole values, with the part that they come from and its sharding."""
+        self._sent: dict[HloInstruction, tuple[HloInstruction, Sharding]] = {}
+        """Whole values that are sums or sent by one partition, with what each partition had."""
         self.parts: dict[HloInstruction, HloInstruction] = {}
         """Parts that were taken, with the whole value."""
         self._moves: set[HloInstruction] = set()
@@ -113,13 +122,14 @@ class _Partitioner:
         parameters = [self._sharding_of(parameter, readers) for parameter in entry.parameters]
         self._local = dict(zip(entry.parameters, parameters, strict=True))
         stated = self._stated(entry.root)
-        for computation in module.computations:
+        for computation in list(module.computations):
             self._partition_id = None
             rewrite(computation, self._replacement, self._editor)
             if computation is not entry:
                 self._drop_unread_moves(computation)
         results = self._share_results(stated)
         self._drop_unread_moves(entry)
+        module.computations[:0] = self._editor.shared.values()
         result = Sharding.tuple_of(results) if whole.result.is_tuple else results[0]
         signature = ShardedSignature(whole, tuple(parameters), result)
         pairs = zip(whole.parameters, parameters, strict=True)
@@ -146,7 +156,7 @@ class _Partitioner:
             for reader in readers[value]:
                 marker = self._markers.get(reader)
                 if marker is not None and marker.is_entry:
-                    return marker.shardings[reader.operands.index(value)]
+                    return marker.shardings[reader.operands.index(value)].reduced()
                 if target_of(reader) in HINTS and len(reader.operands) == 1:
                     waiting.append(reader)
         return REPLICATED
@@ -158,7 +168,7 @@ class _Partitioner:
             sharding.check(edge.shape)
             leaves = [leaf for _, leaf in sharding.leaves(edge.shape)]
             for leaf in leaves:
-                check_supported(leaf, self._module.grid.partitions)
+                check_partitions(leaf, self._module.grid.partitions)
             is_list = edge is self._module.entry.root and not any(
                 part.is_tuple for part in edge.shape.tuple_shapes
             )
@@ -169,7 +179,7 @@ class _Partitioner:
                 )
         except XlaError as error:
             raise error.at(edge.opcode, edge.name) from error.__cause__
-        return [leaf if leaf.kind in _BINDING else None for leaf in leaves]
+        return [leaf.reduced() if leaf.kind in _BINDING else None for leaf in leaves]
 
     def _replacement(self, i: HloInstruction) -> HloInstruction | None:
         if i in self._markers:
@@ -189,10 +199,18 @@ class _Partitioner:
         return self._editor.results_as(i, [move(value, sharding) for value, sharding in pairs])
 
     def _whole(self, local: HloInstruction, sharding: Sharding) -> HloInstruction:
-        if not sharding.is_split:
-            return local
-        whole = gather(self._editor, local, sharding, self._module.grid.replicas)
-        self.gathered[whole] = local, sharding
+        grid, placed = self._module.grid, sharding.reduced()
+        known = local
+        if sharding.kind is ShardingKind.MAXIMAL:
+            known = sent_by(self._editor, local, sharding.devices[0], grid.partitions)
+        elif addends := sharding.addends(grid.partitions):
+            known = summed(self._editor, local, addends, grid)
+        whole = known
+        if placed.is_split:
+            whole = gather(self._editor, known, placed, grid.replicas)
+            self.gathered[whole] = known, placed
+        if known is not local:
+            self._sent[whole] = local, sharding
         # A value of two split dimensions comes from the collective in several steps.
         step = whole
         while step is not local:
@@ -201,16 +219,29 @@ class _Partitioner:
         return whole
 
     def _part(self, whole: HloInstruction, sharding: Sharding) -> HloInstruction:
+        sent = self._sent.get(whole)
+        if sent is not None and sent[1] == sharding:
+            return sent[0]
+        part = self._tile(whole, sharding.reduced())
+        if addends := sharding.addends(self._module.grid.partitions):
+            part = addend_of(self._editor, part, addends, self._own_id())
+            self.parts[part] = whole
+        return part
+
+    def _tile(self, whole: HloInstruction, sharding: Sharding) -> HloInstruction:
         if not sharding.is_split:
             return whole
         known = self.gathered.get(whole)
         if known is not None and known[1].placement() == sharding.placement():
             return known[0]
-        if self._partition_id is None:
-            self._partition_id = self._editor.add(Opcode.PARTITION_ID, ())
-        part = part_of(self._editor, whole, sharding, self._partition_id)
+        part = part_of(self._editor, whole, sharding, self._own_id())
         self.parts[part] = whole
         return part
+
+    def _own_id(self) -> HloInstruction:
+        if self._partition_id is None:
+            self._partition_id = self._editor.add(Opcode.PARTITION_ID, ())
+        return self._partition_id
 
     def _drop_unread_moves(self, computation: HloComputation) -> None:
         """Drop collectives for whole values that nothing reads: others would keep them."""

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.mesh import AxisPart, Mesh
-from xla_contract.types.sharding import Sharding
+from xla_contract.types.sharding import Sharding, ShardingKind
 from xla_server.ir.text.scanner import HloReader
 
 _MESH_NAME = re.compile(r'"([^"\n]*)"|([A-Za-z_][A-Za-z0-9_.$\-]*)')
@@ -33,15 +33,12 @@ class MeshSharding:
     def along(self, axes: Sequence[str]) -> Sharding:
         """The sharding along these axes alone; other axes have copies.
 
-        Raises InvalidArgumentError for an axis that the mesh does not have, for parts that do not
-        work out, and for a dimension that other axes split first; UnimplementedError for a mesh
-        without axes that names its device.
+        A mesh without axes that names its device has values on that one alone. Raises
+        InvalidArgumentError for an axis that the mesh does not have, for parts that do not work
+        out, and for a dimension that other axes split first.
         """
         if self.mesh.devices and not self.mesh.sizes:
-            raise UnimplementedError(
-                "a value must not be on one device alone, got a mesh without axes of device "
-                f"{self.mesh.devices[0]}"
-            )
+            return Sharding(ShardingKind.MAXIMAL, devices=self.mesh.devices)
         for name in axes:
             if name not in self.mesh.names:
                 raise InvalidArgumentError(

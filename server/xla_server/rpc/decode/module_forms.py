@@ -7,6 +7,7 @@ from google.protobuf.message import DecodeError, Message
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.wire.literals.parsed_size import check_parse_size
 from xla_server.backends.compile_options import DumpFormat
 from xla_server.backends.diagnostics.dump import constant_bytes
@@ -33,8 +34,10 @@ FORMATS = {
 }
 
 
-def read_source(source: extension_pb2.ModuleSource) -> hlo_pb2.HloModuleProto:
-    """Read a module.
+def read_source(
+    source: extension_pb2.ModuleSource,
+) -> tuple[hlo_pb2.HloModuleProto, DeviceGrid]:
+    """Read a module, and the grid that the header of its text says.
 
     Raises:
         InvalidArgumentError: It is none. For text the message has the line and the column.
@@ -42,9 +45,10 @@ def read_source(source: extension_pb2.ModuleSource) -> hlo_pb2.HloModuleProto:
     """
     match source.WhichOneof("form"):
         case "hlo_text":
-            return export_module(parse_module(source.hlo_text))
+            module = parse_module(source.hlo_text)
+            return export_module(module), module.grid
         case "hlo_module":
-            return _read_message(source.hlo_module)
+            return _read_message(source.hlo_module), ALONE
         case _:
             raise InvalidArgumentError("the request must hold a module, got none")
 
@@ -63,7 +67,7 @@ def converted(
             f"format must be one of {', '.join(extension_pb2.ModuleFormat.keys())}, got "
             f"{request.format}"
         )
-    module = import_module(read_source(request.module), max_literal_bytes=max_literal_bytes)
+    module = import_module(read_source(request.module)[0], max_literal_bytes=max_literal_bytes)
     verify(module)
     size = constant_bytes(module)
     if wanted is DumpFormat.TEXT:

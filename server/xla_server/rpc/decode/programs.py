@@ -6,10 +6,11 @@ import itertools
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.wire.shape_proto import program_shape_from_proto
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
+from xla_server.passes.partitioning.markers import stated_partitions
 from xla_server.rpc.decode.common import shape_in
 from xla_server.rpc.decode.compile_options import compile_options
 from xla_server.sessions.feeds.device_table import DeviceHandle
@@ -43,8 +44,13 @@ def read_compile_request(
     proto: hlo_pb2.HloModuleProto | None,
     options: xla_pb2.ExecutionOptions,
     absent_error: type[XlaError] = InvalidArgumentError,
+    *,
+    header: DeviceGrid = ALONE,
 ) -> CompileRequest:
     """Decode a program with its options.
+
+    Where neither options nor device assignments say its replicas and partitions, they are those of
+    the `header` of its text, or the partitions of the mesh of its manual regions.
 
     Raises as `read_program` and `compile_options`, InvalidArgumentError for counts of replicas or
     partitions that are negative, for a device assignment that is malformed, and where these
@@ -60,7 +66,10 @@ def read_compile_request(
             raise InvalidArgumentError(f"{name} must not be negative, got {count}")
     stated = [read_assignment(proto, "the module's"), read_assignment(options, "the options'")]
     assignments = tuple(each for each in stated if each is not None)
-    grid = stated_grid(options.num_replicas, options.num_partitions, assignments)
+    if options.num_replicas or options.num_partitions or assignments:
+        grid = stated_grid(options.num_replicas, options.num_partitions, assignments)
+    else:
+        grid = DeviceGrid(1, stated_partitions(proto)) if header == ALONE else header
     return CompileRequest(
         source,
         shape_in(options, "shape_with_output_layout"),

@@ -22,6 +22,7 @@ CAPABILITIES: Sequence[extension_pb2.Capability] = (
     extension_pb2.CAPABILITY_MODULES,
     extension_pb2.CAPABILITY_ANALYSIS,
     extension_pb2.CAPABILITY_SHARDED,
+    extension_pb2.CAPABILITY_HOST_CHANNELS,
 )
 """Capabilities of this server, which clients query."""
 

@@ -26,7 +26,8 @@ from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.decode.common import checked_device, shape_in
 from xla_server.rpc.errors import status_proto_of
 from xla_server.rpc.threads.pools import Pool
-from xla_server.sessions.feeds.device_feeds import DeviceFeeds, FeedState
+from xla_server.sessions.feeds.channel_table import ChannelType
+from xla_server.sessions.feeds.device_feeds import FeedPair, FeedState
 from xla_server.sessions.feeds.infeed_stream import (
     Credit,
     InfeedStream,
@@ -63,7 +64,7 @@ def respond_with(answer: Responder, response: Response) -> Callable[[XlaError | 
 def _infeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) -> None:
     start = _start_of(stream, "InfeedRequest")
     declared = _declared(start, "shape")
-    feeds = _feeds(session.service, start)
+    feeds = _feeds(session.service, start, ChannelType.HOST_TO_DEVICE)
     infeed = feeds.infeed.attach(declared, cancellation)
     # Queued items are for programs alone, so the stream can always be ended.
     stream.serves_others(lambda: True)
@@ -155,7 +156,7 @@ def _outfeed(session: SessionEntry, stream: Stream, cancellation: Cancellation) 
     if declared is not None:
         session.service.check_sendable(declared)
     credit = Credit(start.credit.items, start.credit.bytes)
-    feeds = _feeds(session.service, start)
+    feeds = _feeds(session.service, start, ChannelType.DEVICE_TO_HOST)
     outfeed = feeds.outfeed.attach(declared, start.next_sequence, credit, cancellation)
     # Queued values are for the client, even without a program.
     stream.serves_others(lambda: not feeds.outfeed.queue.size[0])
@@ -210,7 +211,7 @@ def _listen(outfeed: OutfeedStream, stream: Stream, cancellation: Cancellation) 
 def _describe(
     service: Session, request: extension_pb2.DescribeFeedsRequest, _: Cancellation
 ) -> extension_pb2.DescribeFeedsResponse:
-    feeds = _feeds(service, request)
+    feeds = _feeds(service, request, *_TYPES.values())
     return extension_pb2.DescribeFeedsResponse(
         infeed=_state_to_proto(feeds.describe_infeed()),
         outfeed=_state_to_proto(feeds.describe_outfeed()),
@@ -223,16 +224,18 @@ def _drain(
     cancellation: Cancellation,
     answer: Responder,
 ) -> None:
-    feeds = _feeds(service, request)
-    drain = feeds.drain_infeed if _is_infeed(request) else feeds.drain_outfeed
+    feeds = _feeds(service, request, _TYPES[_direction(request)])
+    is_infeed = request.direction == extension_pb2.FEED_DIRECTION_INFEED
+    drain = feeds.drain_infeed if is_infeed else feeds.drain_outfeed
     drain(cancellation, respond_with(answer, extension_pb2.DrainFeedResponse()))
 
 
 def _close(
     service: Session, request: extension_pb2.CloseFeedRequest, _: Cancellation
 ) -> extension_pb2.CloseFeedResponse:
-    feeds = _feeds(service, request)
-    close = feeds.close_infeed if _is_infeed(request) else feeds.close_outfeed
+    feeds = _feeds(service, request, _TYPES[_direction(request)])
+    is_infeed = request.direction == extension_pb2.FEED_DIRECTION_INFEED
+    close = feeds.close_infeed if is_infeed else feeds.close_outfeed
     return extension_pb2.CloseFeedResponse(discarded=close(discard=request.discard))
 
 
@@ -259,21 +262,30 @@ def _declared(start: Any, field: str) -> Shape | None:
     return None if shape is None else shape.with_default_layout()
 
 
-def _feeds(service: Session, request: Any) -> DeviceFeeds:
-    """The feeds of the device a request names."""
-    return service.devices.feeds_of_replica(checked_device(request), 0)
+_TYPES = {
+    extension_pb2.FEED_DIRECTION_INFEED: ChannelType.HOST_TO_DEVICE,
+    extension_pb2.FEED_DIRECTION_OUTFEED: ChannelType.DEVICE_TO_HOST,
+}
+"""Type of the channels that have a queue of each direction."""
 
 
-def _is_infeed(request: extension_pb2.DrainFeedRequest | extension_pb2.CloseFeedRequest) -> bool:
+def _feeds(service: Session, request: Any, *types: ChannelType) -> FeedPair:
+    """The feeds of the device a request names, or of a channel there of one of these types."""
+    feeds = service.devices.feeds_of_replica(checked_device(request), 0)
+    if not request.HasField("channel"):
+        return feeds
+    return feeds.channel(request.channel.handle, *types)
+
+
+def _direction(
+    request: extension_pb2.DrainFeedRequest | extension_pb2.CloseFeedRequest,
+) -> extension_pb2.FeedDirection:
     direction = request.direction
-    if direction not in (
-        extension_pb2.FEED_DIRECTION_INFEED,
-        extension_pb2.FEED_DIRECTION_OUTFEED,
-    ):
+    if direction not in _TYPES:
         raise InvalidArgumentError(
             f"direction must be that of infeed or outfeed, got number {int(direction)}"
         )
-    return direction == extension_pb2.FEED_DIRECTION_INFEED
+    return direction
 
 
 def _credit_to_proto(credit: Credit) -> extension_pb2.Credit:

@@ -27,8 +27,8 @@ def _compile_module(
     service: Session, request: extension_pb2.CompileModuleRequest, cancellation: Cancellation
 ) -> extension_pb2.CompileModuleResponse:
     with service.runner.counted_as_compiling():
-        proto = read_source(request.module)
-    wanted = read_compile_request(proto, request.execution_options)
+        proto, header = read_source(request.module)
+    wanted = read_compile_request(proto, request.execution_options, header=header)
     shapes = [shape_from_proto(shape) for shape in request.input_shape_with_layout]
     handle = service.runner.compile(wanted, shapes, cancellation)
     compiled = service.executables.get(handle)

@@ -197,7 +197,7 @@ def _execute(
 ) -> xla_pb2.ExecuteResponse:
     handle = request.handle.handle if request.HasField("handle") else None
     arguments = [argument.handle for argument in request.arguments]
-    return _execute_response(service.runner.execute(handle, arguments, cancellation))
+    return _execute_response(service.grids.execute(handle, arguments, cancellation))
 
 
 def _execute_graph_parallel(

@@ -37,6 +37,7 @@ _KINDS = {
     ChannelType.DEVICE_TO_HOST: HandleKind.DEVICE_TO_HOST_CHANNEL,
     ChannelType.HOST_TO_DEVICE: HandleKind.HOST_TO_DEVICE_CHANNEL,
 }
+_BETWEEN_PROGRAMS = (ChannelType.DEVICE_TO_DEVICE,)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -214,27 +215,34 @@ class ChannelTable:
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
         """Do as `ChannelQueues.send`; FailedPreconditionError for a channel not made for it."""
-        self._require_made(channel_id)
+        self.require(channel_id, _BETWEEN_PROGRAMS)
         self._queues.send(channel_id, value, shape, cancellation)
 
     def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
         """Do as `ChannelQueues.receive`; FailedPreconditionError for a channel not made for it."""
-        self._require_made(channel_id)
+        self.require(channel_id, _BETWEEN_PROGRAMS)
         return self._queues.receive(channel_id, shape, cancellation)
 
     def reset(self) -> None:
         """Drop the values on all channels; the channels stay."""
         self._queues.clear()
 
-    def _require_made(self, channel_id: int) -> None:
+    def require(self, channel_id: int, types: Sequence[ChannelType]) -> None:
+        """Raise FailedPreconditionError unless a channel of one of these types was made."""
         for made, kind in _KINDS.items():
             if self._handles.was_issued(channel_id, kind):
-                if made is ChannelType.DEVICE_TO_DEVICE:
+                if made in types:
                     return
+                names = " or ".join(kind.name for kind in types)
                 raise FailedPreconditionError(
-                    "programs exchange values on channels of type DEVICE_TO_DEVICE, got channel "
-                    f"{channel_id} of type {made.name}"
+                    f"the channel must be of type {names} here, got channel {channel_id} of type "
+                    f"{made.name}"
                 )
+        if ChannelType.DEVICE_TO_DEVICE not in types:
+            raise FailedPreconditionError(
+                "a channel from or to the host must be made by CreateChannelHandle, got channel "
+                f"{channel_id}"
+            )
         raise FailedPreconditionError(
             "a channel must have both ends in the programs of one call or be made by "
             f"CreateChannelHandle, got channel {channel_id}"
@@ -278,6 +286,11 @@ class CallChannels:
             return not any(running and channel_id in sent for sent, running in programs)
 
         return self._queues.receive(channel_id, shape, cancellation, is_over)
+
+    @property
+    def has_shared(self) -> bool:
+        """True if a program sends where another one receives."""
+        return bool(self._shared)
 
     def ended(self, program: int) -> None:
         """Say that a program sends no more."""

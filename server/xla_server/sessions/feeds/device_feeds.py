@@ -1,4 +1,4 @@
-"""The feeds of a device: its two queues, as programs see them and as clients do.
+"""The feeds of a device: infeed, outfeed and host channels, as programs see them and as clients do.
 
 Programs run in threads of pools, which may wait here (`Feeds` of the evaluator) and lend their
 slots meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream` and
@@ -7,14 +7,16 @@ slots meanwhile. Clients' calls wait as callbacks, and streams as `infeed_stream
 
 import dataclasses
 import queue
+import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from xla_contract.errors import AbortedError, XlaError
+from xla_contract.errors import AbortedError, ResourceExhaustedError, XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
+from xla_server.sessions.feeds.channel_table import ChannelType
 from xla_server.sessions.feeds.feed_queue import FeedQueue
 from xla_server.sessions.feeds.infeed_stream import InfeedSide
 from xla_server.sessions.feeds.item_conversion import (
@@ -31,6 +33,13 @@ from xla_server.sessions.limits.blocking import releasing_slot
 
 T = TypeVar("T")
 
+MAX_HOST_CHANNELS = 32
+"""Largest number of host channels with a queue on one device of a session."""
+
+CHANNEL_SHARE = 16
+"""A host channel's queue has this part of the bytes that infeed has: all channels of a device
+together have as much as infeed and outfeed."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FeedState:
@@ -43,19 +52,17 @@ class FeedState:
     sequence: int
 
 
-class DeviceFeeds:
-    """The two queues of one device and one session. Thread-safe."""
+class FeedPair:
+    """A queue that programs read and one that they write, of one device. Thread-safe.
 
-    def __init__(self, *, max_items: int, max_bytes: int) -> None:
-        self.infeed = InfeedSide(FeedQueue("infeed", max_items=max_items, max_bytes=max_bytes))
-        self.outfeed = OutfeedSide(FeedQueue("outfeed", max_items=max_items, max_bytes=max_bytes))
+    `name` is that of the channel; without one they are infeed and outfeed.
+    """
 
-    def bound_to(self, name: str, execution: int = 0) -> "ProgramFeeds":
-        """The queues for a program, whose name describes its waiting instructions.
-
-        `execution` is the handle of the execution, where it was launched.
-        """
-        return ProgramFeeds(self, name, execution)
+    def __init__(self, name: str = "", *, max_items: int, max_bytes: int) -> None:
+        infeed = FeedQueue(name or "infeed", max_items=max_items, max_bytes=max_bytes)
+        outfeed = FeedQueue(name or "outfeed", max_items=max_items, max_bytes=max_bytes)
+        self.infeed = InfeedSide(infeed)
+        self.outfeed = OutfeedSide(outfeed)
 
     def transfer_to_infeed(self, literal: Literal, cancellation: Cancellation, done: Done) -> None:
         """Append a literal to infeed once there is room, then call `done(None)`.
@@ -140,6 +147,78 @@ class DeviceFeeds:
         self.outfeed.drop()
         self.outfeed.queue.clear()
 
+    @property
+    def is_over(self) -> bool:
+        """True if a queue was closed, and neither holds items or has a stream."""
+        queues = self.infeed.queue, self.outfeed.queue
+        is_streaming = self.infeed.stream is not None or self.outfeed.stream is not None
+        has_items = any(queue.size[0] for queue in queues)
+        return any(queue.is_closed for queue in queues) and not has_items and not is_streaming
+
+
+class DeviceFeeds(FeedPair):
+    """Infeed, outfeed and the host channels of one device and one session. Thread-safe.
+
+    `require_channel` raises FailedPreconditionError unless a channel of one of these types exists.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_items: int,
+        max_bytes: int,
+        require_channel: Callable[[int, Sequence[ChannelType]], None],
+    ) -> None:
+        super().__init__(max_items=max_items, max_bytes=max_bytes)
+        self._max_items = max_items
+        self._channel_bytes = max(1, max_bytes // CHANNEL_SHARE)
+        self._require_channel = require_channel
+        self._channels: dict[int, FeedPair] = {}
+        self._lock = threading.Lock()
+
+    def bound_to(self, name: str, execution: int = 0) -> "ProgramFeeds":
+        """The queues for a program, whose name describes its waiting instructions.
+
+        `execution` is the handle of the execution, where it was launched.
+        """
+        return ProgramFeeds(self, name, execution)
+
+    def channel(self, channel_id: int, *types: ChannelType) -> FeedPair:
+        """Return the queues of a channel of one of these types, made when first requested.
+
+        A channel to the host has the second queue, one from the host the first. Raises
+        FailedPreconditionError as `require_channel`, and ResourceExhaustedError for more than
+        MAX_HOST_CHANNELS channels whose queues are open or not empty.
+        """
+        self._require_channel(channel_id, types)
+        with self._lock:
+            feeds = self._channels.get(channel_id)
+            if feeds is None:
+                if len(self._channels) >= MAX_HOST_CHANNELS:
+                    self._forget_closed()
+                feeds = self._channels[channel_id] = FeedPair(
+                    f"channel {channel_id}",
+                    max_items=self._max_items,
+                    max_bytes=self._channel_bytes,
+                )
+        return feeds
+
+    def pairs(self) -> "list[FeedPair]":
+        """The device's own queues, and those of its channels."""
+        with self._lock:
+            return [self, *self._channels.values()]
+
+    def _forget_closed(self) -> None:
+        """Forget the queues of closed channels. Under the lock."""
+        self._channels = {
+            number: feeds for number, feeds in self._channels.items() if not feeds.is_over
+        }
+        if len(self._channels) >= MAX_HOST_CHANNELS:
+            raise ResourceExhaustedError(
+                f"{MAX_HOST_CHANNELS} host channels may be in use on a device, got one more",
+                hint="Close those that are not used any more, by CloseFeed.",
+            )
+
 
 class BorrowedLiteral:
     """A value of outfeed on its way to a client, until `keep` or `release`."""
@@ -162,7 +241,7 @@ class BorrowedLiteral:
 
 
 class ProgramFeeds:
-    """The two queues as one execution sees them: its thread waits. Implements `Feeds`.
+    """The queues as one execution sees them: its thread waits. Implements `Feeds`.
 
     Every execution has one, and few have anything to do with it: nothing is made before it is used.
     """
@@ -175,37 +254,52 @@ class ProgramFeeds:
         self._execution = execution
         self._users: dict[str, FeedClient] = {}
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
-        """Wait for the next value of infeed and take it.
+    def take_infeed(
+        self,
+        shape: Shape,
+        cancellation: Cancellation,
+        instruction: str,
+        channel_id: int | None = None,
+    ) -> Value:
+        """Wait for the next value of infeed, or of a channel from the host, and take it.
 
         Raises InvalidArgumentError when it has another shape than `shape`, UnimplementedError
-        when `shape` is a tuple of tuples, AbortedError when the queue is closed, and what
-        `cancellation` raises.
+        when `shape` is a tuple of tuples, AbortedError when the queue is closed, what
+        `cancellation` raises, and as `DeviceFeeds.channel`.
         """
-        arrays = arrays_of(shape, "infeed")
+        queue = self._pair(channel_id, ChannelType.HOST_TO_DEVICE).infeed.queue
+        arrays = arrays_of(shape, queue.name)
         user = self._asking(instruction)
-        items: tuple[Item, ...] = _wait(
-            lambda done: self._feeds.infeed.queue.take(arrays, cancellation, done, user)
-        )
+        items: tuple[Item, ...] = _wait(lambda done: queue.take(arrays, cancellation, done, user))
         return tuple(item.value for item in items) if shape.is_tuple else items[0].value
 
     def put_outfeed(
-        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+        self,
+        value: Value,
+        shape: Shape,
+        cancellation: Cancellation,
+        instruction: str,
+        channel_id: int | None = None,
     ) -> None:
-        """Append a value to outfeed, waiting while the queue is full.
+        """Append a value to outfeed, or a channel to the host, waiting while the queue is full.
 
         Raises UnimplementedError when `shape` is a tuple of tuples, AbortedError when the device
-        is reset meanwhile or the queue is closed, and what `cancellation` raises.
+        is reset meanwhile or the queue is closed, what `cancellation` raises, and as
+        `DeviceFeeds.channel`.
         """
+        queue = self._pair(channel_id, ChannelType.DEVICE_TO_HOST).outfeed.queue
         items = items_of_value(value, shape)
         user = self._asking(instruction)
         if not items:
             return
 
         def begin(done: Done) -> None:
-            self._feeds.outfeed.queue.put(items, cancellation, done, user)
+            queue.put(items, cancellation, done, user)
 
         _wait(begin)
+
+    def _pair(self, channel_id: int | None, kind: ChannelType) -> FeedPair:
+        return self._feeds if channel_id is None else self._feeds.channel(channel_id, kind)
 
     def _asking(self, instruction: str) -> FeedClient:
         user = self._users.get(instruction)

@@ -11,7 +11,7 @@ from xla_contract.errors import (
     ResourceExhaustedError,
 )
 from xla_server.backends.platform import Device
-from xla_server.sessions.feeds.device_feeds import DeviceFeeds
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds, FeedPair
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,10 +67,11 @@ class DeviceTable:
                 feeds = self._feeds.setdefault(device.ordinal, self._make_feeds())
         return feeds
 
-    def all_feeds(self) -> list[DeviceFeeds]:
-        """The queues that were asked for."""
+    def all_feeds(self) -> list[FeedPair]:
+        """The queues that were requested, those of host channels included."""
         with self._lock:
-            return list(self._feeds.values())
+            feeds = list(self._feeds.values())
+        return [pair for each in feeds for pair in each.pairs()]
 
     def feeds_of_replica(self, handle: DeviceHandle | None, replica_id: int) -> DeviceFeeds:
         """The queues of a replica: that many devices behind the one of a device handle.
@@ -107,6 +108,6 @@ class DeviceTable:
         return tuple(DeviceHandle(number, device_count) for number in range(device_count))
 
     def reset(self) -> None:
-        """Empty the feeds of all devices."""
+        """Empty the feeds and host channels of all devices."""
         for feeds in self.all_feeds():
             feeds.reset()

@@ -126,7 +126,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
         "before = token[] after-all()",
         "here = (f32[4], u32[], token[]) send(x0, before), channel_id=7",
         "sent = token[] send-done(here), channel_id=7",
-        "there = (f32[4], u32[], token[]) recv(sent), channel_id=7",
+        "there = (f32[4], u32[], token[]) recv(before), channel_id=7",
     ),
     "tuple": ("(f32[4], (), (f32[])) tuple(x0, e, t)", "e = () tuple()", "t = (f32[]) tuple(z)"),
 }

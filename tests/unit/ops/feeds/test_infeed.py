@@ -8,7 +8,6 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
-from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import TOKEN, Token, Value
 
@@ -18,13 +17,11 @@ PAIR = Shape.parse("(f32[2], s32[])")
 class OneItem:
     """Feeds that hold one item."""
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+    def take_infeed(self, shape: Shape, *_: object) -> Value:
         assert shape == PAIR
         return np.zeros(2, np.float32), np.array(1, np.int32)
 
-    def put_outfeed(
-        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
-    ) -> None:
+    def put_outfeed(self, value: Value, shape: Shape, *_: object) -> None:
         raise AssertionError
 
 
@@ -48,7 +45,7 @@ def test_elements_that_lie_askew_in_a_message_are_copied() -> None:
     received = np.frombuffer(b"x" + np.array([1, 2], np.float32).tobytes(), np.uint8)
 
     class Askew(OneItem):
-        def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+        def take_infeed(self, shape: Shape, *_: object) -> Value:
             return received[1:].view(np.float32), np.array(1, np.int32)
 
     token = HloInstruction("token", 0, Opcode.AFTER_ALL, Shape.token())

@@ -6,6 +6,7 @@ import pytest
 from tests.conformance.oracle import run_on_xla
 from tests.corpus.hlo_text import parse_hlo
 from tests.corpus.single_op import inferred
+from tests.unit.sessions.feeds.jobs import device_feeds
 from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -15,13 +16,17 @@ from xla_contract.errors import (
 from xla_contract.ops.definitions import definition
 from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.plan import Plans
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 from xla_server.ir.verifier import verify
+from xla_server.sessions.feeds.channel_table import ChannelTable, ChannelType
+from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
 ON_ONE = ChannelAttributes(1)
 BETWEEN = "(f32[2], u32[], token[])"
@@ -113,10 +118,23 @@ def test_device_0_sends_to_itself_and_to_no_other() -> None:
             evaluate(loopback(pairs(others)), [X])
 
 
-def test_transfers_with_the_host_are_refused_as_on_xla_s_cpu() -> None:
-    host = ", is_host_transfer=true"
-    with pytest.raises(UnimplementedError, match=r"^recv %recv: .*is_host_transfer.* channel 7"):
-        evaluate(loopback(host, host), [X])
+def test_transfers_with_the_host_use_the_queues_of_their_channel() -> None:
+    handles = HandleFactory()
+    back, out = (
+        handles.issue(kind)
+        for kind in (HandleKind.HOST_TO_DEVICE_CHANNEL, HandleKind.DEVICE_TO_HOST_CHANNEL)
+    )
+    feeds = device_feeds(channels=ChannelTable(handles, max_items=1, max_bytes=8))
+    host = LOOPBACK % {"attributes": ", is_host_transfer=true", "done": ", is_host_transfer=true"}
+    head, tail = host.split("send = ")
+    text = head.replace("=7", f"={back}") + "send = " + tail.replace("=7", f"={out}")
+    back_feeds = feeds.channel(back, ChannelType.HOST_TO_DEVICE)
+    back_feeds.transfer_to_infeed(Literal.from_numpy(3 * X), Cancellation(), lambda _: None)
+    doubled, _ = evaluate(module_of(text), [X], feeds=feeds.bound_to("program"), check_values=True)
+    np.testing.assert_array_equal(doubled, 6 * X)
+    assert back_feeds.infeed.queue.size == (0, 0)
+    (sent,) = feeds.channel(out, ChannelType.DEVICE_TO_HOST).outfeed.queue.front()
+    assert sent == Shape.parse("f32[2]")
 
 
 def test_xla_s_cpu_has_neither_kind_so_there_is_no_oracle() -> None:

@@ -4,6 +4,8 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.passes.partitioning.grids import (
     HEADER,
@@ -128,6 +130,76 @@ def test_a_result_that_is_stated_whole_is_put_together() -> None:
 SECOND = """e2 = {}
   c2 = f32[2,4] call(e2), to_apply=body
   ROOT g2 = {}"""
+
+
+def counted(dimensions: str, into: str, out: str, shape: str) -> str:
+    """A region that multiplies by one more than the number of the partition."""
+    return f"""{HEADER}
+body {{ v = {shape} parameter(0)
+  id = u32[] partition-id()
+  one = u32[] constant(1)
+  next = u32[] add(id, one)
+  n = f32[] convert(next)
+  f = {shape} broadcast(n), dimensions={{}}
+  ROOT m = {shape} multiply(v, f) }}
+ENTRY main {{ x = f32[4,8] parameter(0)
+  e = {marker(shape, "x", f"{dimensions}!{into}")}
+  c = {shape} call(e), to_apply=body
+  ROOT g = {marker("f32[4,8]", "->c", f"{dimensions}!{out}")} }}"""
+
+
+@given(st.data())
+def test_unreduced_values_are_sums_of_what_the_partitions_have(data: st.DataObject) -> None:
+    split = {axis: data.draw(st.sampled_from([None, 0, 1])) for axis in "ab"}
+    free = [axis for axis in "ab" if split[axis] is None]
+    into, out = ("".join(axis for axis in free if data.draw(st.booleans())) for _ in range(2))
+    along = ["".join(axis for axis in "ab" if split[axis] == number) for number in range(2)]
+    sizes = [size >> len(axes) for size, axes in zip((4, 8), along, strict=True)]
+    text = counted(",".join(along), into, out, f"f32[{sizes[0]},{sizes[1]}]")
+    result = partitioned(text)
+    (whole,) = run_whole(result.module, result.signature, [X])
+
+    coordinates = [dict(zip("ab", divmod(number, 2), strict=True)) for number in range(4)]
+    expected = np.zeros_like(X)
+    for number, at in enumerate(coordinates):
+        # The first partition of those that have a copy counts; addends are all counted.
+        if any(at[axis] for axis in free if axis not in out):
+            continue
+        tile = tuple(
+            slice(place * size, (place + 1) * size)
+            for axes, size in zip(along, sizes, strict=True)
+            for place in [int("".join(str(at[axis]) for axis in axes) or "0", 2)]
+        )
+        has_value = not any(at[axis] for axis in into)
+        expected[tile] += X[tile] * (number + 1) * has_value
+    np.testing.assert_array_equal(whole, expected)
+
+
+def test_between_regions_addends_stay_where_they_are() -> None:
+    second = SECOND.format(marker("f32[2,8]", "g", "a,!b"), marker("f32[4,8]", "->c2", "a,!b"))
+    text = region(into="a,", out="a,!b", after=second).replace("f32[2,4]", "f32[2,8]")
+    result = partitioned(text)
+    assert opcodes(result.module) == {"call": 2, "all-reduce": 1}
+    (whole,) = run_whole(result.module, result.signature, [X])
+    np.testing.assert_array_equal(whole, 2 * X)
+
+
+@pytest.mark.parametrize(("out", "factor"), [("maximal device=2", 3), ("unreduced", 10)])
+def test_a_value_of_one_partition_is_sent_to_all_and_one_of_all_is_summed(
+    out: str, factor: int
+) -> None:
+    text = counted("", "", "", "f32[4,8]")
+    head, _, _ = text.partition("ENTRY")
+    hints = "custom_call_has_side_effect=true, sharding="
+    leave = 'custom_call_target="SPMDShardToFullShape"'
+    result = partitioned(f"""{head}
+ENTRY main {{ x = f32[4,8] parameter(0), sharding={{maximal device=1}}
+  e = f32[4,8] custom-call(x), custom_call_target="SPMDFullToShardShape", {hints}{{manual}}
+  c = f32[4,8] call(e), to_apply=body
+  ROOT g = f32[4,8] custom-call(c), {leave}, {hints}{{{out}}} }}""")
+    assert (result.signature.parameters, result.signature.result) == ((REPLICATED,), REPLICATED)
+    for (whole,) in run_shards(result.module, [[X] * 4]):
+        np.testing.assert_array_equal(whole, factor * X)
 
 
 def test_between_regions_of_one_sharding_nothing_moves() -> None:
@@ -419,9 +491,13 @@ def test_a_partitioned_program_stays_as_it_is() -> None:
         ),
         (region(out="a,b!b"), InvalidArgumentError, "must not overlap"),
         (
-            region(into=",b!a", out=",b!a").replace("[2,4]", "[4,4]"),
+            region(into=",b!a", out=",b!a")
+            .replace("[2,4]", "[4,4]")
+            .replace("f32", "pred")
+            .replace("negate", "not")
+            .replace("add(l", "or(l"),
             UnimplementedError,
-            "in tiles or copies",
+            "an unreduced value must be of numbers, got pred[4,8]",
         ),
         (
             region("x = f32[4,8] parameter(0), sharding={devices=[2,2]0,1,2,2}"),
@@ -429,9 +505,9 @@ def test_a_partitioned_program_stays_as_it_is() -> None:
             "parameter %x: a sharding must name each device from 0 to 3 once",
         ),
         (
-            region("x = f32[4,8] parameter(0), sharding={maximal device=1}"),
-            UnimplementedError,
-            "parameter %x: a whole value must be in tiles or copies, got {maximal device=1}",
+            region("x = f32[4,8] parameter(0), sharding={maximal device=4}"),
+            InvalidArgumentError,
+            "parameter %x: a sharding must name one of the 4 partitions of the program, got {max",
         ),
         (
             region("x = f32[4,8] parameter(0), sharding={devices=[1,3]<=[3]}"),

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.mesh import AxisPart, Mesh
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
 from xla_server.passes.partitioning.shardy_text import (
@@ -98,10 +98,9 @@ def test_text_that_is_not_understood_is_refused(text: str, said: str) -> None:
         read_shardings(text, {"mesh": MESH})
 
 
-def test_a_value_on_one_device_alone_is_refused() -> None:
-    (stated,) = read_shardings("#sdy.sharding<@one, []>", {"one": Mesh((), (), (0,))})
-    with pytest.raises(UnimplementedError, match="mesh without axes of device 0"):
-        stated.along([])
+def test_a_mesh_without_axes_has_values_on_one_device_alone() -> None:
+    (stated,) = read_shardings("#sdy.sharding<@one, []>", {"one": Mesh((), (), (2,))})
+    assert stated.along([]) == Sharding(ShardingKind.MAXIMAL, devices=(2,))
 
 
 def test_axes_that_overlap_are_refused() -> None:

@@ -1,10 +1,21 @@
-"""Calls that may wait, each in a thread."""
+"""Calls that may wait, each in a thread, and the feeds that they wait for."""
 
 import threading
 from collections.abc import Callable
 
 from xla_contract.errors import CancelledError
 from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.feeds.channel_table import ChannelTable
+from xla_server.sessions.feeds.device_feeds import DeviceFeeds
+from xla_server.sessions.values.handles import HandleFactory
+
+
+def device_feeds(
+    items: int = 2, size: int = 1000, channels: ChannelTable | None = None
+) -> DeviceFeeds:
+    """Feeds of these limits, with channels of a table of their own."""
+    table = channels or ChannelTable(HandleFactory(), max_items=items, max_bytes=size)
+    return DeviceFeeds(max_items=items, max_bytes=size, require_channel=table.require)
 
 
 class Job(threading.Thread):

@@ -5,7 +5,7 @@ import weakref
 import numpy as np
 import pytest
 
-from tests.unit.sessions.feeds.jobs import Job
+from tests.unit.sessions.feeds.jobs import Job, device_feeds
 from xla_contract.errors import (
     AbortedError,
     CancelledError,
@@ -20,11 +20,20 @@ from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
-from xla_server.sessions.feeds.device_feeds import BorrowedLiteral, DeviceFeeds, ProgramFeeds
+from xla_server.sessions.feeds.channel_table import ChannelTable, ChannelType
+from xla_server.sessions.feeds.device_feeds import (
+    CHANNEL_SHARE,
+    MAX_HOST_CHANNELS,
+    BorrowedLiteral,
+    DeviceFeeds,
+    FeedPair,
+    ProgramFeeds,
+)
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
+from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
 SCALAR = Shape.parse("s32[]")
 VECTOR = Shape.parse("f32[4]")
@@ -33,14 +42,14 @@ NUMBERS = np.arange(4, dtype=np.float32)
 
 
 def _feeds(items: int = 2, size: int = 1000) -> DeviceFeeds:
-    return DeviceFeeds(max_items=items, max_bytes=size)
+    return device_feeds(items, size)
 
 
 def _number(value: int) -> Literal:
     return Literal.from_numpy(np.int32(value))
 
 
-def _transfer(feeds: DeviceFeeds, literal: Literal, cancellation: Cancellation) -> None:
+def _transfer(feeds: FeedPair, literal: Literal, cancellation: Cancellation) -> None:
     """TransferToInfeed, waited for."""
     outcomes: queue.SimpleQueue[XlaError | None] = queue.SimpleQueue()
     feeds.transfer_to_infeed(literal, cancellation, outcomes.put)
@@ -49,7 +58,7 @@ def _transfer(feeds: DeviceFeeds, literal: Literal, cancellation: Cancellation) 
         raise error
 
 
-def _put(feeds: DeviceFeeds, value: object) -> None:
+def _put(feeds: FeedPair, value: object) -> None:
     _transfer(feeds, Literal.from_numpy(value), Cancellation())
 
 
@@ -234,6 +243,26 @@ def test_what_no_queue_can_hold_is_refused():
     for value in ((), np.zeros((0, 3), np.float32), (np.int32(1), np.zeros(0, np.int8))):
         with pytest.raises(InvalidArgumentError):
             _put(feeds, value)
+
+
+def test_only_channels_that_are_closed_and_empty_make_room_for_others():
+    handles, kind = HandleFactory(), ChannelType.HOST_TO_DEVICE
+    feeds = device_feeds(size=1600, channels=ChannelTable(handles, max_items=1, max_bytes=1))
+
+    def channel() -> FeedPair:
+        return feeds.channel(handles.issue(HandleKind.HOST_TO_DEVICE_CHANNEL), kind)
+
+    pairs = [channel() for _ in range(MAX_HOST_CHANNELS)]
+    assert pairs[0].infeed.queue.max_bytes == 1600 // CHANNEL_SHARE
+    with pytest.raises(ResourceExhaustedError, match="32 host channels"):
+        channel()
+    _put(pairs[0], np.int32(1))
+    pairs[0].close_infeed(discard=False)
+    with pytest.raises(ResourceExhaustedError):
+        channel()
+    pairs[0].close_infeed(discard=True)
+    channel()
+    assert pairs[0] not in feeds.pairs()
 
 
 def test_a_queued_value_of_dynamic_shape_keeps_no_more_than_it_has():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.sessions.feeds.jobs import device_feeds
 from xla_contract.errors import (
     FailedPreconditionError,
     InternalError,
@@ -11,15 +12,11 @@ from xla_contract.errors import (
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_server.backends.platform import Device
 from xla_server.rpc.decode.common import checked_device, device_in
-from xla_server.sessions.feeds.device_feeds import DeviceFeeds
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 
 
 def of(count: int = 3) -> DeviceTable:
-    return DeviceTable(
-        [Device(number, "interpreter") for number in range(count)],
-        lambda: DeviceFeeds(max_items=2, max_bytes=100),
-    )
+    return DeviceTable([Device(number, "interpreter") for number in range(count)], device_feeds)
 
 
 def request(handle: int, count: int) -> xla_pb2.TransferToServerRequest:

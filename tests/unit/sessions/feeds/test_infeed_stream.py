@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.sessions.feeds.jobs import device_feeds
 from xla_contract.errors import (
     AbortedError,
     InvalidArgumentError,
@@ -30,7 +31,7 @@ VECTOR = Shape.parse("f32[4]")
 
 
 def _feeds(items: int = 4, size: int = 1000) -> DeviceFeeds:
-    return DeviceFeeds(max_items=items, max_bytes=size)
+    return device_feeds(items, size)
 
 
 def _attach(

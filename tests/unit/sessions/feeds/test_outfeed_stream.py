@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.sessions.feeds.jobs import device_feeds
 from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.layout import Layout
 from xla_contract.types.shape import Shape
@@ -21,7 +22,7 @@ PAIR = Shape.tuple_of([SCALAR, VECTOR])
 
 
 def _feeds(items: int = 8) -> DeviceFeeds:
-    return DeviceFeeds(max_items=items, max_bytes=1000)
+    return device_feeds(items)
 
 
 def _attach(
@@ -102,7 +103,7 @@ def test_an_item_may_use_more_bytes_than_are_left():
 
 
 def test_a_message_holds_no_more_than_it_may_but_for_one_large_item():
-    feeds = DeviceFeeds(max_items=8, max_bytes=10 * BATCH_BYTES)
+    feeds = device_feeds(8, 10 * BATCH_BYTES)
     half = Shape.parse(f"u8[{BATCH_BYTES // 2}]")
     large = Shape.parse(f"u8[{2 * BATCH_BYTES}]")
     for shape in (half, large, half, half, half):

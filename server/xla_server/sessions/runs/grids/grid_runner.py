@@ -1,4 +1,4 @@
-"""Programs on several devices at the same time: ExecuteSharded and ExecuteGraphParallel.
+"""Programs on several devices at the same time: Execute, ExecuteSharded, ExecuteGraphParallel.
 
 All or nothing: memory and slots are taken for all participants before the first one begins, so none
 waits for what another one holds, and the first failure stops the others.
@@ -16,6 +16,7 @@ from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import Collectives
+from xla_server.ir.transfer_cycles import check_transfer_cycles
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.limits.blocking import releasing_slot
@@ -38,6 +39,7 @@ from xla_server.sessions.runs.requests import (
     ShardsArgument,
     WholeArgument,
 )
+from xla_server.sessions.values.handles import require_handle
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +69,22 @@ class GridRunner:
     """Runs programs on the devices of grids, for one session. Any thread may call any method."""
 
     runner: ProgramRunner
+
+    def execute(
+        self, handle: int | None, arguments: Sequence[int | None], cancellation: Cancellation
+    ) -> ExecutionResult:
+        """Run an executable, on all devices of its grid, and keep one result: Execute.
+
+        All participants get the same arguments, or shards of them where the program says so; the
+        result is that of participant 0, or joined as the program says. So does XLA's service with
+        its replicas. Raises as `ProgramRunner.execute` and `execute_sharded`.
+        """
+        if len(self.runner.compiled_under(handle).devices) <= 1:
+            return self.runner.execute(handle, arguments, cancellation)
+        sources = [WholeArgument(require_handle(argument), None) for argument in arguments]
+        output = ShardedOutput(join=True, sharding=None, flatten=False)
+        result = self.execute_sharded(ShardedRequest(handle, None, sources, output), cancellation)
+        return ExecutionResult(result.outputs[0][0], result.profile)
 
     def execute_sharded(self, request: ShardedRequest, cancellation: Cancellation) -> ShardedResult:
         """Run an executable on all devices of its grid and keep its results.
@@ -123,8 +141,8 @@ class GridRunner:
         Each of several requests is a partition, on its own device. A single one with several
         devices has as many participants, which all get its arguments, and as many results. When one
         fails the others are cancelled, no result is kept, and the error of the first to fail is
-        raised. Raises InvalidArgumentError, FailedPreconditionError and InternalError as the
-        contract says.
+        raised. Raises as `check_transfer_cycles` before any begins, and InvalidArgumentError,
+        FailedPreconditionError and InternalError as the contract says.
         """
         runner, devices = self.runner, self._devices_of(requests)
         with contextlib.ExitStack() as stack:
@@ -152,6 +170,9 @@ class GridRunner:
                     max_items=runner.quotas.queued_items,
                     max_bytes=runner.quotas.queued_bytes,
                 )
+                if channels.has_shared:
+                    modules = [runner.module_of(each.compiled) for each in participants]
+                    check_transfer_cycles(modules, grid)
             # For all at once, so that none waits while another one has some.
             rooms = [each.compiled.room for each in participants]
             largest = max(rooms, key=lambda room: room.byte_size)

@@ -5,20 +5,20 @@ works on it. No member leaves in between, whatever fails elsewhere: others read 
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from xla_contract.errors import (
     CancelledError,
     DeadlineExceededError,
     FailedPreconditionError,
-    ResourceExhaustedError,
     XlaError,
 )
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.replica_groups import braced
-from xla_server.execution.channel_protocol import MAX_ITEMS
+from xla_server.execution.channel_protocol import WaitingValues
 from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
 
@@ -70,8 +70,7 @@ class Rendezvous:
         self._lock = threading.Lock()
         self._open: dict[_Key, _Open] = {}
         self._participants = [_Participant() for _ in range(grid.size)]
-        self._mail: dict[_Key, deque[Value]] = {}
-        self._posted = 0
+        self._mail = WaitingValues()
         self._failure: BaseException | None = None
 
     @property
@@ -127,13 +126,8 @@ class Rendezvous:
                 open_.is_full = True
                 self._wake(open_)
                 return
-            if self._posted >= MAX_ITEMS:
-                raise ResourceExhaustedError(
-                    f"{MAX_ITEMS} values may wait on the channels inside a program, got one more "
-                    f"on channel {meeting.channel_id}"
-                )
-            self._mail.setdefault(key, deque()).append(value)
-            self._posted += 1
+            size = value.nbytes if isinstance(value, np.ndarray) else 0
+            self._mail.put(key, value, size, f"on channel {meeting.channel_id}")
 
     def take(self, number: int, meeting: Meeting) -> Value:
         """Wait for a value of the first member, as Collectives.take says."""
@@ -141,10 +135,9 @@ class Rendezvous:
         me = self._participants[number]
         with self._lock:
             self._check()
-            waiting = self._mail.get(key)
-            if waiting:
-                self._posted -= 1
-                return waiting.popleft()
+            sent = self._mail.take(key)
+            if sent is not None:
+                return sent
             open_ = self._open[key] = _Open(meeting)
             open_.arrived.add(number)
             me.waits_at = open_

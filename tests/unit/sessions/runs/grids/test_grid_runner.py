@@ -251,6 +251,19 @@ def test_a_program_of_several_devices_is_not_run_on_one(service: Session) -> Non
     assert "ExecuteSharded" in caught.value.hint
 
 
+def test_execute_runs_on_all_devices_and_gives_the_result_of_the_first(service: Session) -> None:
+    builder = Builder("summed")
+    total = ops.all_reduce(builder.parameter(0, "f32[4]"), ops.add)
+    executable = on_grid(service, builder.build(ops.tuple([total, builder.replica_id()])), 4)
+    result = service.grids.execute(executable, [kept(service, ONES)], Cancellation())
+    summed, replica = service.data.get(result.output).to_literal().to_numpy()
+    np.testing.assert_array_equal(summed, 4 * ONES)
+    assert replica == 0
+    with pytest.raises(InvalidArgumentError, match="must hold a data handle, got none"):
+        service.grids.execute(executable, [None], Cancellation())
+    assert service.running.used == 0
+
+
 def test_a_program_is_compiled_for_devices_that_there_are(service: Session) -> None:
     with pytest.raises(ResourceExhaustedError, match="5 devices, got a program for 6: 3 replic"):
         on_grid(service, DOUBLE, 3, 2)

@@ -1,0 +1,164 @@
+"""Transfers between computations that wait for each other in a circle.
+
+Semantics: XLA's Send and Recv. On each channel recv comes before send, and send before recv-done;
+with the operands and control predecessors of all programs that run together there must be no
+cycle. Considered are instructions that each run executes exactly once: in the entry computation
+and in computations that one call has. Loops and conditionals may never run theirs; such a wait is
+explained at run time.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloComputation, HloInstruction, HloModule
+from xla_server.ir.participants import transfers_of
+
+_ENDS = (Opcode.SEND, Opcode.RECV, Opcode.RECV_DONE)
+_TRANSFERS = frozenset({*_ENDS, Opcode.SEND_DONE})
+_MAX_NAMED = 8
+"""Largest number of transfers that an error names."""
+
+_Node: TypeAlias = tuple[int, HloInstruction]
+"""A participant and an instruction of its program."""
+
+_Wire: TypeAlias = tuple[int, int, int]
+"""A channel with its sender and its receiver; -1 for any participant."""
+
+
+def check_transfer_cycles(modules: Sequence[HloModule], grid: DeviceGrid) -> None:
+    """Raise InvalidArgumentError, naming the instructions, for transfers that wait in a circle.
+
+    Each participant of the grid has a module of its own, or all have the same one.
+    """
+    programs = [_Program(module) for module in modules]
+    if not any(program.transfers for program in programs):
+        return
+    cycle = _Graph(programs * (grid.size // len(programs)), grid).cycle()
+    if not cycle:
+        return
+    ends = [node for node in cycle if node[1].opcode in _TRANSFERS][:_MAX_NAMED]
+    shown = " waits for ".join(
+        f"{i.opcode} %{i.name}" + (f" of participant {number}" if grid.size > 1 else "")
+        for number, i in (*ends, ends[0])
+    )
+    raise InvalidArgumentError(
+        "sends and receives must not wait for each other in a circle, as recv comes before send "
+        f"and send before recv-done on each channel, got {shown}"
+    ).at(ends[0][1].opcode, ends[0][1].name)
+
+
+class _Program:
+    """The dependencies of a program between instructions that each run executes once.
+
+    `transfers` are all transfers between devices, each with whether it is such an instruction.
+    """
+
+    def __init__(self, module: HloModule) -> None:
+        reachable = module.entry.reachable()
+        self.transfers: list[tuple[HloInstruction, bool]] = []
+        self._bodies: dict[HloInstruction, HloInstruction] = {}
+        self._arguments: dict[HloInstruction, HloInstruction] = {}
+        ends = [
+            (computation, i)
+            for computation in reachable
+            for i in computation.instructions
+            if i.opcode in _ENDS and not i.attributes.is_host_transfer
+        ]
+        if not ends:
+            return
+        once = self._once(module.entry, reachable)
+        self.transfers = [(i, computation in once) for computation, i in ends]
+
+    def _once(
+        self, entry: HloComputation, reachable: Sequence[HloComputation]
+    ) -> set[HloComputation]:
+        """Follow the calls; return the computations that run once."""
+        callers: defaultdict[HloComputation, int] = defaultdict(int)
+        for computation in reachable:
+            for i in computation.instructions:
+                for called in i.called:
+                    callers[called] += 1
+        once, left = {entry}, [entry]
+        while left:
+            for i in left.pop().instructions:
+                if i.opcode is Opcode.CALL and callers[i.called[0]] == 1:
+                    (called,) = i.called
+                    self._bodies[i] = called.root
+                    self._arguments.update(zip(called.parameters, i.operands, strict=True))
+                    once.add(called)
+                    left.append(called)
+        return once
+
+    def before(self, i: HloInstruction) -> Sequence[HloInstruction]:
+        """The instructions that must have been executed before this one."""
+        if i in self._bodies:
+            return (self._bodies[i], *i.control_predecessors)
+        if i in self._arguments:
+            return (self._arguments[i],)
+        return (*i.operands, *i.control_predecessors)
+
+
+class _Graph:
+    """The instructions of all participants, with the order that channels add."""
+
+    def __init__(self, programs: Sequence[_Program], grid: DeviceGrid) -> None:
+        self._programs = programs
+        self._channel: dict[_Node, list[_Node]] = {}
+        wires: defaultdict[_Wire, defaultdict[Opcode, list[tuple[_Node, bool]]]]
+        wires = defaultdict(lambda: defaultdict(list))
+        for number, program in enumerate(programs):
+            directions: defaultdict[int, set[bool]] = defaultdict(set)
+            for i, _ in program.transfers:
+                directions[i.attributes.channel_id].add(i.opcode is Opcode.SEND)
+            for i, is_once in program.transfers:
+                is_own = len(directions[i.attributes.channel_id]) == 2
+                for wire in _wires(i, number, grid, is_own=is_own):
+                    wires[wire][i.opcode].append(((number, i), is_once))
+        for ends in wires.values():
+            found = [ends[opcode] for opcode in _ENDS]
+            if all(len(each) == 1 and each[0][1] for each in found):
+                send, recv, done = (each[0][0] for each in found)
+                self._channel.setdefault(send, []).append(recv)
+                self._channel.setdefault(done, []).append(send)
+
+    def cycle(self) -> list[_Node]:
+        """Return the nodes of a cycle, each waiting for the next; an empty list without any."""
+        done: set[_Node] = set()
+        for start in self._channel:
+            path: dict[_Node, list[_Node]] = {start: self._before(start)}
+            while path:
+                node = next(reversed(path))
+                if not path[node]:
+                    done.add(node)
+                    del path[node]
+                    continue
+                following = path[node].pop()
+                if following in path:
+                    nodes = list(path)
+                    return nodes[nodes.index(following) :]
+                if following not in done:
+                    path[following] = self._before(following)
+        return []
+
+    def _before(self, node: _Node) -> list[_Node]:
+        number, i = node
+        own = [(number, part) for part in self._programs[number].before(i)]
+        return [*own, *self._channel.get(node, ())]
+
+
+def _wires(i: HloInstruction, number: int, grid: DeviceGrid, *, is_own: bool) -> list[_Wire]:
+    """The wires that a transfer of a participant has an end of."""
+    channel: int = i.attributes.channel_id
+    pairs = transfers_of(i, grid) if grid.size > 1 else None
+    if pairs is None:
+        return [(channel, number, number) if is_own else (channel, -1, -1)]
+    is_sender = i.opcode is Opcode.SEND
+    return [
+        (channel, source, target)
+        for source, target in pairs
+        if (source if is_sender else target) == number
+    ]
