@@ -66,6 +66,31 @@ def start_server(
         process.communicate()
 
 
+@contextlib.contextmanager
+def start_ranks(directory: Path, count: int, *flags: str) -> Iterator[ServerProcess]:
+    """A server in `count` processes; `process` is mpirun, whose group they are not in."""
+    log = directory / "server.log"
+    command = [Path(sys.prefix) / "bin" / "mpirun", "--allow-run-as-root", "--with-ft", "ulfm"]
+    command += ["--oversubscribe", "--bind-to", "none", "-n", str(count), sys.executable]
+    command += ["-m", "xla_server", "serve", "--listen", "127.0.0.1:0", "--insecure"]
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [*command, "--distributed", "mpi", *flags],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, log.read_text()
+        yield ServerProcess(process, json.loads(line), log)
+    finally:
+        # It ends the ranks.
+        process.terminate()
+        process.communicate()
+
+
 class Raw:
     """`raw.Compile(request)` for every rpc, plus what tests need again and again."""
 

@@ -7,7 +7,7 @@ from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.replica_groups import braced
 from xla_server.distributed.messages import Arrive, MeetingKey
 from xla_server.ops.evaluation import Meeting
-from xla_server.sessions.runs.rendezvous import incomplete, late
+from xla_server.sessions.runs.grids.rendezvous import incomplete, late
 
 
 def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:

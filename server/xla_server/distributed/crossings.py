@@ -36,7 +36,7 @@ class Link(Protocol):
 
 
 class Crossings:
-    """Implements xla_server.sessions.runs.rendezvous.Across.
+    """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
     A rank that has told rank 0 of its arrival waits for its word, whatever fails here meanwhile:
     either all ranks of a meeting exchange, or none.

@@ -21,9 +21,9 @@ from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ops.evaluation import Meeting, Value
 from xla_server.sessions.error_context import client_error, copy_of, part_of_request
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.runs.grid_execution import run_participants
-from xla_server.sessions.runs.participant_threads import start
-from xla_server.sessions.runs.rendezvous import Rendezvous
+from xla_server.sessions.runs.grids.grid_execution import run_participants
+from xla_server.sessions.runs.grids.participant_threads import start
+from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 
 _LOG = logging.getLogger(__name__)
 

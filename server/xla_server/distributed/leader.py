@@ -20,7 +20,7 @@ from xla_server.distributed.world import World
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.runs.grid_execution import run_participants
+from xla_server.sessions.runs.grids.grid_execution import run_participants
 from xla_server.sessions.runs.hosts import Place
 
 _LOG = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Meeting, Value
 from xla_server.sessions.error_context import client_error
 from xla_server.sessions.limits.blocking import releasing_slot
+from xla_server.sessions.runs.grids.participant_threads import start
+from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 from xla_server.sessions.runs.hosts import Place
-from xla_server.sessions.runs.participant_threads import start
-from xla_server.sessions.runs.rendezvous import Rendezvous
 
 
 class RemoteRun:
