@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.options.platform_names import Platform
 from xla_server.app.options.settings import Distribution, Settings
 from xla_server.app.platforms import create_backend
 from xla_server.app.serving.wiring import limits_of
@@ -27,10 +26,6 @@ def joined_world(settings: Settings) -> "World | None":
     """
     if settings.distributed is Distribution.NONE:
         return None
-    if settings.platform is Platform.CUDA:
-        raise ConfigurationError(
-            f"distributed: must be none on {Platform.CUDA}, got {settings.distributed}"
-        )
     try:
         from xla_server.distributed.world import World, WorldError
     except ImportError as error:
