@@ -61,7 +61,7 @@ demo: $(RUNNING) ## start a server and train a classifier of handwritten digits 
 	@mkdir -p $(dir $(DEMO_OUTPUT))
 	$(BIN)/python client/examples/train_digits.py --output $(DEMO_OUTPUT)
 
-demo-distributed: $(RUNNING) ## train the classifier on one device and on four at once, and compare the losses
+demo-distributed: $(RUNNING) ## train the classifier on one device, on four at once and, where mpirun is, in two processes; compare the losses
 	$(BIN)/python client/examples/train_distributed.py
 
 serve: $(RUNNING) ## run a server on 127.0.0.1:1685
