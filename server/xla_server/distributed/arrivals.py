@@ -11,7 +11,7 @@ from xla_server.sessions.runs.grids.rendezvous import incomplete, late
 
 
 def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
-    """What members of a meeting know it by: its instruction, or its channel."""
+    """Return the key that members know a meeting by: its instruction, or its channel."""
     if is_one_program:
         return meeting.instruction, meeting.members
     return str(meeting.opcode), meeting.channel_id, meeting.members

@@ -17,7 +17,7 @@ _Parts: TypeAlias = Mapping[int, Sequence[Array]]
 
 
 class Link(Protocol):
-    """What rank 0 is told of an execution on this rank. No method waits."""
+    """The way to tell rank 0 of an execution on this rank. No method waits."""
 
     def arrive(self, arrival: Arrive) -> None:
         """All members of a meeting on this rank have come; the answer is `Crossings.go`."""
@@ -77,7 +77,7 @@ class Crossings:
                 ticket.put(error)
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
-        """What all members gave, as far as this rank's read it; raises as Across.gathered."""
+        """Return the values of all members, as far as those here read them; see Across."""
         places = self._places(meeting)
         mine = places[self._rank]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
@@ -155,7 +155,7 @@ class Crossings:
         return answer
 
     def _places(self, meeting: Meeting) -> dict[int, list[int]]:
-        """The places in the group of each rank's members, by rank."""
+        """Return the numbers in the group of each rank's members, by rank."""
         places: dict[int, list[int]] = {}
         for place, member in enumerate(meeting.members):
             places.setdefault(self._ranks[member], []).append(place)
@@ -165,7 +165,7 @@ class Crossings:
 def _read(
     crossing: Crossing, parts: Sequence[Any], sources: Sequence[int], targets: Sequence[int]
 ) -> list[Array]:
-    """What targets read of sources."""
+    """Return the arrays that targets read of sources."""
     if crossing.reads is None:
         return []
     if crossing.route is Route.WHOLE:

@@ -1,4 +1,4 @@
-"""What the arrays of collectives pass through: MPI's collectives among the ranks of a group."""
+"""The way of the arrays of collectives: MPI's collectives among the ranks of a group."""
 
 import contextlib
 import functools
@@ -37,7 +37,7 @@ class _Line:
 class Exchange:
     """Collectives of this rank with others. Any thread may call.
 
-    What the same ranks exchange has turns, counted from 0, which all of them keep to. After a
+    The exchanges among the same ranks have turns, counted from 0, which all of them keep to. After a
     failure nothing is exchanged any more: what is under way with a rank that has gone never ends.
     `failed` is called with the first failure.
     """

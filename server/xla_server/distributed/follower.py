@@ -129,7 +129,7 @@ class Follower:
     def job(
         self, job: messages.Job, feeds: "_RemoteFeeds"
     ) -> Callable[[Collectives, Cancellation], Execution]:
-        """What runs a participant."""
+        """Return the function that runs a participant."""
         program = self._programs[job.key]
 
         def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
@@ -281,7 +281,7 @@ def _result(item: tuple[int, Execution]) -> tuple[int, Literal, Profile]:
 
 
 def _told(error: BaseException) -> XlaError:
-    """What rank 0 is told of a failure here."""
+    """Return the error that rank 0 is told of."""
     if not isinstance(error, XlaError):
         _LOG.error("a participant failed", exc_info=error)
     return client_error(error, "execution")

@@ -60,7 +60,7 @@ class Mailbox:
     def send(self, rank: int, message: object) -> None:
         """Send a message, some time after; its arrays must not change.
 
-        Nothing is sent to a rank that is lost. Raises ResourceExhaustedError for one that is too
+        A rank that is lost gets none. Raises ResourceExhaustedError for one that is too
         large.
         """
         self._outbox.put((rank, packed(message, self._max_bytes)))
@@ -179,7 +179,7 @@ class Mailbox:
 
 
 class _Peer:
-    """What is under way between a rank and this one."""
+    """Messages under way between a rank and this one."""
 
     def __init__(self) -> None:
         self.sending: collections.deque[tuple[Any, Bytes]] = collections.deque()

@@ -1,4 +1,4 @@
-"""Waiting for what MPI does, without blocking in it.
+"""Waits for MPI without blocking in it.
 
 MPI's own waits burn a core and cannot be ended.
 """

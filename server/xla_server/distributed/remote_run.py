@@ -71,7 +71,7 @@ class RemoteRun:
     def begin(self) -> None:
         """Let the other ranks start their participants."""
         try:
-            # What others tell meanwhile waits: a rank is told of failures of what it knows.
+            # Other messages wait meanwhile: a rank must know of an execution before it fails.
             with self._lock:
                 for rank in sorted({*self._ranks} - {0}):
                     self._send(rank, self._start_of(rank))
@@ -224,5 +224,5 @@ class RemoteRun:
 
 
 def _told(error: BaseException) -> XlaError:
-    """What other participants are told of a failure."""
+    """Return the error that other participants are told of."""
     return error if isinstance(error, XlaError) else CancelledError("another participant failed")

@@ -53,7 +53,7 @@ class Meeting(NamedTuple):
 
 
 class Route(enum.Enum):
-    """How what members read of each other's arrays is divided."""
+    """The ways to divide among members the parts of each other's arrays that they read."""
 
     WHOLE = enum.auto()
     """Every member reads the same of all others."""
@@ -64,7 +64,7 @@ class Route(enum.Enum):
 
 
 class Crossing(NamedTuple):
-    """What members on several hosts read of each other's arrays, and write for each other.
+    """The parts of arrays that members on several hosts read of each other, and write for all.
 
     Members are numbers in the order of the group. `absent` makes, of what a member gave, that of
     one on another host: arrays of equal sizes to receive what is read. `reads` are the parts of

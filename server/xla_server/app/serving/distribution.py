@@ -56,7 +56,7 @@ def backend_of_all(settings: Settings, world: "World | None") -> Backend:
 def leading(
     settings: Settings, world: "World | None", backend: Backend
 ) -> Iterator["Leader | None"]:
-    """What runs programs on devices of other processes, which end with the block."""
+    """The runner of programs on other processes, which end with the block; None without them."""
     if world is None:
         yield None
         return

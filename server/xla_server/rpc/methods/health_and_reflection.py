@@ -187,7 +187,7 @@ class Discovery:
     def set_distributed(self, *, is_whole: bool) -> None:
         """Report SERVING or NOT_SERVING for the devices of all processes, under a name of its own.
 
-        What runs in this process alone is served in any case.
+        Programs of this process alone are served in any case.
         """
         status = health_pb2.HealthCheckResponse
         self._health.set(DISTRIBUTED, status.SERVING if is_whole else status.NOT_SERVING)

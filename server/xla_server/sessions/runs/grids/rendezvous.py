@@ -29,7 +29,7 @@ class Across(Protocol):
     """The participants of an execution on other hosts."""
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
-        """What all members gave, where `given` has None for those on other hosts.
+        """Return the values that all members gave; `given` has None for those on other hosts.
 
         Called by one thread, when all members of this host have arrived. Raises what the execution
         failed with, and as Rendezvous.exchange.
