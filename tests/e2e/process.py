@@ -66,13 +66,19 @@ def start_server(
         process.communicate()
 
 
+def mpirun(count: int) -> list[str]:
+    """The beginning of the command that starts so many processes, of which one may end alone."""
+    program = str(Path(sys.prefix) / "bin" / "mpirun")
+    options = ["--allow-run-as-root", "--with-ft", "ulfm", "--oversubscribe", "--bind-to", "none"]
+    return [program, *options, "-n", str(count)]
+
+
 @contextlib.contextmanager
 def start_ranks(directory: Path, count: int, *flags: str) -> Iterator[ServerProcess]:
     """A server in `count` processes; `process` is mpirun, whose group they are not in."""
     log = directory / "server.log"
-    command = [Path(sys.prefix) / "bin" / "mpirun", "--allow-run-as-root", "--with-ft", "ulfm"]
-    command += ["--oversubscribe", "--bind-to", "none", "-n", str(count), sys.executable]
-    command += ["-m", "xla_server", "serve", "--listen", "127.0.0.1:0", "--insecure"]
+    command = [*mpirun(count), sys.executable, "-m", "xla_server", "serve"]
+    command += ["--listen", "127.0.0.1:0", "--insecure"]
     with log.open("w") as stderr:
         process = subprocess.Popen(
             [*command, "--distributed", "mpi", *flags],

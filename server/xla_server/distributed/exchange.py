@@ -37,8 +37,8 @@ class _Line:
 class Exchange:
     """Collectives of this rank with others. Any thread may call.
 
-    The exchanges among the same ranks have turns, counted from 0, which all of them keep to. After a
-    failure nothing is exchanged any more: what is under way with a rank that has gone never ends.
+    The exchanges among the same ranks have turns, counted from 0, which all of them keep to. After
+    a failure nothing is exchanged any more: what is under way with a rank that has gone never ends.
     `failed` is called with the first failure.
     """
 

@@ -58,12 +58,12 @@ def run_until_signalled(settings: Settings) -> None:
     """
     allocator.tune()
     allocator.trim_when_idle()
-    # First: what must not be listened on so is said at once.
-    access = prepare_access(settings)
     world = joined_world(settings)
     if world is not None and world.rank:
         follow(settings, world)
         return
+    # First: what must not be listened on so is said at once.
+    access = prepare_access(settings)
     backend = backend_of_all(settings, world)
     with (
         Events(_SIGNALS) as events,
