@@ -16,7 +16,7 @@ COMPILE_SOURCES = $(BIN)/python -m compileall -q $(SOURCES) tests
 DEMO_OUTPUT ?= build/digits.png
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-distributed docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-cuda test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint baseline types layers bench bench-cpu bench-cuda bench-sweep fmt clean
+.PHONY: help setup demo demo-distributed docs serve test soak storms transfer-large examples programs depth conformance conformance-cpu test-mpi test-cuda test-cuda-simulated test-cuda-machine-code work-ratio fuzz fuzz-answers golden options operations ulps lint baseline types layers bench bench-cpu bench-cuda bench-sweep fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-15s %s\n", $$1, $$2}'
@@ -61,7 +61,7 @@ demo: $(RUNNING) ## start a server and train a classifier of handwritten digits 
 	@mkdir -p $(dir $(DEMO_OUTPUT))
 	$(BIN)/python client/examples/train_digits.py --output $(DEMO_OUTPUT)
 
-demo-distributed: $(RUNNING) ## train the classifier on one device and on four at once, and compare the losses
+demo-distributed: $(RUNNING) ## train the classifier on one device, on four at once and, where mpirun is, in two processes; compare the losses
 	$(BIN)/python client/examples/train_distributed.py
 
 serve: $(RUNNING) ## run a server on 127.0.0.1:1685
@@ -102,6 +102,9 @@ conformance-cpu: $(STAMP) ## the same with the compiler in the interpreter's pla
 		tests/unit/codegen/trace/test_elementwise_types.py tests/unit/codegen/lower \
 		tests/unit/codegen/loops tests/unit/codegen/compiler tests/unit/codegen/test_no_evaluators.py \
 		tests/unit/codegen/functions tests/unit/passes tests/example_platform tests/ulps
+
+test-mpi: $(STAMP) ## a server in 2 and 4 processes: all collectives, and processes that end (`make test` takes a slice)
+	RANKS=2,4 $(BIN)/python -m pytest -n 0 tests/e2e/ranks tests/unit/distributed
 
 test-cuda-simulated: $(STAMP) ## the platform cuda on the host: kernels, programs, conformance, for all types (`make test` takes a slice)
 	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/cuda_twin tests/unit/codegen/gpu

@@ -20,6 +20,7 @@ from tests.benchmarks.chunked_transfers import chunked_transfers
 from tests.benchmarks.feeds_suite import feeds
 from tests.benchmarks.isa import run_as_asked
 from tests.benchmarks.literals import literals
+from tests.benchmarks.ranks import ranks
 from tests.benchmarks.several_devices import several_devices
 from tests.benchmarks.shared_memory import shared_memory
 from tests.benchmarks.unary_bulk import unary_bulk
@@ -66,6 +67,7 @@ def main() -> None:
         rows += shared_memory(client)
         rows += suites.programs(client)
     rows += several_devices()
+    rows += ranks()
     table = Table("what", "peer", "speed, peer = 1", "gate")
     for row in rows:
         gate = "" if row.gate is None else f"{row.gate}{'' if row.speed >= row.gate else ' missed'}"

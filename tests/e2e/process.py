@@ -66,6 +66,37 @@ def start_server(
         process.communicate()
 
 
+def mpirun(count: int) -> list[str]:
+    """The beginning of the command that starts so many processes, of which one may end alone."""
+    program = str(Path(sys.prefix) / "bin" / "mpirun")
+    options = ["--allow-run-as-root", "--with-ft", "ulfm", "--oversubscribe", "--bind-to", "none"]
+    return [program, *options, "-n", str(count)]
+
+
+@contextlib.contextmanager
+def start_ranks(directory: Path, count: int, *flags: str) -> Iterator[ServerProcess]:
+    """A server in `count` processes; `process` is mpirun, whose group they are not in."""
+    log = directory / "server.log"
+    command = [*mpirun(count), sys.executable, "-m", "xla_server", "serve"]
+    command += ["--listen", "127.0.0.1:0", "--insecure"]
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [*command, "--distributed", "mpi", *flags],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, log.read_text()
+        yield ServerProcess(process, json.loads(line), log)
+    finally:
+        # It ends the ranks.
+        process.terminate()
+        process.communicate()
+
+
 class Raw:
     """`raw.Compile(request)` for every rpc, plus what tests need again and again."""
 

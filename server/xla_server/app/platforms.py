@@ -9,7 +9,7 @@ from typing import Any
 from xla_contract.errors import InvalidArgumentError
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.platform_names import Platform
-from xla_server.app.options.settings import ALL_DEVICES, Settings, incident_directory
+from xla_server.app.options.settings import ALL_DEVICES, Distribution, Settings, incident_directory
 from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.backends.deferred import DeferredBackend
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory
@@ -57,6 +57,11 @@ def _cuda(settings: Settings) -> Backend:
     from xla_server.backends.cuda.buffers import Placement
     from xla_server.backends.cuda.workers import count_devices, device_bytes, start_workers
 
+    if settings.distributed is not Distribution.NONE:
+        raise ConfigurationError(
+            f"distributed: must be {Distribution.NONE} on a platform with memory of its own, got "
+            f"{settings.distributed} on {settings.platform}"
+        )
     options = _options(settings)
     directory = _kernel_directory(settings)
     fraction = settings.cuda_memory_fraction

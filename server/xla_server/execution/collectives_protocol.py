@@ -6,7 +6,7 @@ from typing import Protocol
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
-from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
+from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 
 
 class Collectives(Protocol):
@@ -30,6 +30,7 @@ class Collectives(Protocol):
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
+        crossing: Crossing | None = None,
     ) -> SharedT:
         """Meet the others, as Frame.exchange says.
 
@@ -69,6 +70,7 @@ class NoCollectives:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
+        crossing: Crossing | None = None,
     ) -> SharedT:
         """Raise InvalidArgumentError: the program runs on one device."""
         raise _alone(meeting)

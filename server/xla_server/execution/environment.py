@@ -12,7 +12,7 @@ from xla_server.execution.channel_protocol import Channels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
+from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.ops.random.rng_get_and_update_state import RandomStates
 
 
@@ -116,9 +116,10 @@ class Environment:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
+        crossing: Crossing | None = None,
     ) -> SharedT:
         """Meet the other members of a group; raises as Collectives.exchange says."""
-        return self._collectives.exchange(meeting, given, share, work)
+        return self._collectives.exchange(meeting, given, share, work, crossing)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for another participant; raises as Collectives.post says."""

@@ -4,9 +4,10 @@ Evaluators are the definition of each operation: written for obviousness in nump
 (row major, no layout), never deriving the shape again.
 """
 
+import enum
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,35 @@ class Meeting(NamedTuple):
     members: tuple[int, ...]
 
 
+class Route(enum.Enum):
+    """The ways to divide among members the parts of each other's arrays that they read."""
+
+    WHOLE = enum.auto()
+    """Every member reads the same of all others."""
+    BLOCKS = enum.auto()
+    """Every member reads a part of its own of all others."""
+    PAIRS = enum.auto()
+    """Some members read of some others."""
+
+
+class Crossing(NamedTuple):
+    """The parts of arrays that members on several hosts read of each other, and write for all.
+
+    Members are numbers in the order of the group. `absent` makes, of what a member gave, that of
+    one on another host: arrays of equal sizes to receive what is read. `reads` are the parts of
+    what was given by one member that another reads, or None where nothing is read. `writes` are the
+    parts of what is shared that `work` writes for all by one member: for each its arrays, of equal
+    content; None where each writes its own alone. `form` says the types and sizes of what was
+    given, equal for all members.
+    """
+
+    route: Route
+    form: str
+    absent: Callable[[Any], Any]
+    reads: Callable[[Any, int, int], "Sequence[Array]"] | None
+    writes: Callable[[Any, int], "Sequence[Sequence[Array]]"] | None
+
+
 class Frame(Protocol):
     """The run an evaluator takes part in."""
 
@@ -72,12 +102,14 @@ class Frame(Protocol):
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
+        crossing: Crossing | None = None,
     ) -> SharedT:
         """Wait for all members of a meeting, and return what `share` makes of what all gave.
 
         `share` is called once, by the last to arrive, with what was given in the order of the
         members; then `work`, if there is one, by each with its index in that order. No member
         leaves before all have worked: they may read what the others gave until then.
+        `crossing` says what members on several hosts exchange.
         """
 
     @property

@@ -7,7 +7,11 @@ from xla_contract.descriptors import SERVICE_NAME
 
 
 def health_fault(
-    target: str, timeout: float, credentials: grpc.ChannelCredentials | None = None
+    target: str,
+    timeout: float,
+    credentials: grpc.ChannelCredentials | None = None,
+    *,
+    service: str = SERVICE_NAME,
 ) -> str:
     """Return why the server at `target` does not serve; empty if it says that it does.
 
@@ -22,7 +26,7 @@ def health_fault(
         else grpc.secure_channel(target, credentials)
     ) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
-        request = health_pb2.HealthCheckRequest(service=SERVICE_NAME)
+        request = health_pb2.HealthCheckRequest(service=service)
         try:
             answer = stub.Check(request, timeout=timeout)
         except grpc.RpcError as error:

@@ -219,6 +219,10 @@ class RpcServer:
         """Bytes of memory shared with the clients of all sessions."""
         return self._sessions.engine.arenas.lent_bytes
 
+    def set_distributed(self, *, is_whole: bool) -> None:
+        """Say by health whether the devices of all processes can be used."""
+        self._discovery.set_distributed(is_whole=is_whole)
+
     def cancel(self) -> None:
         """End calls and launched executions, also those that come later, with UNAVAILABLE."""
         self._calls.cancel_all()

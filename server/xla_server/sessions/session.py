@@ -108,6 +108,7 @@ class Session:
         backend, limits = engine.backend, engine.limits
         self.runner = ProgramRunner(
             backend=backend,
+            hosts=engine.hosts,
             programs=engine.programs,
             turns=engine.turns,
             queue=engine.queue,

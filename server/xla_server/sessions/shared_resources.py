@@ -17,6 +17,7 @@ from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.limits.shares.caller_shares import CallerUse
 from xla_server.sessions.programs.executable_table import ExecutableCache
 from xla_server.sessions.runs.active_executions import ActiveExecutions
+from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.memory_queue import MemoryQueue
 from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.transfers.arena_pool import ArenaPool
@@ -56,8 +57,11 @@ class SharedResources:
         limits: Limits,
         quotas: Quotas | None = None,
         execution_threads: ExecutionThreads | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
         self.backend = backend
+        self.hosts = hosts
+        """The processes that devices are in, if that is not this one alone."""
         self.limits = limits
         self.quotas = quotas or Quotas(device_bytes=limits.max_device_bytes)
         self.memory = DeviceMemory(limits.max_device_bytes)

@@ -115,6 +115,8 @@ def test_no_page_names_an_option_of_the_server_that_is_not_there(page: Path) -> 
     options |= {"ca-file", "role", "version", "json", "cert-file", "key-file", "fingerprint", "tls"}
     options |= {"input", "output", "random", "compare", "time", "editable"}
     options |= {"replicas", "partitions"}
+    # Options of mpirun.
+    options |= {"with-ft", "host", "hostfile", "oversubscribe", "bind-to", "allow-run-as-root"}
     # `--python_out` of protoc.
     options |= {"python", "grpc"}
     named = re.findall(r"(?<![\w-])--([a-z][a-z-]+)", page.read_text())

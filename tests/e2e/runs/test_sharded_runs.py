@@ -13,7 +13,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e import modules
-from tests.e2e.process import Raw, start_server
+from tests.e2e.process import Raw, start_ranks, start_server
 from tests.fault.plain import until
 from xla_client import Builder, Computation, Op, Shape, ops
 from xla_contract.stubs import xla_pb2
@@ -23,14 +23,17 @@ X = np.arange(8, dtype=np.float32)
 PART = Shape.parse("f32[2]")
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
+@pytest.fixture(scope="module", params=["interpreter", "cpu", "cpu on 2 ranks"])
 def address(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of a server of four devices, of each platform."""
-    flags = ("--platform", request.param, "--devices", "4", "--session-grace-seconds", "0.5")
-    directory = tmp_path_factory.mktemp(request.param)
-    with start_server(directory, *flags) as running:
+    """The address of a server of four devices, of each platform, in one process or two."""
+    platform, _, ranks = request.param.partition(" on ")
+    flags = ["--platform", platform, "--session-grace-seconds", "0.5", "--devices"]
+    directory = tmp_path_factory.mktemp(platform)
+    with (
+        start_ranks(directory, 2, *flags, "2") if ranks else start_server(directory, *flags, "4")
+    ) as running:
         yield running.address
 
 
@@ -265,7 +268,7 @@ def test_the_demo_of_many_devices_trains_alike() -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert "replicas agree: True" in lines
+    assert {"replicas agree: True", "processes agree: True"} <= {*lines}
     *_, last = lines
     assert float(last.rpartition(" ")[2]) < 1e-4
     losses = [

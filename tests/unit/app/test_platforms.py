@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import xla_server
+from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.platform_names import Platform
+from xla_server.app.options.settings import Distribution, Settings
+from xla_server.app.platforms import create_backend
 
 ROOT = Path(xla_server.__path__[0])
 SOURCES = {
@@ -60,3 +63,9 @@ def test_code_outside_of_the_registry_names_no_platform() -> None:
 )
 def test_each_way_to_name_one_is_found(source: str, name: str) -> None:
     assert list(named(source)) == [name]
+
+
+def test_a_platform_with_memory_of_its_own_is_not_distributed() -> None:
+    settings = Settings(platform=Platform.CUDA, distributed=Distribution.MPI)
+    with pytest.raises(ConfigurationError, match=r"must be none .* got mpi on cuda"):
+        create_backend(settings)

@@ -45,6 +45,13 @@ class SocketMode(enum.StrEnum):
     GROUP = "0660"
 
 
+class Distribution(enum.StrEnum):
+    """The ways to join processes."""
+
+    NONE = "none"
+    MPI = "mpi"
+
+
 class LogLevel(enum.StrEnum):
     """Lowest severities to log."""
 
@@ -177,6 +184,11 @@ class Settings(BaseSettings):
     platform: Platform = _option(DEFAULT, "backend that runs the programs")
     devices: Annotated[int, Field(le=4096), DEVICES] = _option(
         1, "number of devices of the platform; all: every GPU there is (cuda)"
+    )
+    distributed: Distribution = _option(
+        Distribution.NONE,
+        "how processes on one or several machines are one server; mpi: those that mpirun started, "
+        "each with so many devices",
     )
     cuda_memory_fraction: Share = _option(
         0.9, "share of a GPU's memory for programs and values (cuda)"

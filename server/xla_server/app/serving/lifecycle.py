@@ -1,5 +1,6 @@
 """The life of a server process: ready, serving, draining, gone."""
 
+import functools
 import gc
 import json
 import logging
@@ -8,16 +9,20 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from xla_host import allocator
 from xla_server.app.options.settings import Settings
-from xla_server.app.platforms import create_backend
 from xla_server.app.serving.access import Access, connecting_line, prepare_access
+from xla_server.app.serving.distribution import backend_of_all, follow, joined_world, leading
 from xla_server.app.serving.wakeup import Events
 from xla_server.app.serving.wiring import create_server
 from xla_server.backends.platform import Backend
 from xla_server.identity.policy import Reach, reach_of
 from xla_server.rpc.server import RpcServer
+
+if TYPE_CHECKING:
+    from xla_server.distributed.leader import Leader
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,12 +58,20 @@ def run_until_signalled(settings: Settings) -> None:
     """
     allocator.tune()
     allocator.trim_when_idle()
+    world = joined_world(settings)
+    if world is not None and world.rank:
+        follow(settings, world)
+        return
     # First: what must not be listened on so is said at once.
     access = prepare_access(settings)
+    backend = backend_of_all(settings, world)
     with (
         Events(_SIGNALS) as events,
-        create_server(settings, backend := create_backend(settings), access) as server,
+        leading(settings, world, backend) as hosts,
+        create_server(settings, backend, access, hosts) as server,
     ):
+        if hosts is not None:
+            _tell_health(server, hosts)
         # Objects loaded by now stay: collecting among them takes longer than compiling a program.
         gc.freeze()
         _announce(server, backend)
@@ -81,6 +94,12 @@ def run_until_signalled(settings: Settings) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _tell_health(server: RpcServer, hosts: "Leader") -> None:
+    """Let health say whether all processes are there."""
+    server.set_distributed(is_whole=True)
+    hosts.watch(functools.partial(server.set_distributed, is_whole=False))
 
 
 def _announce(server: RpcServer, backend: Backend) -> None:

@@ -15,47 +15,28 @@ from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
+from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
 
 
 @contextlib.contextmanager
 def create_server(
-    settings: Settings, backend: Backend | None = None, access: Access | None = None
+    settings: Settings,
+    backend: Backend | None = None,
+    access: Access | None = None,
+    hosts: Hosts | None = None,
 ) -> Iterator[RpcServer]:
     """A server that answers until the block ends, on `backend` or the platform of `settings`.
 
-    `access` authenticates its callers, by default what `settings` say. Raises as `prepare_access`
+    `access` authenticates its callers, by default what `settings` say. `hosts` are the processes
+    that its devices are in, by default this one. Raises as `prepare_access`
     and `create_backend`, and CannotListenError for an address that cannot be listened on.
     """
     access = prepare_access(settings) if access is None else access
     backend = backend or create_backend(settings)
-    room = device_bytes(settings, backend)
-    shares = CallerShares(settings.identity_share, settings.connection_share)
-    limits = Limits(
-        max_device_bytes=room,
-        max_message_bytes=settings.max_message_bytes,
-        max_executables=settings.max_executables,
-        max_executable_bytes=settings.max_executable_bytes,
-        max_program_bytes=settings.max_program_bytes,
-        max_idle_executables=settings.max_idle_executables,
-        max_idle_executable_bytes=settings.max_idle_executable_bytes,
-        max_answer_bytes=settings.max_answer_bytes,
-        max_sessions=settings.max_sessions,
-        max_executions=settings.max_executions,
-        max_launches=settings.max_launches,
-        max_compile_seconds=settings.max_compile_seconds
-        or settings.compile_threads * COMPILE_WINDOW_SECONDS,
-        shares=shares,
-        upload_grace_seconds=settings.session_grace_seconds,
-        upload_silence_seconds=settings.upload_silence_seconds,
-        spared_device_bytes=int(room * settings.spared_device_share),
-        execution_wait_seconds=settings.execution_wait_seconds,
-        max_replicated_bytes=settings.max_replicated_bytes,
-        collective_timeout_seconds=settings.collective_timeout_seconds,
-        shared_memory_bytes=settings.shared_memory_bytes,
-        session_shared_memory_bytes=settings.session_shared_memory_bytes,
-    )
+    limits = limits_of(settings, backend)
+    room, shares = limits.max_device_bytes, limits.shares
     # A session is of one connection of one identity, and never gets more than those may have.
     most_bytes = int(min(shares.identity, shares.connection) * room)
     quotas = Quotas(
@@ -95,10 +76,39 @@ def create_server(
         socket_mode=access.socket_mode,
     )
     threads = ThreadPool(settings.execute_threads, "xla-execution", most_lent=executions)
-    engine = SharedResources(backend, limits, quotas, threads)
+    engine = SharedResources(backend, limits, quotas, threads, hosts)
     sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
     with serving(sessions, options) as server:
         yield server
+
+
+def limits_of(settings: Settings, backend: Backend) -> Limits:
+    """Return the limits of one server."""
+    room = device_bytes(settings, backend)
+    return Limits(
+        max_device_bytes=room,
+        max_message_bytes=settings.max_message_bytes,
+        max_executables=settings.max_executables,
+        max_executable_bytes=settings.max_executable_bytes,
+        max_program_bytes=settings.max_program_bytes,
+        max_idle_executables=settings.max_idle_executables,
+        max_idle_executable_bytes=settings.max_idle_executable_bytes,
+        max_answer_bytes=settings.max_answer_bytes,
+        max_sessions=settings.max_sessions,
+        max_executions=settings.max_executions,
+        max_launches=settings.max_launches,
+        max_compile_seconds=settings.max_compile_seconds
+        or settings.compile_threads * COMPILE_WINDOW_SECONDS,
+        shares=CallerShares(settings.identity_share, settings.connection_share),
+        upload_grace_seconds=settings.session_grace_seconds,
+        upload_silence_seconds=settings.upload_silence_seconds,
+        spared_device_bytes=int(room * settings.spared_device_share),
+        execution_wait_seconds=settings.execution_wait_seconds,
+        max_replicated_bytes=settings.max_replicated_bytes,
+        collective_timeout_seconds=settings.collective_timeout_seconds,
+        shared_memory_bytes=settings.shared_memory_bytes,
+        session_shared_memory_bytes=settings.session_shared_memory_bytes,
+    )
 
 
 def device_bytes(settings: Settings, backend: Backend) -> int:

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import Exchange, Group
-from xla_server.ops.evaluation import Array
+from xla_server.ops.collectives.collective import Exchange, Group, block
+from xla_server.ops.evaluation import Array, Route
 
 
 def _fill(group: Group, place: int) -> None:
-    dimension = group.instruction.attributes.dimension
     for member in range(place, len(group.parts), group.shares):
         for number, operand in enumerate(group.parts[member].operands):
-            size = operand.shape[dimension]
-            index = (slice(None),) * dimension + (slice(member * size, (member + 1) * size),)
             for result in group.results(number):
-                result[index] = operand
+                _part(group, result, member)[...] = operand
+
+
+def _part(group: Group, result: Array, place: int) -> Array:
+    return block(result, group.instruction.attributes.dimension, len(group.parts), place)
 
 
 def _sizes(
@@ -27,4 +28,4 @@ def _sizes(
     ]
 
 
-ALL_GATHER = Exchange(_fill, _sizes, is_common=True)
+ALL_GATHER = Exchange(_fill, Route.WHOLE, None, _part, _sizes, is_common=True)

@@ -5,8 +5,11 @@ Semantics: XLA's AllReduce, with the arithmetic of its CPU backend
 that results do not depend on who does it.
 """
 
-from xla_server.ops.collectives.collective import Exchange, Group
+from collections.abc import Sequence
+
+from xla_server.ops.collectives.collective import Exchange, Group, Look
 from xla_server.ops.collectives.group_reduction import reduce_in_order
+from xla_server.ops.evaluation import Array, Route
 
 _LINE = 64
 """Elements that the shares of members are multiples of, so that they do not meet in a line."""
@@ -33,4 +36,19 @@ def share_of(size: int, count: int, place: int) -> tuple[int, int]:
     return start, end
 
 
-ALL_REDUCE = Exchange(_fill, is_common=True)
+def _reads(look: Look) -> Sequence[Array]:
+    return [share(operand, len(look.members), look.target) for operand in look.operands]
+
+
+def share(array: Array, count: int, place: int) -> Array:
+    """The elements of one of `count` shares of a dense array."""
+    start, end = share_of(array.size, count, place)
+    return array.reshape(-1)[start:end]
+
+
+def part(group: Group, result: Array, place: int) -> Array:
+    """The elements of a result that are those of one share."""
+    return share(result, group.shares, place)
+
+
+ALL_REDUCE = Exchange(_fill, Route.BLOCKS, _reads, part, is_common=True)

@@ -1,22 +1,27 @@
 """all-to-all: part j of member i becomes part i of member j, in blocks or whole operands."""
 
-from xla_server.ops.collectives.collective import Exchange, Group
+from collections.abc import Sequence
+
+from xla_server.ops.collectives.collective import Exchange, Group, Look, block
+from xla_server.ops.evaluation import Array, Route
 
 
 def _fill(group: Group, place: int) -> None:
     dimension = group.instruction.attributes.split_dimension
-    mine = group.parts[place].results
-    if dimension is None:
-        for part, result in zip(group.parts, mine, strict=True):
-            result[...] = part.operands[place]
-        return
-    block = mine[0].shape[dimension] // len(group.parts)
-
-    def at(number: int) -> tuple[slice, ...]:
-        return (*(slice(None),) * dimension, slice(number * block, (number + 1) * block))
-
+    mine, count = group.parts[place].results, len(group.parts)
     for number, part in enumerate(group.parts):
-        mine[0][at(number)] = part.operands[0][at(place)]
+        if dimension is None:
+            mine[number][...] = part.operands[place]
+        else:
+            given = block(part.operands[0], dimension, count, place)
+            block(mine[0], dimension, count, number)[...] = given
 
 
-ALL_TO_ALL = Exchange(_fill)
+def _reads(look: Look) -> Sequence[Array]:
+    dimension = look.instruction.attributes.split_dimension
+    if dimension is None:
+        return [look.operands[look.target]]
+    return [block(look.operands[0], dimension, len(look.members), look.target)]
+
+
+ALL_TO_ALL = Exchange(_fill, Route.BLOCKS, _reads)

@@ -13,12 +13,22 @@ from typing import NamedTuple, TypeAlias, cast
 import numpy as np
 
 from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import Groups
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloInstruction
 from xla_server.ir.participants import check_participants_exist, groups_of
-from xla_server.ops.evaluation import TOKEN, Array, Evaluator, Frame, Meeting, Value
+from xla_server.ops.evaluation import (
+    TOKEN,
+    Array,
+    Crossing,
+    Evaluator,
+    Frame,
+    Meeting,
+    Route,
+    Value,
+)
 
 SMALL_BYTES = 1 << 16
 """Operands of a group up to this many bytes are combined by the last to arrive: waking others to
@@ -47,12 +57,40 @@ class Group(NamedTuple):
     def results(self, number: int) -> list[Array]:
         """The different arrays that take a result which is equal for all members."""
         return list(
-            {id(part.results[number]): part.results[number] for part in self.parts}.values()
+            {id(p.results[number]): p.results[number] for p in self.parts if p.results}.values()
         )
 
 
+class Look(NamedTuple):
+    """The operands of one member, the source, as another one reads them.
+
+    `source` and `target` are numbers in the order of the group.
+    """
+
+    instruction: HloInstruction
+    members: Sequence[int]
+    grid: DeviceGrid
+    operands: Sequence[Array]
+    source: int
+    target: int
+
+
 Fill: TypeAlias = Callable[[Group, int], None]
+Reads: TypeAlias = Callable[[Look], Sequence[Array]]
+PartOfResult: TypeAlias = Callable[[Group, Array, int], Array]
 Sizes: TypeAlias = Callable[[HloInstruction, Sequence[Array], int], "list[tuple[int, ...]]"]
+
+
+def whole(look: Look) -> Sequence[Array]:
+    """All operands."""
+    return look.operands
+
+
+def block(array: Array, dimension: int, count: int, number: int) -> Array:
+    """One of `count` equal blocks of an array along a dimension."""
+    size = array.shape[dimension] // count
+    part: Array = array[(slice(None),) * dimension + (slice(number * size, (number + 1) * size),)]
+    return part
 
 
 def _same_sizes(
@@ -67,10 +105,15 @@ class Exchange:
 
     `fill` writes those of one member, by its index in the group, or, where `is_common`, one share
     of the results that are equal for all, by its number. `sizes` are the dimensions of results for
-    operands and a size of group. `keeps` says that one alone keeps its operands.
+    operands and a size of group. `keeps` says that one alone keeps its operands. `reads` are the
+    parts of operands that `fill` reads for one member, by a `route`; `part` is what it writes of a
+    result that all have in common, for one share.
     """
 
     fill: Fill
+    route: Route
+    reads: Reads | None = whole
+    part: PartOfResult | None = None
     sizes: Sizes = _same_sizes
     is_common: bool = False
     keeps: bool = True
@@ -115,7 +158,9 @@ def exchanged(
         group = Group(instruction, members, parts, frame, shares)
         if is_small:
             for place in range(shares):
-                exchange.fill(group, place)
+                # Results of members on other hosts are made there.
+                if exchange.is_common or parts[place].results:
+                    exchange.fill(group, place)
         return group
 
     def work(group: Group, place: int) -> None:
@@ -130,8 +175,41 @@ def exchanged(
     else:
         channel = _channel(instruction)
         meeting = Meeting(instruction.name, instruction.opcode, channel, members)
-        group = frame.exchange(meeting, given, share, None if is_small else work)
+        crossing = _crossing(exchange, instruction, given, members, grid, is_small=is_small)
+        group = frame.exchange(meeting, given, share, None if is_small else work, crossing)
     return group.parts[members.index(me)].results
+
+
+def _crossing(
+    exchange: Exchange,
+    instruction: HloInstruction,
+    given: Part,
+    members: tuple[int, ...],
+    grid: DeviceGrid,
+    *,
+    is_small: bool,
+) -> Crossing:
+    is_whole = is_small and exchange.is_common
+    reads = whole if is_whole else exchange.reads
+
+    def absent(part: Part) -> Part:
+        return Part([np.empty_like(operand) for operand in part.operands], ())
+
+    def read(part: Part, source: int, target: int) -> Sequence[Array]:
+        return cast(Reads, reads)(Look(instruction, members, grid, part.operands, source, target))
+
+    def written(group: Group, place: int) -> Sequence[Sequence[Array]]:
+        part = cast(PartOfResult, exchange.part)
+        numbers = range(len(group.parts[place].operands))
+        return [[part(group, each, place) for each in group.results(number)] for number in numbers]
+
+    return Crossing(
+        Route.WHOLE if is_whole else exchange.route,
+        ", ".join(f"{operand.dtype}{list(operand.shape)}" for operand in given.operands),
+        absent,
+        None if reads is None else read,
+        None if is_small or exchange.part is None else written,
+    )
 
 
 def evaluator_of(exchange: Exchange) -> Evaluator:

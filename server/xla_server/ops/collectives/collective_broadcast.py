@@ -3,15 +3,24 @@
 Participants in no group get zeros. Members share the work of copying by elements.
 """
 
-from xla_server.ops.collectives.all_reduce import share_of
-from xla_server.ops.collectives.collective import Exchange, Group
+from collections.abc import Sequence
+
+from xla_server.ops.collectives.all_reduce import part, share
+from xla_server.ops.collectives.collective import Exchange, Group, Look
+from xla_server.ops.evaluation import Array, Route
 
 
 def _fill(group: Group, place: int) -> None:
     for number, operand in enumerate(group.parts[0].operands):
-        start, end = share_of(operand.size, group.shares, place)
+        source = share(operand, group.shares, place)
         for result in group.results(number):
-            result.reshape(-1)[start:end] = operand.reshape(-1)[start:end]
+            share(result, group.shares, place)[...] = source
 
 
-COLLECTIVE_BROADCAST = Exchange(_fill, is_common=True)
+def _reads(look: Look) -> Sequence[Array]:
+    if look.source:
+        return ()
+    return [share(operand, len(look.members), look.target) for operand in look.operands]
+
+
+COLLECTIVE_BROADCAST = Exchange(_fill, Route.BLOCKS, _reads, part, is_common=True)

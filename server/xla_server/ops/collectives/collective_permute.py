@@ -3,8 +3,11 @@
 Participants that pairs join, directly or over others, meet; all others go on.
 """
 
+from collections.abc import Sequence
+
 from xla_server.ir.participants import pairs_of
-from xla_server.ops.collectives.collective import Exchange, Group
+from xla_server.ops.collectives.collective import Exchange, Group, Look
+from xla_server.ops.evaluation import Array, Route
 
 
 def _fill(group: Group, place: int) -> None:
@@ -18,4 +21,9 @@ def _fill(group: Group, place: int) -> None:
             result[...] = group.parts[group.members.index(source)].operands[number]
 
 
-COLLECTIVE_PERMUTE = Exchange(_fill)
+def _reads(look: Look) -> Sequence[Array]:
+    pair = look.members[look.source], look.members[look.target]
+    return look.operands if pair in pairs_of(look.instruction, look.grid) else ()
+
+
+COLLECTIVE_PERMUTE = Exchange(_fill, Route.PAIRS, _reads)

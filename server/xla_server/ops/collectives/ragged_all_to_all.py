@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xla_contract.errors import InvalidArgumentError
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.collectives.collective import Exchange, Group
-from xla_server.ops.evaluation import Array
+from xla_server.ops.evaluation import Array, Route
 
 
 def _fill(group: Group, place: int) -> None:
@@ -45,4 +45,4 @@ def _sizes(
     return [operands[1].shape]
 
 
-RAGGED_ALL_TO_ALL = Exchange(_fill, _sizes, keeps=False)
+RAGGED_ALL_TO_ALL = Exchange(_fill, Route.WHOLE, sizes=_sizes, keeps=False)

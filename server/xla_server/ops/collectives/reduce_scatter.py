@@ -1,28 +1,36 @@
 """reduce-scatter: operands reduced over a group, each of whose members keeps its block."""
 
+import math
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import Exchange, Group
+from xla_server.ops.collectives.collective import Exchange, Group, Look
 from xla_server.ops.collectives.group_reduction import reduce_in_order
-from xla_server.ops.evaluation import Array
+from xla_server.ops.evaluation import Array, Route
 
 
 def _fill(group: Group, place: int) -> None:
     (reducer,) = group.instruction.called
     dimension = group.instruction.attributes.dimension
     for number, result in enumerate(group.parts[place].results):
-        if not result.size:
-            continue
-        outer = 1
-        for size in result.shape[:dimension]:
-            outer *= size
-        inner = result.size // outer
-        sources = [
-            part.operands[number].reshape(outer, len(group.parts), inner)[:, place]
-            for part in group.parts
-        ]
-        reduce_in_order(reducer, sources, result.reshape(outer, inner), group.frame)
+        if result.size:
+            count = len(group.parts)
+            sources = [
+                _block(part.operands[number], dimension, count, place) for part in group.parts
+            ]
+            reduce_in_order(reducer, sources, result.reshape(sources[0].shape), group.frame)
+
+
+def _block(operand: Array, dimension: int, count: int, place: int) -> Array:
+    """The block of one of `count` members, as a matrix."""
+    outer = math.prod(operand.shape[:dimension])
+    block: Array = operand.reshape(outer, count, operand.size // (outer * count))[:, place]
+    return block
+
+
+def _reads(look: Look) -> Sequence[Array]:
+    dimension, count = look.instruction.attributes.dimension, len(look.members)
+    return [_block(each, dimension, count, look.target) for each in look.operands if each.size]
 
 
 def _sizes(
@@ -35,4 +43,4 @@ def _sizes(
     ]
 
 
-REDUCE_SCATTER = Exchange(_fill, _sizes)
+REDUCE_SCATTER = Exchange(_fill, Route.BLOCKS, _reads, sizes=_sizes)

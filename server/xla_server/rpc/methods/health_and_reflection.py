@@ -23,6 +23,9 @@ from xla_server.rpc.threads.thread_pool import ThreadPool
 _OWN_SERVICES = ("", SERVICE_NAME, EXTENSION_NAME)
 """Names health is known under; the empty one is the server as a whole."""
 
+DISTRIBUTED = "distributed"
+"""The name under which a server in several processes says whether all are there."""
+
 
 _WATCH_PATH = f"/{health.SERVICE_NAME}/Watch"
 _REFLECTION_PATH = f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"
@@ -180,6 +183,14 @@ class Discovery:
         """Report SERVING."""
         for name in _OWN_SERVICES:
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    def set_distributed(self, *, is_whole: bool) -> None:
+        """Report SERVING or NOT_SERVING for the devices of all processes, under a name of its own.
+
+        Programs of this process alone are served in any case.
+        """
+        status = health_pb2.HealthCheckResponse
+        self._health.set(DISTRIBUTED, status.SERVING if is_whole else status.NOT_SERVING)
 
     def close(self) -> None:
         """Let the threads go; the server must have stopped."""

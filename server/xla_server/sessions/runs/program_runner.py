@@ -37,6 +37,7 @@ from xla_server.sessions.programs.executable_table import (
     ExecutableTable,
     LoadedExecutable,
 )
+from xla_server.sessions.runs.hosts import Hosts
 from xla_server.sessions.runs.memory_queue import MemoryQueue
 from xla_server.sessions.runs.requests import ExecutionResult
 from xla_server.sessions.runs.time_slicing import TimeSlicer
@@ -51,6 +52,7 @@ class ProgramRunner:
     """Runs programs on the values of one session. Thread-safe."""
 
     backend: Backend
+    hosts: Hosts | None
     programs: ExecutableCache
     turns: TimeSlicer
     queue: MemoryQueue

@@ -2,14 +2,14 @@
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
+from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
@@ -34,9 +34,10 @@ class GridParticipant:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
+        crossing: Crossing | None = None,
     ) -> SharedT:
         """Meet the others; raises as Collectives.exchange says."""
-        return self._meetings.exchange(self._number, meeting, given, share, work)
+        return self._meetings.exchange(self._number, meeting, given, share, work, crossing)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for another; raises as Collectives.post says."""
@@ -66,8 +67,22 @@ def run_on_grid(
     if grid.size == 1:
         return [jobs[0](ALONE_RUN, cancellation)]
     meetings = Rendezvous(grid, timeout_seconds, is_one_program=is_one_program)
-    results: list[T | None] = [None] * grid.size
-    left = _Latch(grid.size - 1)
+    done = run_participants(dict(enumerate(jobs)), meetings, cancellation)
+    return [done[number] for number in range(grid.size)]
+
+
+def run_participants(
+    jobs: Mapping[int, Callable[[Collectives, Cancellation], T]],
+    meetings: Rendezvous,
+    cancellation: Cancellation,
+) -> dict[int, T]:
+    """The results of the participants of a grid that run on this host, by number.
+
+    Otherwise as `run_on_grid`.
+    """
+    results: dict[int, T] = {}
+    first, *others = jobs
+    left = _Latch(len(others))
 
     def run(number: int) -> None:
         try:
@@ -91,27 +106,27 @@ def run_on_grid(
 
     with cancellation.followed() as group:
         forget = group.add_callback(stop)
-        for number in range(1, grid.size):
+        for number in others:
             try:
                 start(functools.partial(run_beside, number))
             except RuntimeError:
                 # Those that have begun wait for this one, and use what the caller has reserved.
                 meetings.fail(
                     ResourceExhaustedError(
-                        f"each of {grid.size} participants must have a thread, got none for "
+                        f"each of {len(jobs)} participants must have a thread, got none for "
                         f"number {number}"
                     )
                 )
                 group.cancel()
                 left.count_down()
-        run(0)
+        run(first)
         if not left.is_open:
             with releasing_slot():
                 left.wait()
         forget()
     if meetings.failure is not None:
         raise meetings.failure
-    return results  # type: ignore[return-value]
+    return results
 
 
 class _Latch:

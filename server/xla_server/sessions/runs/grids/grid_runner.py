@@ -6,6 +6,7 @@ waits for what another one holds, and the first failure stops the others.
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -24,6 +25,7 @@ from xla_server.sessions.programs.compile_request import CompileRequest, prepare
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.grid_execution import run_on_grid
 from xla_server.sessions.runs.grids.shards import cut, cut_bytes, joined, joined_shape, require_cut
+from xla_server.sessions.runs.hosts import Place
 from xla_server.sessions.runs.program_runner import (
     ProgramRunner,
     profile_of,
@@ -201,13 +203,49 @@ class GridRunner:
                 with part_of_request(each.name):
                     slots.enter_context(runner.running.taken())
             jobs = [self._job(*each, channels) for each in enumerate(participants)]
-            return run_on_grid(
-                jobs,
+            seconds = runner.limits.collective_timeout_seconds
+            is_one_program = len({each.compiled.program.key for each in participants}) == 1
+            hosts = runner.hosts
+            if hosts is None or all(hosts.has(each.device) for each in participants):
+                return run_on_grid(
+                    jobs,
+                    grid,
+                    cancellation,
+                    timeout_seconds=seconds,
+                    is_one_program=is_one_program,
+                )
+            places = [
+                self._host_place(number, each, jobs[number], channels)
+                for number, each in enumerate(participants)
+            ]
+            return hosts.run(
+                places,
                 grid,
                 cancellation,
-                timeout_seconds=runner.limits.collective_timeout_seconds,
-                is_one_program=len({each.compiled.program.key for each in participants}) == 1,
+                timeout_seconds=seconds,
+                is_one_program=is_one_program,
             )
+
+    def _host_place(
+        self,
+        number: int,
+        participant: _Participant,
+        job: Callable[[Collectives, Cancellation], Execution],
+        channels: CallChannels | None,
+    ) -> Place:
+        """A participant as processes on other hosts need it."""
+        runner, compiled = self.runner, participant.compiled
+        return Place(
+            participant.name,
+            participant.device,
+            job,
+            compiled.program,
+            compiled.kept_bytes,
+            participant.arguments,
+            runner.devices.feeds(participant.device).bound_to(compiled.name, 0),
+            runner.channels if channels is None else channels,
+            _nothing if channels is None else functools.partial(channels.ended, number),
+        )
 
     def _job(
         self, number: int, participant: _Participant, channels: CallChannels | None
@@ -330,6 +368,10 @@ class GridRunner:
                 f"the server has {len(devices)} devices, got requests for {sum(counts)}"
             )
         return [devices.resolve(handle) for request in requests for handle in request.devices]
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _place(grid: DeviceGrid, number: int) -> str:

@@ -5,8 +5,8 @@ works on it. No member leaves in between, whatever fails elsewhere: others read 
 """
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,23 +19,45 @@ from xla_contract.errors import (
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.execution.channel_protocol import WaitingValues
-from xla_server.ops.evaluation import GivenT, Meeting, SharedT, Value
+from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _Key = tuple[object, ...]
 
 
+class Across(Protocol):
+    """The participants of an execution on other hosts."""
+
+    def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
+        """Return the values that all members gave; `given` has None for those on other hosts.
+
+        Called by one thread, when all members of this host have arrived. Raises what the execution
+        failed with, and as Rendezvous.exchange.
+        """
+
+    def spread(self, meeting: Meeting, shared: Any, crossing: Crossing) -> None:
+        """Exchange what members wrote of what is shared, when all of this host have."""
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Leave a value for the second member, which is on another host."""
+
+    def ended(self, number: int) -> None:
+        """Say that a participant of this host has ended."""
+
+    def failed(self, error: BaseException) -> None:
+        """Say that the execution has failed here. Called under a lock; must not wait."""
+
+
 class _Open:
-    """A meeting that is not over."""
+    """A meeting that is not over, of so many members on this host."""
 
-    __slots__ = ("arrived", "error", "given", "is_full", "meeting", "shared", "working")
+    __slots__ = ("arrived", "error", "given", "here", "is_full", "meeting", "shared", "working")
 
-    def __init__(self, meeting: Meeting) -> None:
-        count = len(meeting.members)
+    def __init__(self, meeting: Meeting, here: int) -> None:
         self.meeting = meeting
-        self.given: list[Any] = [None] * count
+        self.given: list[Any] = [None] * len(meeting.members)
         self.arrived: set[int] = set()
-        self.working = count
+        self.here = self.working = here
         self.is_full = False
         self.shared: Any = None
         self.error: BaseException | None = None
@@ -58,15 +80,23 @@ class Rendezvous:
 
     With `is_one_program` all participants run the same instructions, and meet by their names;
     otherwise by opcode and channel, in the order in which each arrives. Waiting for longer than
-    `timeout_seconds` fails.
+    `timeout_seconds` fails. Participants that are not in `here` run on other hosts, `across`.
     """
 
     def __init__(
-        self, grid: DeviceGrid, timeout_seconds: float, *, is_one_program: bool = True
+        self,
+        grid: DeviceGrid,
+        timeout_seconds: float,
+        *,
+        is_one_program: bool = True,
+        here: Collection[int] | None = None,
+        across: Across | None = None,
     ) -> None:
         self.grid = grid
         self._timeout = min(timeout_seconds, threading.TIMEOUT_MAX)
         self._is_one_program = is_one_program
+        self._here = frozenset(range(grid.size) if here is None else here)
+        self._across = across
         self._lock = threading.Lock()
         self._open: dict[_Key, _Open] = {}
         self._participants = [_Participant() for _ in range(grid.size)]
@@ -84,7 +114,8 @@ class Rendezvous:
         meeting: Meeting,
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
-        work: Callable[[SharedT, int], None] | None,
+        work: Callable[[SharedT, int], None] | None = None,
+        crossing: Crossing | None = None,
     ) -> SharedT:
         """Meet the others as participant `number`, as Collectives.exchange says."""
         place = meeting.members.index(number)
@@ -94,10 +125,11 @@ class Rendezvous:
             key = self._key(meeting)
             open_ = self._open.get(key)
             if open_ is None:
-                open_ = self._open[key] = _Open(meeting)
+                here = sum(member in self._here for member in meeting.members)
+                open_ = self._open[key] = _Open(meeting, here)
             open_.given[place] = given
             open_.arrived.add(number)
-            is_last = len(open_.arrived) == len(meeting.members)
+            is_last = len(open_.arrived) == open_.here
             if is_last:
                 del self._open[key]
                 open_.is_full = True
@@ -105,18 +137,21 @@ class Rendezvous:
                 me.waits_at = open_
                 self._find_missing(open_)
         if is_last:
-            self._share(open_, share)
+            self._share(open_, share, crossing)
         else:
             self._wait(me, open_)
         if open_.error is not None:
             raise open_.error if is_last else _copy(open_.error)
         if work is not None:
-            self._work(me, open_, work, place)
+            self._work(me, open_, work, place, crossing)
         shared: SharedT = open_.shared
         return shared
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, as Collectives.post says."""
+        if self._across is not None and meeting.members[1] not in self._here:
+            self._across.post(meeting, value)
+            return
         key = meeting.channel_id, meeting.members
         with self._lock:
             self._check()
@@ -138,7 +173,7 @@ class Rendezvous:
             sent = self._mail.take(key)
             if sent is not None:
                 return sent
-            open_ = self._open[key] = _Open(meeting)
+            open_ = self._open[key] = _Open(meeting, 1)
             open_.arrived.add(number)
             me.waits_at = open_
             self._find_missing(open_)
@@ -153,6 +188,8 @@ class Rendezvous:
 
     def end(self, number: int) -> None:
         """Say that a participant has ended: meetings that still expect it fail."""
+        if self._across is not None and number in self._here:
+            self._across.ended(number)
         with self._lock:
             self._participants[number].has_ended = True
             for open_ in list(self._open.values()):
@@ -167,8 +204,12 @@ class Rendezvous:
         if self._failure is not None:
             raise _copy(self._failure)
 
-    def _share(self, open_: _Open, share: Callable[[Sequence[Any]], Any]) -> None:
+    def _share(
+        self, open_: _Open, share: Callable[[Sequence[Any]], Any], crossing: Crossing | None
+    ) -> None:
         try:
+            if self._across is not None and crossing is not None and _is_across(open_):
+                open_.given = self._across.gathered(open_.meeting, open_.given, crossing)
             open_.shared = share(open_.given)
         except BaseException as error:  # The others wait, whatever it was.
             open_.error = error
@@ -176,7 +217,12 @@ class Rendezvous:
             self._wake(open_)
 
     def _work(
-        self, me: _Participant, open_: _Open, work: Callable[[Any, int], None], place: int
+        self,
+        me: _Participant,
+        open_: _Open,
+        work: Callable[[Any, int], None],
+        place: int,
+        crossing: Crossing | None,
     ) -> None:
         try:
             work(open_.shared, place)
@@ -184,13 +230,27 @@ class Rendezvous:
             with self._lock:
                 open_.working -= 1
                 is_last = not open_.working
-                if is_last:
-                    self._wake(open_)
-                else:
+                if not is_last:
                     me.waits_at = open_
-            if not is_last:
+            if is_last:
+                # Other hosts wait for it, whatever failed here.
+                self._spread(open_, crossing)
+                with self._lock:
+                    self._wake(open_)
+            else:
                 # Without a limit of time: the others work now, and do not wait.
                 me.bell.acquire()
+        if open_.error is not None:
+            raise _copy(open_.error)
+
+    def _spread(self, open_: _Open, crossing: Crossing | None) -> None:
+        if self._across is None or crossing is None or crossing.writes is None:
+            return
+        if _is_across(open_):
+            try:
+                self._across.spread(open_.meeting, open_.shared, crossing)
+            except BaseException as error:  # The others wait, whatever it was.
+                open_.error = error
 
     def _wait(self, me: _Participant, open_: _Open) -> None:
         """Wait until all have arrived and what they gave is shared."""
@@ -217,6 +277,8 @@ class Rendezvous:
         """Fail, and wake those whose meeting is not full. Under the lock."""
         if self._failure is None:
             self._failure = error
+            if self._across is not None:
+                self._across.failed(error)
         for open_ in self._open.values():
             self._wake(open_)
         self._open.clear()
@@ -236,20 +298,33 @@ class Rendezvous:
             got = f"all participants waiting, {', '.join(others)}"
         else:
             return
-        self._fail(
-            FailedPreconditionError(f"{self._rule(open_)}, got {got}").at(
-                open_.meeting.opcode, open_.meeting.instruction
-            )
-        )
+        self._fail(incomplete(open_.meeting, got))
 
     def _late(self, open_: _Open) -> XlaError:
         missing = [n for n in open_.meeting.members if n not in open_.arrived]
-        return DeadlineExceededError(
-            f"{self._rule(open_)} within {self._timeout:g} s, got none of {braced(missing)}"
-        ).at(open_.meeting.opcode, open_.meeting.instruction)
+        return late(open_.meeting, missing, self._timeout)
 
-    def _rule(self, open_: _Open) -> str:
-        return f"every participant of the group {braced(open_.meeting.members)} must arrive"
+
+def _is_across(open_: _Open) -> bool:
+    return open_.here < len(open_.meeting.members)
+
+
+def incomplete(meeting: Meeting, got: str) -> XlaError:
+    """The error for a meeting to which a member cannot come any more."""
+    return FailedPreconditionError(f"{_rule(meeting)}, got {got}").at(
+        meeting.opcode, meeting.instruction
+    )
+
+
+def late(meeting: Meeting, missing: Sequence[int], seconds: float) -> XlaError:
+    """The error for a meeting to which members did not come in time."""
+    return DeadlineExceededError(
+        f"{_rule(meeting)} within {seconds:g} s, got none of {braced(missing)}"
+    ).at(meeting.opcode, meeting.instruction)
+
+
+def _rule(meeting: Meeting) -> str:
+    return f"every participant of the group {braced(meeting.members)} must arrive"
 
 
 def _copy(error: BaseException) -> BaseException:

@@ -1,0 +1,11 @@
+"""One server in several processes, on one machine or on many, joined by MPI.
+
+`mpirun -n K xla-server serve --distributed mpi` starts them. Rank 0 answers clients and has the
+sessions; device d is in rank d // devices. `leader` is rank 0's part of an execution on devices of
+several ranks, `follower` that of the others.
+
+Two kinds of traffic: `mailbox` carries records between rank 0 and each other rank (`messages`),
+`exchange` carries what collectives exchange, by MPI's collectives, among the ranks of a group.
+A collective begins when rank 0 knows that every rank of the group has come to it (`arrivals`), so
+no rank ever waits inside MPI for one that does something else.
+"""

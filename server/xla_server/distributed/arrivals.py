@@ -1,0 +1,96 @@
+"""The meetings of an execution whose members are on several ranks, as rank 0 sees them."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.types.replica_groups import braced
+from xla_server.distributed.messages import Arrive, MeetingKey
+from xla_server.ops.evaluation import Meeting
+from xla_server.sessions.runs.grids.rendezvous import incomplete, late
+
+
+def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
+    """Return the key that members know a meeting by: its instruction, or its channel."""
+    if is_one_program:
+        return meeting.instruction, meeting.members
+    return str(meeting.opcode), meeting.channel_id, meeting.members
+
+
+@dataclasses.dataclass(slots=True)
+class _Open:
+    """A meeting to which these ranks have come."""
+
+    first: Arrive
+    ranks: set[int]
+
+
+class Arrivals:
+    """The open meetings of one execution. Not thread-safe.
+
+    Its methods raise FailedPreconditionError for a meeting that a member cannot come to any more.
+    """
+
+    def __init__(self, ranks: Sequence[int], seconds: float, *, is_one_program: bool) -> None:
+        self._ranks = ranks
+        self._seconds = seconds
+        self._is_one_program = is_one_program
+        self._open: dict[MeetingKey, _Open] = {}
+        self._ended: set[int] = set()
+
+    def arrive(self, rank: int, arrival: Arrive) -> tuple[MeetingKey, tuple[int, ...]] | None:
+        """Note that all members on a rank have come; the key and ranks of a meeting that is full.
+
+        Raises InvalidArgumentError where ranks have operands of different form.
+        """
+        meeting = arrival.meeting
+        key = meeting_key(meeting, is_one_program=self._is_one_program)
+        open_ = self._open.setdefault(key, _Open(arrival, set()))
+        if arrival.form != open_.first.form:
+            raise InvalidArgumentError(
+                "operands must have equal types and dimensions on all participants, got "
+                f"{open_.first.form:.200} and {arrival.form:.200}"
+            ).at(meeting.opcode, meeting.instruction)
+        open_.ranks.add(rank)
+        wanted = {self._ranks[member] for member in meeting.members}
+        if open_.ranks == wanted:
+            del self._open[key]
+            return key, tuple(sorted(wanted))
+        self._find_missing()
+        return None
+
+    def end(self, number: int) -> None:
+        """Note that a participant has ended."""
+        self._ended.add(number)
+        self._find_missing()
+
+    def late(self, key: MeetingKey) -> XlaError | None:
+        """The error for a meeting that has waited for its time; None if it is full."""
+        open_ = self._open.get(key)
+        if open_ is None:
+            return None
+        return late(open_.first.meeting, self._missing(open_), self._seconds)
+
+    def _missing(self, open_: _Open) -> list[int]:
+        members = open_.first.meeting.members
+        return [each for each in members if self._ranks[each] not in open_.ranks]
+
+    def _find_missing(self) -> None:
+        waiting = {
+            member: open_.first.meeting
+            for open_ in self._open.values()
+            for member in open_.first.meeting.members
+            if self._ranks[member] in open_.ranks
+        }
+        is_stuck = len(self._ended) + len(waiting) == len(self._ranks)
+        for open_ in self._open.values():
+            meeting, missing = open_.first.meeting, self._missing(open_)
+            ended = [each for each in missing if each in self._ended]
+            if ended:
+                raise incomplete(meeting, f"{braced(ended)} ended without it")
+            if is_stuck:
+                places = ", ".join(
+                    f"{each} at {waiting[each].opcode} %{waiting[each].instruction}"
+                    for each in missing[:8]
+                )
+                raise incomplete(meeting, f"all participants waiting, {places}")

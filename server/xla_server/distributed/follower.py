@@ -1,0 +1,287 @@
+"""Ranks other than 0: they load programs and run participants, as rank 0 says."""
+
+import dataclasses
+import logging
+import queue
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from xla_contract.errors import XlaError
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Backend, Executable, Execution, Profile
+from xla_server.distributed import messages
+from xla_server.distributed.crossings import Crossings
+from xla_server.distributed.exchange import Exchange
+from xla_server.distributed.mailbox import Mailbox
+from xla_server.distributed.world import World
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.ops.evaluation import Meeting, Value
+from xla_server.sessions.error_context import client_error, copy_of, part_of_request
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.grids.grid_execution import run_participants
+from xla_server.sessions.runs.grids.participant_threads import start
+from xla_server.sessions.runs.grids.rendezvous import Rendezvous
+
+_LOG = logging.getLogger(__name__)
+
+_CLOSE_SECONDS = 2.0
+
+
+class Follower:
+    """One rank. `run` returns when rank 0 says so, or has gone."""
+
+    def __init__(
+        self, world: World, backend: Backend, limits: Limits, *, threads: int, max_bytes: int
+    ) -> None:
+        self._world = world
+        self._backend = backend
+        self._limits = limits
+        self._compiling = ThreadPoolExecutor(threads, thread_name_prefix="compile")
+        self._programs: dict[bytes, Future[Executable]] = {}
+        self._runs: dict[int, _Run] = {}
+        self._end: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._exchange = Exchange(world, limits.collective_timeout_seconds, self._broken)
+        self._mailbox = Mailbox(
+            world,
+            (0,),
+            self._deliver,
+            self._lost,
+            # Rank 0 may be stopped for a while, as in a debugger.
+            silence_seconds=float("inf"),
+            max_bytes=max_bytes,
+        )
+
+    def run(self) -> bool:
+        """Do what rank 0 says, until the end; returns whether all ranks end together."""
+        self._mailbox.start()
+        ends_together = self._end.get()
+        self._compiling.shutdown(wait=False, cancel_futures=True)
+        if ends_together and self._mailbox.close(_CLOSE_SECONDS):
+            self._world.left()
+            return True
+        return False
+
+    def _lost(self, rank: int, why: str) -> None:
+        _LOG.error("rank %d %s", rank, why)
+        self._end.put(False)
+
+    def _broken(self, error: XlaError) -> None:
+        self._mailbox.send(0, messages.Broken(error))
+
+    def _deliver(self, rank: int, message: Any) -> None:
+        match message:
+            case messages.Load():
+                future: Future[Executable] = self._compiling.submit(self._load, message)
+                self._programs[message.program.key] = future
+            case messages.Unload(key):
+                self._programs.pop(key, None)
+            case messages.Start():
+                run = self._runs[message.run] = _Run(self, message)
+                start(run.execute)
+            case messages.Broken(error):
+                self._exchange.fail(error)
+            case messages.Stop(ends_together):
+                self._end.put(ends_together)
+            case _:
+                found = self._runs.get(message.run)
+                if found is not None:
+                    found.told(message)
+
+    def _load(self, message: messages.Load) -> Executable:
+        program = dataclasses.replace(message.program, data=message.module.tobytes())
+        limits = self._limits
+        try:
+            partitioned = program.partitioned(limits.max_device_bytes, limits.max_replicated_bytes)
+            module = partitioned.module
+            layouts = module.entry_program_shape
+            executable = self._backend.compile(
+                module, layouts, seed=program.seed, options=program.options
+            )
+        except Exception as error:
+            self._mailbox.send(0, messages.Loaded(program.key, _told(error)))
+            raise
+        self._mailbox.send(0, messages.Loaded(program.key, None))
+        return executable
+
+    # What a run uses.
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank."""
+        return self._world.rank
+
+    @property
+    def exchange(self) -> Exchange:
+        """The way to the arrays of other ranks."""
+        return self._exchange
+
+    def send(self, message: object) -> None:
+        """Tell rank 0."""
+        self._mailbox.send(0, message)
+
+    def ended(self, run: int) -> None:
+        """Forget an execution."""
+        del self._runs[run]
+
+    def job(
+        self, job: messages.Job, feeds: "_RemoteFeeds"
+    ) -> Callable[[Collectives, Cancellation], Execution]:
+        """Return the function that runs a participant."""
+        program = self._programs[job.key]
+
+        def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
+            with part_of_request(job.name):
+                executable = program.result()
+                arguments = [self._backend.to_device(each, job.device) for each in job.arguments]
+                return executable.execute(
+                    arguments,
+                    device=job.device,
+                    feeds=feeds,
+                    channels=feeds,
+                    cancellation=cancellation,
+                    collectives=collectives,
+                )
+
+        return run
+
+
+class _Run:
+    """One execution on this rank. Implements crossings.Link."""
+
+    def __init__(self, rank: Follower, message: messages.Start) -> None:
+        self._rank = rank
+        self._number = message.run
+        self._cancellation = Cancellation()
+        self._crossings = Crossings(
+            message.run,
+            message.ranks,
+            rank.rank,
+            rank.exchange,
+            self,
+            message.timeout_seconds,
+            is_one_program=message.is_one_program,
+        )
+        self._meetings = Rendezvous(
+            message.grid,
+            message.timeout_seconds,
+            is_one_program=message.is_one_program,
+            here=[job.number for job in message.jobs],
+            across=self._crossings,
+        )
+        self._is_alone = message.grid.size == 1
+        self._feeds = {job.number: _RemoteFeeds(self, job.number) for job in message.jobs}
+        self._jobs = {job.number: rank.job(job, self._feeds[job.number]) for job in message.jobs}
+
+    def execute(self) -> None:
+        """Run the participants of this rank, and tell rank 0 how they ended."""
+        results: Mapping[int, Execution] = {}
+        try:
+            if self._is_alone:
+                ((number, job),) = self._jobs.items()
+                results = {number: job(ALONE_RUN, self._cancellation)}
+            else:
+                results = run_participants(self._jobs, self._meetings, self._cancellation)
+            self._rank.send(messages.Done(self._number, tuple(map(_result, results.items()))))
+        except BaseException as error:  # Rank 0 waits for it, whatever it was.
+            self.failed(error)
+            self._rank.send(messages.Done(self._number, ()))
+        self._rank.ended(self._number)
+
+    def told(self, message: Any) -> None:
+        """Do what rank 0 says of the execution."""
+        match message:
+            case messages.Go():
+                self._crossings.go(message)
+            case messages.Failed(_, error):
+                self._crossings.fail(error)
+                self._cancellation.cancel(error)
+            case messages.Post(_, meeting, value):
+                try:
+                    self._meetings.post(meeting, value)
+                except XlaError as error:
+                    self.failed(error)
+            case messages.Ended(_, number):
+                self._meetings.end(number)
+            case messages.Reply(_, number, answer):
+                self._feeds[number].answer(answer)
+
+    def arrive(self, arrival: messages.Arrive) -> None:
+        """Tell rank 0."""
+        self._rank.send(arrival)
+
+    def late(self, key: messages.MeetingKey) -> None:
+        """Tell rank 0."""
+        self._rank.send(messages.Late(self._number, key))
+
+    def post(self, meeting: Meeting, value: Value) -> None:
+        """Send a value over rank 0."""
+        self._rank.send(messages.Post(self._number, meeting, value))
+
+    def ended(self, number: int) -> None:
+        """Tell rank 0."""
+        self._rank.send(messages.Ended(self._number, number))
+
+    def failed(self, error: BaseException) -> None:
+        """Tell rank 0."""
+        self._rank.send(messages.Failed(self._number, _told(error)))
+
+    def asked(self, number: int, question: messages.Question) -> None:
+        """Ask rank 0 for a participant."""
+        self._rank.send(messages.Ask(self._number, number, question))
+
+
+class _RemoteFeeds:
+    """The feeds and channels of a participant, which rank 0 has. Implements Feeds and Channels."""
+
+    def __init__(self, run: _Run, number: int) -> None:
+        self._run = run
+        self._number = number
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def answer(self, answer: Any) -> None:
+        """Take the answer to the last question."""
+        self._answers.put(answer)
+
+    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+        """Wait for the next item, as Feeds.take_infeed says."""
+        value: Value = self._ask(messages.TakeInfeed(shape, instruction), cancellation)
+        return value
+
+    def put_outfeed(
+        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+    ) -> None:
+        """Append an item, as Feeds.put_outfeed says."""
+        self._ask(messages.PutOutfeed(value, shape, instruction), cancellation)
+
+    def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
+        """Put a value on a channel, as Channels.send says."""
+        self._ask(messages.SendOnChannel(channel_id, value, shape), cancellation)
+
+    def receive(self, channel_id: int, shape: Shape, cancellation: Cancellation) -> Value:
+        """Take a value from a channel, as Channels.receive says."""
+        value: Value = self._ask(messages.ReceiveFromChannel(channel_id, shape), cancellation)
+        return value
+
+    def _ask(self, question: messages.Question, cancellation: Cancellation) -> Any:
+        # Rank 0 answers also when the execution is cancelled.
+        self._run.asked(self._number, question)
+        answer = self._answers.get()
+        if isinstance(answer, XlaError):
+            cancellation.check()
+            raise copy_of(answer)
+        return answer
+
+
+def _result(item: tuple[int, Execution]) -> tuple[int, Literal, Profile]:
+    number, execution = item
+    return number, execution.output.to_literal(), execution.profile
+
+
+def _told(error: BaseException) -> XlaError:
+    """Return the error that rank 0 is told of."""
+    if not isinstance(error, XlaError):
+        _LOG.error("a participant failed", exc_info=error)
+    return client_error(error, "execution")

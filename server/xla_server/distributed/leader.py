@@ -1,0 +1,232 @@
+"""Rank 0: executions on devices of several ranks."""
+
+import contextlib
+import functools
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from xla_contract.errors import UnavailableError, XlaError
+from xla_contract.types.device_grid import DeviceGrid
+from xla_server.backends.platform import Backend, Device, Execution
+from xla_server.distributed import messages
+from xla_server.distributed.exchange import Exchange
+from xla_server.distributed.mailbox import Mailbox
+from xla_server.distributed.remote_programs import RemotePrograms
+from xla_server.distributed.remote_run import RemoteRun
+from xla_server.distributed.world import World
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.error_context import copy_of
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.grids.grid_execution import run_participants
+from xla_server.sessions.runs.hosts import Place
+
+_LOG = logging.getLogger(__name__)
+
+_CLOSE_SECONDS = 2.0
+"""Time that other ranks have to be told of the end."""
+
+
+class Leader:
+    """Runs participants on the devices of all ranks. Implements sessions.runs.hosts.Hosts.
+
+    Device d is in rank d // `devices`, the number each has. When a rank ends or falls silent,
+    executions on several ranks end with UNAVAILABLE, now and from then on; what runs on rank 0
+    alone goes on.
+    """
+
+    def __init__(
+        self, world: World, devices: int, backend: Backend, limits: Limits, *, max_bytes: int
+    ) -> None:
+        self._world = world
+        self._devices = devices
+        self._backend = backend
+        self._lock = threading.Lock()
+        self._runs: dict[int, RemoteRun] = {}
+        self._numbers = itertools.count(1)
+        self._turn_counts: dict[tuple[int, ...], int] = {}
+        self._failure: XlaError | None = None
+        self._watchers: list[Callable[[], None]] = []
+        self._exchange = Exchange(world, limits.collective_timeout_seconds, self._break)
+        self._mailbox = Mailbox(
+            world,
+            range(1, world.size),
+            self._deliver,
+            self._lost,
+            silence_seconds=limits.collective_timeout_seconds,
+            max_bytes=max_bytes,
+        )
+        self._programs = RemotePrograms(
+            self._mailbox.send,
+            max_count=limits.max_executables,
+            max_bytes=limits.max_executable_bytes + limits.max_program_bytes,
+        )
+        self._mailbox.start()
+
+    def has(self, device: Device) -> bool:
+        """Return whether a device is in this process."""
+        return self._rank_of(device) == 0
+
+    def run(
+        self,
+        places: Sequence[Place],
+        grid: DeviceGrid,
+        cancellation: Cancellation,
+        *,
+        timeout_seconds: float,
+        is_one_program: bool,
+    ) -> list[Execution]:
+        """The results of participants, in order; raises as Hosts.run."""
+        ranks = [self._rank_of(place.device) for place in places]
+        wanted = {
+            (rank, place.program.key): (rank, place.program, place.code_bytes)
+            for rank, place in zip(ranks, places, strict=True)
+            if rank
+        }
+        self._require_whole()
+        with (
+            cancellation.followed() as own,
+            self._programs.loaded(wanted.values(), own),
+            self._opened(
+                lambda number: RemoteRun(
+                    number,
+                    places,
+                    ranks,
+                    grid,
+                    own,
+                    self._exchange,
+                    self._mailbox.send,
+                    self._take_turns,
+                    timeout_seconds,
+                    is_one_program=is_one_program,
+                )
+            ) as run,
+        ):
+            run.begin()
+            forget = own.add_callback(functools.partial(_stop, run, own))
+            done = self._run_here(run, places, own)
+            run.wait()
+            forget()
+        if isinstance(run.failure, XlaError):
+            raise copy_of(run.failure)
+        if run.failure is not None:
+            raise run.failure
+        for number, (literal, profile) in run.results.items():
+            output = self._backend.to_device(literal, places[number].device)
+            done[number] = Execution(output, profile)
+        return [done[number] for number in range(len(places))]
+
+    def watch(self, broken: Callable[[], None]) -> None:
+        """Call a function when a rank is lost, or at once."""
+        with self._lock:
+            self._watchers.append(broken)
+            is_late = self._failure is not None
+        if is_late:
+            broken()
+
+    def close(self) -> None:
+        """Let the other ranks end, and MPI with them."""
+        is_whole = self._failure is None
+        for rank in range(1, self._world.size):
+            self._mailbox.send(rank, messages.Stop(is_whole))
+        if self._mailbox.close(_CLOSE_SECONDS) and is_whole:
+            self._world.left()
+
+    def _run_here(
+        self, run: RemoteRun, places: Sequence[Place], cancellation: Cancellation
+    ) -> dict[int, Execution]:
+        if not run.here:
+            return {}
+        jobs = {number: places[number].run for number in run.here}
+        try:
+            return run_participants(jobs, run.meetings, cancellation)
+        except BaseException as error:  # The other ranks must not go on, whatever it was.
+            run.stop(error)
+            return {}
+
+    @contextlib.contextmanager
+    def _opened(self, make: Callable[[int], RemoteRun]) -> Iterator[RemoteRun]:
+        number = next(self._numbers)
+        run = make(number)
+        with self._lock:
+            self._runs[number] = run
+        try:
+            self._require_whole()
+            yield run
+        finally:
+            with self._lock:
+                del self._runs[number]
+
+    def _take_turns(self, ranks: tuple[int, ...], count: int) -> int:
+        with self._lock:
+            first = self._turn_counts.get(ranks, 0)
+            self._turn_counts[ranks] = first + count
+        return first
+
+    def _rank_of(self, device: Device) -> int:
+        return device.ordinal // self._devices
+
+    def _require_whole(self) -> None:
+        if self._failure is not None:
+            raise copy_of(self._failure)
+
+    def _lost(self, rank: int, why: str) -> None:
+        self._break(
+            UnavailableError(
+                f"all ranks must be there for a program on several, got rank {rank}, which {why}",
+                hint="Start the server again; devices of rank 0 work without.",
+            )
+        )
+
+    def _break(self, error: XlaError) -> None:
+        with self._lock:
+            if self._failure is not None:
+                return
+            self._failure = error
+            runs, watchers = list(self._runs.values()), self._watchers
+        _LOG.error("%s", error.message)
+        self._exchange.fail(error)
+        self._programs.fail(error)
+        for run in runs:
+            run.lose(error)
+        for rank in range(1, self._world.size):
+            self._mailbox.send(rank, messages.Broken(error))
+        for broken in watchers:
+            broken()
+
+    def _deliver(self, rank: int, message: Any) -> None:
+        match message:
+            case messages.Loaded(key, error):
+                self._programs.answered(rank, key, error)
+            case messages.Broken(error):
+                self._break(error)
+            case _:
+                run = self._runs.get(message.run)
+                if run is not None:
+                    _tell(run, rank, message)
+
+
+def _tell(run: RemoteRun, rank: int, message: Any) -> None:
+    match message:
+        case messages.Arrive():
+            run.arrived(rank, message)
+        case messages.Late(_, key):
+            run.late(key)
+        case messages.Post():
+            run.passed(message)
+        case messages.Ended(_, number):
+            run.ended_there(rank, number)
+        case messages.Failed(_, error):
+            run.stop(error)
+        case messages.Ask():
+            run.asked(rank, message)
+        case messages.Done(_, results):
+            run.done(rank, results)
+
+
+def _stop(run: RemoteRun, cancellation: Cancellation) -> None:
+    error = cancellation.error
+    if error is not None:
+        run.stop(error)

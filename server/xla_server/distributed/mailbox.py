@@ -1,0 +1,196 @@
+"""Records between ranks, in order, by one thread that alone calls MPI for them."""
+
+import collections
+import functools
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_server.distributed.frames import FRAME_BYTES, Bytes, Incoming, packed
+from xla_server.distributed.messages import Alive
+from xla_server.distributed.polling import BackOff
+from xla_server.distributed.world import World
+
+_LOG = logging.getLogger(__name__)
+
+_TAG = 1
+
+
+class Mailbox:
+    """Messages to and from `peers`. Any thread may send.
+
+    `deliver` is called in the mailbox's thread with the rank and the message, and must neither wait
+    nor raise; `lost` once for a rank that has ended, or has said nothing for `silence_seconds`,
+    with what is known. Every rank says that it is alive, so that one may be waited for as long as
+    it is.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        peers: Sequence[int],
+        deliver: Callable[[int, Any], None],
+        lost: Callable[[int, str], None],
+        *,
+        silence_seconds: float,
+        max_bytes: int,
+    ) -> None:
+        self._comm = world.records
+        self._deliver = deliver
+        self._lost = lost
+        self._silence = silence_seconds
+        self._beat = min(silence_seconds / 5, 1.0)
+        self._max_bytes = max_bytes
+        self._outbox: queue.SimpleQueue[tuple[int, list[Bytes]]] = queue.SimpleQueue()
+        self._bell = threading.Semaphore(0)
+        self._peers = {rank: _Peer() for rank in peers}
+        self._gone: list[_Peer] = []
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._run, name="mpi-records", daemon=True)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def send(self, rank: int, message: object) -> None:
+        """Send a message, some time after; its arrays must not change.
+
+        A rank that is lost gets none. Raises ResourceExhaustedError for one that is too
+        large.
+        """
+        self._outbox.put((rank, packed(message, self._max_bytes)))
+        self._bell.release()
+
+    def close(self, seconds: float) -> bool:
+        """Stop when all is sent; False if that is not so after some time."""
+        self._is_closing = True
+        self._bell.release()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        back_off = BackOff()
+        spoken = looked = time.monotonic()
+        while not (self._is_closing and self._is_sent()):
+            now = time.monotonic()
+            if now - looked > self._beat:
+                # This process has been stopped: what others said meanwhile was not heard.
+                for peer in self._peers.values():
+                    peer.heard = now
+            looked = now
+            if now - spoken > self._beat:
+                spoken = now
+                for rank in self._peers:
+                    self._outbox.put((rank, packed(Alive(), self._max_bytes)))
+            if self._look(now):
+                back_off.reset()
+            seconds = back_off.next_seconds()
+            if seconds:
+                self._bell.acquire(timeout=seconds)
+            else:
+                time.sleep(0)
+
+    def _is_sent(self) -> bool:
+        return self._outbox.empty() and not any(peer.sending for peer in self._peers.values())
+
+    def _look(self, now: float) -> bool:
+        """Send and receive what can be; returns whether there was anything."""
+        has_news = False
+        while not self._outbox.empty():
+            rank, frames = self._outbox.get()
+            if rank in self._peers:
+                has_news = True
+                self._on(rank, functools.partial(self._post, rank, frames))
+        for rank in list(self._peers):
+            has_news |= self._on(rank, functools.partial(self._exchange, rank, now))
+        for rank, peer in list(self._peers.items()):
+            if now - peer.heard > self._silence:
+                self._lose(rank, f"has not answered for {self._silence:g} s")
+        return has_news
+
+    def _on(self, rank: int, do: Callable[["_Peer"], bool]) -> bool:
+        """Do something with a rank, which is lost if that fails."""
+        from mpi4py import MPI
+
+        try:
+            return do(self._peers[rank])
+        except MPI.Exception as error:
+            _LOG.warning("rank %d: %s", rank, error)
+            self._lose(rank, "has ended")
+        except ValueError as error:
+            self._lose(rank, str(error))
+        return True
+
+    def _lose(self, rank: int, why: str) -> None:
+        # MPI may still use the memory of what was under way.
+        self._gone.append(self._peers.pop(rank))
+        self._lost(rank, why)
+
+    def _post(self, rank: int, frames: list[Bytes], peer: "_Peer") -> bool:
+        for frame in frames:
+            peer.sending.append((self._comm.Isend([frame, _byte()], rank, _TAG), frame))
+        return True
+
+    def _exchange(self, rank: int, now: float, peer: "_Peer") -> bool:
+        """Go on with what a rank and this one send each other."""
+        has_news = False
+        while peer.sending and peer.sending[0][0].Test():
+            peer.sending.popleft()
+            has_news = True
+        while True:
+            while peer.receiving:
+                if not peer.receiving[0].Test():
+                    return has_news
+                peer.receiving.popleft()
+                peer.heard, has_news = now, True
+            if peer.incoming is not None:
+                message = peer.incoming.message()
+                peer.incoming = None
+                if not isinstance(message, Alive):
+                    self._deliver(rank, message)
+            elif peer.first is not None:
+                peer.incoming = Incoming(peer.first, self._max_bytes)
+                peer.first = None
+                self._receive(peer, rank, peer.incoming.missing)
+            elif not self._begin(peer, rank):
+                return has_news
+
+    def _begin(self, peer: "_Peer", rank: int) -> bool:
+        """Receive the first frame of a message, if there is one."""
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        if not self._comm.Iprobe(rank, _TAG, status):
+            return False
+        size = status.Get_count(MPI.BYTE)
+        if not 0 <= size <= FRAME_BYTES:
+            raise ValueError(f"a frame must have at most {FRAME_BYTES} bytes, got {size}")
+        peer.first = np.empty(size, np.uint8)
+        self._receive(peer, rank, [peer.first])
+        return True
+
+    def _receive(self, peer: "_Peer", rank: int, frames: Sequence[Bytes]) -> None:
+        peer.receiving += [self._comm.Irecv([frame, _byte()], rank, _TAG) for frame in frames]
+
+
+class _Peer:
+    """Messages under way between a rank and this one."""
+
+    def __init__(self) -> None:
+        self.sending: collections.deque[tuple[Any, Bytes]] = collections.deque()
+        self.receiving: collections.deque[Any] = collections.deque()
+        self.first: Bytes | None = None
+        """The first frame of a message that is received."""
+        self.incoming: Incoming | None = None
+        self.heard = time.monotonic()
+
+
+def _byte() -> Any:
+    from mpi4py import MPI
+
+    return MPI.BYTE

@@ -1,0 +1,198 @@
+"""Records that rank 0 and the other ranks exchange. All ranks are this project, of one version."""
+
+import dataclasses
+from typing import Any, TypeAlias
+
+from xla_contract.errors import XlaError
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.platform import Device, Profile
+from xla_server.ops.evaluation import Array, Meeting, Value
+from xla_server.sessions.programs.compile_request import Program
+
+MeetingKey: TypeAlias = tuple[object, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Load:
+    """Compile a program and keep its code; the answer is Loaded. `module` is its data."""
+
+    program: Program
+    module: Array
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loaded:
+    """The program of this key is ready, or was refused."""
+
+    key: bytes
+    error: XlaError | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unload:
+    """Forget the code of a program."""
+
+    key: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Job:
+    """A participant that the receiver runs, by number, with the key of its program."""
+
+    number: int
+    name: str
+    key: bytes
+    device: Device
+    arguments: tuple[Literal, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Start:
+    """Run participants of an execution. `ranks` has the rank of each participant, by number."""
+
+    run: int
+    grid: DeviceGrid
+    ranks: tuple[int, ...]
+    jobs: tuple[Job, ...]
+    timeout_seconds: float
+    is_one_program: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arrive:
+    """All members of a meeting on the sender have come to it, with operands of a form.
+
+    The meeting takes so many `turns` of the ranks' traffic.
+    """
+
+    run: int
+    meeting: Meeting
+    form: str
+    turns: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Go:
+    """All members of a meeting have come; it has the turns of these ranks from `turn` on."""
+
+    run: int
+    key: MeetingKey
+    ranks: tuple[int, ...]
+    turn: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Late:
+    """A meeting has waited for its time. The answer is Go, if that is under way, or Failed."""
+
+    run: int
+    key: MeetingKey
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Post:
+    """A value that one participant sends another one inside a program."""
+
+    run: int
+    meeting: Meeting
+    value: Value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """A participant has ended."""
+
+    run: int
+    number: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failed:
+    """An execution has failed: all its participants are to end."""
+
+    run: int
+    error: XlaError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """All participants on the sender have ended, with these results if none has failed."""
+
+    run: int
+    results: tuple[tuple[int, Literal, Profile], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TakeInfeed:
+    """A participant waits for an item of its device's infeed."""
+
+    shape: Shape
+    instruction: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PutOutfeed:
+    """A participant appends an item to its device's outfeed."""
+
+    value: Value
+    shape: Shape
+    instruction: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SendOnChannel:
+    """A participant sends on a channel between executions, or to the client."""
+
+    channel_id: int
+    value: Value
+    shape: Shape
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReceiveFromChannel:
+    """A participant receives from a channel between executions, or from the client."""
+
+    channel_id: int
+    shape: Shape
+
+
+Question: TypeAlias = TakeInfeed | PutOutfeed | SendOnChannel | ReceiveFromChannel
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ask:
+    """A participant uses feeds or channels, which rank 0 has. A participant asks one at a time."""
+
+    run: int
+    number: int
+    question: Question
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a participant's question: a value, None, or an error."""
+
+    run: int
+    number: int
+    answer: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Broken:
+    """The sender can exchange nothing with other ranks any more."""
+
+    error: XlaError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Alive:
+    """The sender runs."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stop:
+    """The receiver is to end, with all ranks together or by itself."""
+
+    ends_together: bool

@@ -1,0 +1,135 @@
+"""The programs whose code other ranks have, as rank 0 knows them."""
+
+import contextlib
+import dataclasses
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future
+
+import numpy as np
+
+from xla_contract.errors import XlaError
+from xla_server.backends.compile_options import DumpOptions
+from xla_server.distributed.messages import Load, Unload
+from xla_server.execution.cancellation import Cancellation
+from xla_server.sessions.error_context import copy_of
+from xla_server.sessions.limits.blocking import releasing_slot
+from xla_server.sessions.programs.compile_request import Program
+
+
+class _Code:
+    """The code of one program."""
+
+    def __init__(self, program: Program, byte_size: int) -> None:
+        self.program = dataclasses.replace(
+            program,
+            data=b"",
+            load=None,
+            options=dataclasses.replace(program.options, dump=DumpOptions(), is_profiled=False),
+        )
+        self.module = np.frombuffer(program.data, np.uint8)
+        self.byte_size = byte_size
+        self.users = 0
+        self.ranks: dict[int, Future[None]] = {}
+
+
+class RemotePrograms:
+    """Loads programs on other ranks, and unloads what was not used for long. Thread-safe."""
+
+    def __init__(
+        self, send: Callable[[int, object], None], *, max_count: int, max_bytes: int
+    ) -> None:
+        self._send = send
+        self._max_count = max_count
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._codes: OrderedDict[bytes, _Code] = OrderedDict()
+
+    @contextlib.contextmanager
+    def loaded(
+        self,
+        wanted: Collection[tuple[int, Program, int]],
+        cancellation: Cancellation,
+    ) -> Iterator[None]:
+        """Keep programs loaded, each on a rank and with the bytes of its code, during the block.
+
+        Raises what compiling raises there, and what `cancellation` raises.
+        """
+        used: list[_Code] = []
+        try:
+            futures = [self._use(*each, used) for each in wanted]
+            for future in futures:
+                _await(future, cancellation)
+            yield
+        finally:
+            self._release(used)
+
+    def answered(self, rank: int, key: bytes, error: XlaError | None) -> None:
+        """Note that a rank has loaded a program, or why it has not."""
+        with self._lock:
+            code = self._codes.get(key)
+            future = None if code is None else code.ranks.get(rank)
+            if code is not None and error is not None:
+                code.ranks.pop(rank, None)
+        if future is not None:
+            _resolve(future, error)
+
+    def fail(self, error: XlaError) -> None:
+        """Let all fail that wait for a program."""
+        with self._lock:
+            futures = [each for code in self._codes.values() for each in code.ranks.values()]
+        for future in futures:
+            _resolve(future, error)
+
+    def _use(self, rank: int, program: Program, byte_size: int, used: list[_Code]) -> Future[None]:
+        with self._lock:
+            code = self._codes.get(program.key)
+            if code is None:
+                code = self._codes[program.key] = _Code(program, byte_size)
+            self._codes.move_to_end(program.key)
+            code.users += 1
+            used.append(code)
+            future = code.ranks.get(rank)
+            if future is None:
+                # Before it can be waited for: what is too large to be sent is the caller's error.
+                self._send(rank, Load(code.program, code.module))
+                future = code.ranks[rank] = Future()
+        return future
+
+    def _release(self, used: list[_Code]) -> None:
+        with self._lock:
+            for code in used:
+                code.users -= 1
+            size = sum(code.byte_size + code.module.size for code in self._codes.values())
+            for key, code in list(self._codes.items()):
+                if len(self._codes) <= self._max_count and size <= self._max_bytes:
+                    break
+                if not code.users:
+                    del self._codes[key]
+                    size -= code.byte_size + code.module.size
+                    for rank in code.ranks:
+                        self._send(rank, Unload(key))
+
+
+def _resolve(future: Future[None], error: XlaError | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
+def _await(future: Future[None], cancellation: Cancellation) -> None:
+    if not future.done():
+        over = threading.Event()
+        future.add_done_callback(lambda _: over.set())
+        forget = cancellation.add_callback(over.set)
+        with releasing_slot():
+            over.wait()
+        forget()
+        cancellation.check()
+    error = future.exception()
+    if isinstance(error, XlaError):
+        raise copy_of(error)

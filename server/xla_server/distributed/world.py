@@ -1,0 +1,65 @@
+"""The processes that mpirun started, and MPI in this one."""
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING
+
+import mpi4py
+
+# MPI is started when a server is, not by whoever imports a module; and not ended by the
+# interpreter, which would wait for ranks that have ended.
+mpi4py.rc.initialize = False
+mpi4py.rc.finalize = False
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
+
+_SURVIVES = "OMPI_MCA_mpi_ft_enable"
+"""Set in the environment by Open MPI's `mpirun --with-ft ulfm`."""
+
+
+class WorldError(Exception):
+    """MPI cannot be used; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class World:
+    """All processes, by rank, and this one's.
+
+    `records` and `arrays` are communicators of all, for messages and for collectives.
+    """
+
+    rank: int
+    size: int
+    records: "MPI.Intracomm"
+    arrays: "MPI.Intracomm"
+    survives_ranks: bool
+    """False if mpirun ends all processes when one ends."""
+
+    @classmethod
+    def joined(cls) -> "World":
+        """Start MPI and meet the others.
+
+        Raises WorldError where threads may not use MPI, or there is one process alone.
+        """
+        try:
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:
+            raise WorldError(f"MPI cannot be loaded: {error}") from error
+        level = MPI.Init_thread(MPI.THREAD_MULTIPLE)
+        if level < MPI.THREAD_MULTIPLE:
+            raise WorldError(f"MPI must support calls from all threads, got level {level}")
+        everyone = MPI.COMM_WORLD
+        if everyone.size < 2:
+            raise WorldError("mpirun must start at least 2 processes, got 1")
+        records, arrays = everyone.Dup(), everyone.Dup()
+        for each in (everyone, records, arrays):
+            each.Set_errhandler(MPI.ERRORS_RETURN)
+        survives = os.environ.get(_SURVIVES) == "1"
+        return cls(everyone.rank, everyone.size, records, arrays, survives)
+
+    def left(self) -> None:
+        """End MPI, with all others; they must do the same."""
+        from mpi4py import MPI
+
+        MPI.Finalize()

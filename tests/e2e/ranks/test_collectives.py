@@ -1,0 +1,94 @@
+"""Programs on devices of several processes: the bits are those of one process."""
+
+import os
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import xla_client as xc
+from tests.device_programs import DeviceProgram, device_program, names
+
+SLICE = ["psum_groups_pairs", "ragged_all_to_all", "raw_collective_broadcast", "tp_attention_8"]
+PROGRAMS = sorted({*names()} - {"nested_shard_map"}) if "RANKS" in os.environ else SLICE
+"""Stored programs that take the shards that are stored. All exchange little."""
+
+ADD = "add { a = $T[] parameter(0) b = $T[] parameter(1) ROOT s = $T[] add(a, b) }"
+LAST = "last { a = $T[] parameter(0) b = $T[] parameter(1) ROOT s = $T[] subtract(b, a) }"
+
+LARGE = {
+    "all-reduce": "$T[3,8200] all-reduce(x), replica_groups={{6,1,4,3},{0,2,5,7}}, to_apply=add",
+    "all-reduce by a computation": (
+        "$T[3,8200] all-reduce(x), replica_groups={{7,6,5,4,3,2,1,0}}, to_apply=last"
+    ),
+    "all-reduce of a tuple": (
+        "($T[3,8200], $T[3,8200]) all-reduce(x, x), replica_groups={}, to_apply=add"
+    ),
+    "all-gather": "$T[3,32800] all-gather(x), replica_groups={{6,1,4,3},{0,2,5,7}}, dimensions={1}",
+    "reduce-scatter": (
+        "$T[3,2050] reduce-scatter(x), replica_groups={{6,1,4,3},{0,2,5,7}}, dimensions={1}, "
+        "to_apply=add"
+    ),
+    "all-to-all": "$T[3,8200] all-to-all(x), replica_groups={{6,1,4,3},{0,2,5,7}}, dimensions={1}",
+    "all-to-all of a tuple": (
+        "($T[3,8200], $T[3,8200]) all-to-all(x, y), replica_groups={{0,5},{4,1},{2,7},{6,3}}"
+    ),
+    "collective-permute": (
+        "$T[3,8200] collective-permute(x), source_target_pairs={{0,4},{4,1},{1,0},{2,3},{7,7}}"
+    ),
+    "collective-broadcast": ("$T[3,8200] collective-broadcast(x), replica_groups={{5,0,1},{2,7}}"),
+}
+
+
+def text_of(line: str, kind: str) -> str:
+    return "\n".join(
+        (
+            "HloModule large",
+            *(ADD, LAST),
+            "ENTRY e {",
+            "  x = $T[3,8200] parameter(0)",
+            "  y = $T[3,8200] negate(x)",
+            f"  ROOT r = {line}",
+            "}",
+        )
+    ).replace("$T", kind)
+
+
+def bits(results: Any) -> list[bytes]:
+    flat = [each if isinstance(each, tuple) else (each,) for each in results]
+    return [part.to_numpy().tobytes() for each in flat for part in each]
+
+
+def answers(client: xc.Client, program: Any, grid: Any, arguments: list[Any]) -> list[bytes]:
+    mesh = client.mesh((grid[0] * grid[1],), ("all",), replicas=grid[0])
+    run = client.compile(program, mesh=mesh)
+    return bits(run.execute_sharded(*(xc.Shards(list(each)) for each in arguments)))
+
+
+def stored_answers(client: xc.Client, stored: DeviceProgram) -> list[bytes]:
+    program = xc.Computation.from_serialized(stored.lowered)
+    arguments = [list(value.shards) for value in stored.arguments]
+    grid = stored.grid.replicas, stored.grid.partitions
+    return answers(client, program, grid, arguments)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_jax_have_the_bits_of_one_process(
+    client: xc.Client, alone: xc.Client, name: str
+) -> None:
+    stored = device_program(name)
+    assert stored_answers(client, stored) == stored_answers(alone, stored)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "s8"])
+@pytest.mark.parametrize("name", LARGE)
+def test_large_operands_have_the_bits_of_one_process(
+    client: xc.Client, alone: xc.Client, name: str, kind: str
+) -> None:
+    dtype = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "s8": np.int8}[kind]
+    values = (np.random.default_rng(0).normal(size=(8, 3, 8200)) * 50).astype(dtype)
+    program = text_of(LARGE[name], kind)
+    want = answers(alone, program, (8, 1), [values])
+    for _ in range(2):
+        assert answers(client, program, (8, 1), [values]) == want

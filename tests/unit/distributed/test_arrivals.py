@@ -1,0 +1,68 @@
+"""Meetings over several ranks as rank 0 sees them: participants 0 and 1 are on rank 0."""
+
+import pytest
+
+from xla_contract.errors import (
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+)
+from xla_contract.types.opcode import Opcode
+from xla_server.distributed.arrivals import Arrivals, meeting_key
+from xla_server.distributed.messages import Arrive
+from xla_server.ops.evaluation import Meeting
+
+RANKS = (0, 0, 1, 2)
+
+
+def arrivals() -> Arrivals:
+    return Arrivals(RANKS, 7.0, is_one_program=True)
+
+
+def arrival(*members: int, name: str = "sum", form: str = "float32[4]") -> Arrive:
+    return Arrive(1, Meeting(name, Opcode.ALL_REDUCE, 1, members), form, 1)
+
+
+def test_a_meeting_begins_when_all_its_ranks_have_come() -> None:
+    seen, all_of_it = arrivals(), arrival(3, 0, 1, 2)
+    assert [seen.arrive(rank, all_of_it) for rank in (2, 0)] == [None, None]
+    key = meeting_key(all_of_it.meeting, is_one_program=True)
+    assert seen.arrive(1, all_of_it) == (key, (0, 1, 2))
+    assert seen.late(key) is None
+    assert seen.arrive(1, all_of_it) is None
+
+
+def test_programs_of_their_own_meet_by_channel() -> None:
+    seen = Arrivals(RANKS, 7.0, is_one_program=False)
+    assert seen.arrive(0, arrival(0, 2, name="mine")) is None
+    assert seen.arrive(1, arrival(0, 2, name="yours")) is not None
+
+
+def test_operands_of_another_form_are_refused() -> None:
+    seen = arrivals()
+    seen.arrive(0, arrival(0, 2))
+    with pytest.raises(InvalidArgumentError, match=r"all-reduce %sum: .*\[4\] and float32\[5\]"):
+        seen.arrive(1, arrival(0, 2, form="float32[5]"))
+
+
+def test_who_does_not_come_is_named() -> None:
+    seen, some = arrivals(), arrival(0, 2, 3)
+    seen.arrive(1, some)
+    error = seen.late(meeting_key(some.meeting, is_one_program=True))
+    assert isinstance(error, DeadlineExceededError)
+    assert "{0,2,3} must arrive within 7 s, got none of {0,3}" in error.message
+    with pytest.raises(FailedPreconditionError, match=r"got \{3\} ended without it"):
+        seen.end(3)
+    with pytest.raises(FailedPreconditionError, match=r"got \{3\} ended without it"):
+        seen.arrive(0, arrival(1, 3))
+
+
+def test_ranks_that_wait_for_each_other_are_told_so() -> None:
+    seen = arrivals()
+    seen.arrive(0, arrival(0, 2, name="x"))
+    seen.arrive(1, arrival(2, 3, name="y"))
+    seen.end(1)
+    with pytest.raises(
+        FailedPreconditionError, match="all participants waiting, 2 at all-reduce %y"
+    ):
+        seen.arrive(2, arrival(0, 3, name="z"))
