@@ -24,6 +24,9 @@ class Capability:
     EPILOGUES = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
     """Operations whose kernels go on with what is done to their results."""
 
+    ENDS_PRODUCTS = False
+    """True where libraries multiply, and go on with what an `Epilogue` is (target/epilogue.py)."""
+
     WIDE_SUMS = frozenset[tuple[ElementType, ElementType]]()
     """Element types of both operands, and of the result, of the dots that add up in a wider type.
     Others are converted before and after."""
