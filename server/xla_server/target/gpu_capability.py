@@ -45,6 +45,7 @@ class GpuCapability(Capability):
 
     EPILOGUES = frozenset[Opcode]()
     ENDS_PRODUCTS = True
+    MOVES_RUNS = True
 
     FINISHES_REDUCTIONS = True
     """The thread, or the lanes, that have a result go on with it."""

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.cuda_twin.programs import TARGET as GPU
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.ir.module import HloModule
+from xla_server.target.target import Target
 
 FUSIONS = TARGET.tuning.fusions
 
@@ -254,4 +256,25 @@ def test_the_number_of_results_is_bounded() -> None:
     assert all(
         len(i.shape.tuple_shapes) <= FUSIONS.max_results for i in fusions if i.shape.is_tuple
     )
+    assert_kept(module, after)
+
+
+@pytest.mark.parametrize(
+    ("target", "permutation", "is_one"),
+    [(TARGET, "1,0,2", False), (GPU, "1,0,2", True), (GPU, "1,2,0", False)],
+)
+def test_transposes_that_move_runs_are_siblings_on_a_gpu(
+    target: Target, permutation: str, is_one: bool
+) -> None:
+    module = stated(
+        ["f32[4,4,4]"],
+        "(f32[4,4,4], f32[4,4,4]) tuple(a, b)",
+        "neg = f32[4,4,4] negate(x0)",
+        "e = f32[4,4,4] exponential(x0)",
+        f"a = f32[4,4,4] transpose(neg), dimensions={{{permutation}}}",
+        f"b = f32[4,4,4] transpose(e), dimensions={{{permutation}}}",
+    )
+    looped = passed(module, LoopFusion(target))
+    after = passed(looped, MultiOutputFusion(target), fires=is_one)
+    assert opcodes(after)["fusion"] == 1 + (not is_one)
     assert_kept(module, after)
