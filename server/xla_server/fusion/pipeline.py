@@ -1,5 +1,6 @@
 """The passes that decide what is one kernel, in their order."""
 
+from xla_server.fusion.activation_masks import ActivationMasks
 from xla_server.fusion.cost_model import CostModel
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
@@ -16,7 +17,7 @@ from xla_server.target.target import Target
 def fusions(target: Target, cost_model: CostModel) -> tuple[Pass, ...]:
     """Return what runs after the pipeline of passes. Programs also compile without any of them."""
     # Before loops take in what is done to elements of products.
-    epilogues = (ProductEpilogues(),) if target.capability.ENDS_PRODUCTS else ()
+    epilogues = (ActivationMasks(), ProductEpilogues()) if target.capability.ENDS_PRODUCTS else ()
     return (
         # What it stores cannot be fused.
         UpdateBarriers(target),
