@@ -27,6 +27,9 @@ class Capability:
     ENDS_PRODUCTS = False
     """True where libraries multiply, and go on with what an `Epilogue` is (target/epilogue.py)."""
 
+    COMPARES_INDICES = False
+    """True where a scatter takes several launches, so that comparing indices takes less time."""
+
     MOVES_RUNS = False
     """True where a transpose that keeps its last dimension is a loop like any other, and such runs
     are kept in front of products. Processors have a kernel for tiles of transposes."""

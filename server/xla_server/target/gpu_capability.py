@@ -45,6 +45,7 @@ class GpuCapability(Capability):
 
     EPILOGUES = frozenset[Opcode]()
     ENDS_PRODUCTS = True
+    COMPARES_INDICES = True
     MOVES_RUNS = True
 
     FINISHES_REDUCTIONS = True
