@@ -85,13 +85,13 @@ transfer-large: $(STAMP) ## 3 GiB up and down through real processes, with bound
 	$(BIN)/python -m pytest -n 0 --timeout 900 -s tests/large/transfer_of_3_gib.py
 
 examples: $(STAMP) ## the clients in JavaScript and Go, where node and go are installed
-	$(BIN)/python -m pytest -n 0 -rs tests/e2e/test_examples.py
+	$(BIN)/python -m pytest -n 0 -rs tests/e2e/pages/test_examples.py
 
 programs: $(STAMP) ## 10,000 programs that a client compiles and never frees, on both platforms (some minutes)
-	PROGRAMS=10000 $(BIN)/python -m pytest -n 2 --timeout 3600 tests/e2e/test_many_programs.py
+	PROGRAMS=10000 $(BIN)/python -m pytest -n 2 --timeout 3600 tests/e2e/programs/test_many_programs.py
 
 depth: $(STAMP) ## long, wide and deeply nested programs at full size, which takes an hour (`make test` takes a slice)
-	DEPTH=full $(BIN)/python -m pytest -n 2 --timeout 3600 tests/depth tests/e2e/test_deep_programs.py
+	DEPTH=full $(BIN)/python -m pytest -n 2 --timeout 3600 tests/depth tests/e2e/programs/test_deep_programs.py
 
 conformance: $(STAMP) ## the whole oracle sweep against XLA's CPU backend (`make test` takes a slice)
 	CONFORMANCE=full $(BIN)/python -m pytest -n 2 --timeout 1200 tests/conformance

@@ -6,7 +6,7 @@ import importlib
 
 from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.cuda.toolchain import PtxToolchain, Toolchain
-from xla_server.backends.cuda.worker.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.target.machine import Machine
 
 
@@ -42,6 +42,6 @@ def driver_of(name: str) -> tuple[Driver, Toolchain]:
         twin = TwinDriver()
         return twin, HostToolchain(Machine.cuda(twin.description.capability))
     # Its packages are there with a GPU alone.
-    module = importlib.import_module("xla_server.backends.cuda.worker.cuda_driver")
+    module = importlib.import_module("xla_server.backends.cuda.worker.device.cuda_driver")
     driver: Driver = module.CudaDriver(0)
     return driver, PtxToolchain(Machine.cuda(driver.description.capability))

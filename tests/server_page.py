@@ -7,7 +7,7 @@ from typing import Any
 
 from annotated_types import Ge, Gt, Le
 
-from xla_server.app.settings import Settings, default_text, notation
+from xla_server.app.options.settings import Settings, default_text, notation
 
 PATH = Path(__file__).parents[1] / "docs" / "SERVER.md"
 _TABLE = re.compile(r"^\| option \|.*?\n(?=\n)", re.DOTALL | re.MULTILINE)

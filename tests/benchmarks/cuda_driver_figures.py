@@ -11,7 +11,7 @@ from tests.cuda_twin.test_twin import AT, moving
 from tests.unit.codegen.compiled import built
 from xla_client import ops
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver
 
 REPETITIONS = 5
 

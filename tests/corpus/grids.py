@@ -17,7 +17,7 @@ from xla_server.execution.collectives_protocol import Collectives
 from xla_server.execution.feed_protocol import Feeds, NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
-from xla_server.sessions.runs.grid_execution import run_on_grid
+from xla_server.sessions.runs.grids.grid_execution import run_on_grid
 
 BACKENDS: dict[str, Backend] = {
     "interpreter": Interpreter(check_values=True),

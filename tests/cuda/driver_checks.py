@@ -8,8 +8,8 @@ import numpy as np
 from tests.cuda.outcomes import Check, error_of
 from tests.cuda_twin.test_twin import AT, moving
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.driver import Driver
-from xla_server.backends.cuda.worker.protocol import OutOfDeviceMemoryError
+from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.codegen.kernel_ir.expressions import Index
 
 COUNT = 1 << 16

@@ -16,7 +16,7 @@ import numpy as np
 from tests.cuda.outcomes import Check, assert_near
 from tests.cuda_twin.driver import TwinDriver
 from xla_contract.types.element_type import ElementType as E
-from xla_server.backends.cuda.worker.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.codegen.gpu.plans import (
     CholeskyPlan,
     FftPlan,

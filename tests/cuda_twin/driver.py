@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from tests.cuda_twin.host_module import HostModule, LoadedKernel
 from tests.cuda_twin.libraries import compute
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
     OutOfDeviceMemoryError,
@@ -83,9 +83,9 @@ Work = Callable[[], None]
 
 
 class TwinDriver:
-    """A device of the host. Implements xla_server.backends.cuda.worker.driver.CapturingDriver.
+    """A device of the host, which does at once all that a stream is given.
 
-    All that a stream is given is done at once.
+    Implements xla_server.backends.cuda.worker.device.driver.CapturingDriver.
     """
 
     total_bytes = 4 << 30

@@ -6,8 +6,9 @@ TWIN_DEVICE is the class of its devices.
 import os
 
 from tests.cuda_twin.platform import twin_platform
-from xla_server.app import cli, lifecycle
-from xla_server.app.settings import Settings
+from xla_server.app import cli
+from xla_server.app.options.settings import Settings
+from xla_server.app.serving import lifecycle
 from xla_server.backends.platform import Backend
 
 

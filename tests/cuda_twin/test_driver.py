@@ -10,7 +10,10 @@ from tests.cuda_twin.driver import DelayedTwin, SmallTwin, TwinDriver
 from tests.cuda_twin.test_twin import AT, moving
 from tests.cuda_twin.toolchain import HostToolchain
 from tests.cuda_twin.twin import DEVICE
-from xla_server.backends.cuda.worker.protocol import DeviceLostError, OutOfDeviceMemoryError
+from xla_server.backends.cuda.worker.exchange.protocol import (
+    DeviceLostError,
+    OutOfDeviceMemoryError,
+)
 from xla_server.codegen.kernel_ir.expressions import Index
 
 COUNT = 32

@@ -16,8 +16,8 @@ from tests.cuda_twin.bindings import cublas_lt, cufft
 from tests.cuda_twin.driver import SmallTwin, TwinDriver
 from tests.cuda_twin.libraries import compute
 from xla_contract.types.element_type import ElementType as E
+from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError
-from xla_server.backends.cuda.worker.protocol import OutOfDeviceMemoryError
 from xla_server.codegen.gpu.plans import CholeskyPlan, FftPlan, LibraryPlan
 
 PACKAGE = "xla_server.backends.cuda.worker.libraries"

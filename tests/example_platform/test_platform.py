@@ -18,8 +18,8 @@ from tests.kernels.corpora import CORPORA
 from xla_client import Builder, ops
 from xla_contract.errors import CancelledError
 from xla_contract.types.literal import Literal
-from xla_server.app.settings import Settings
-from xla_server.app.wiring import create_server
+from xla_server.app.options.settings import Settings
+from xla_server.app.serving.wiring import create_server
 from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.buffers.assignment import assign

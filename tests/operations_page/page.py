@@ -12,9 +12,9 @@ from tests.operations_page.probing import KINDS, Accepted, ProbeError, Runner, a
 from xla_contract.ops import definitions as contract
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.app.platform_names import Platform
+from xla_server.app.options.platform_names import Platform
+from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import PLATFORMS
-from xla_server.app.settings import Settings
 from xla_server.ops import evaluators as server
 
 ROOT = Path(__file__).parents[2]

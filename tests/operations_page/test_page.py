@@ -8,9 +8,9 @@ from tests.operations_page.probing import KINDS, ProbeError, Runner, Subject, ac
 from xla_client import ops
 from xla_contract.ops.definitions import DEFINITION
 from xla_contract.types.opcode import Opcode
-from xla_server.app.platform_names import Platform
+from xla_server.app.options.platform_names import Platform
+from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import PLATFORMS
-from xla_server.app.settings import Settings
 
 SAMPLE = (Opcode.ADD, Opcode.DOT, Opcode.REDUCE, Opcode.SORT, Opcode.SET_DIMENSION_SIZE)
 """Opcodes that are compiled for every element type here; `make operations` compiles all."""

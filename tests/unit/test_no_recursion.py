@@ -203,7 +203,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
     ),
     "xla_client/programs/functions.py": (COPIED, {"Inner._copied"}),
     "xla_client/lib/special.py": (ONCE, {"erf_inv"}),
-    "xla_client/ops/selection.py": (SHAPE, {"_select_tuple", "select"}),
+    "xla_client/ops/elementwise/selection.py": (SHAPE, {"_select_tuple", "select"}),
     "xla_client/runs/run_template.py": (ONCE, {"RunTemplate.request"}),
     "xla_contract/descriptors.py": (FIELDS, {"_descriptors"}),
     "xla_contract/wire/literals/feed_items.py": (

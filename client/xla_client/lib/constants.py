@@ -4,7 +4,7 @@ import numpy as np
 
 from xla_client import ops
 from xla_client.coercion.shapes import ShapeLike, as_element_type, as_shape
-from xla_client.ops.special_values import extreme_array, floating_info, number_array
+from xla_client.ops.elementwise.special_values import extreme_array, floating_info, number_array
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar, scalar_array

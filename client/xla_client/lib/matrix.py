@@ -2,7 +2,7 @@
 
 from xla_client import ops
 from xla_client.lib import arithmetic, constants
-from xla_client.ops.contraction import batch_dot, matmul
+from xla_client.ops.contraction.contraction import batch_dot, matmul
 from xla_client.programs.builder import Op
 from xla_client.programs.checked import checked
 from xla_contract.errors import ShapeError

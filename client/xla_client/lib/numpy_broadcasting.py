@@ -8,7 +8,7 @@ stretches. Element types must agree as everywhere else.
 import itertools
 
 from xla_client import ops
-from xla_client.ops.elementwise import Binary
+from xla_client.ops.elementwise.elementwise import Binary
 from xla_client.programs.builder import Dimensions, Op, integers
 from xla_client.programs.checked import checked
 from xla_client.programs.scalars import Scalar

@@ -10,7 +10,6 @@ One Op, int or computation stands for a sequence of one; a computation may be a 
 Everything else is an ArgumentTypeError that names the function and the parameter.
 """
 
-from xla_client.ops import elementwise, folds
 from xla_client.ops.collectives import (
     all_gather,
     all_reduce,
@@ -23,7 +22,34 @@ from xla_client.ops.collectives import (
     ragged_all_to_all,
     reduce_scatter,
 )
-from xla_client.ops.comparison import (
+from xla_client.ops.contraction.contraction import (
+    batch_dot,
+    dot,
+    dot_general,
+    matmul,
+    ragged_dot,
+    scaled_dot,
+)
+from xla_client.ops.contraction.convolution import (
+    conv,
+    conv_general,
+    conv_general_dilated,
+    conv_with_general_dimensions,
+    conv_with_general_padding,
+)
+from xla_client.ops.control import (
+    call,
+    composite_call,
+    conditional,
+    custom_call,
+    get_tuple_element,
+    optimization_barrier,
+    scan,
+    tuple,
+    while_,
+)
+from xla_client.ops.elementwise import elementwise
+from xla_client.ops.elementwise.comparison import (
     compare,
     eq,
     eq_total_order,
@@ -38,39 +64,21 @@ from xla_client.ops.comparison import (
     ne,
     ne_total_order,
 )
-from xla_client.ops.contraction import (
-    batch_dot,
-    dot,
-    dot_general,
-    matmul,
-    ragged_dot,
-    scaled_dot,
-)
-from xla_client.ops.control import (
-    call,
-    composite_call,
-    conditional,
-    custom_call,
-    get_tuple_element,
-    optimization_barrier,
-    scan,
-    tuple,
-    while_,
-)
-from xla_client.ops.conversion import (
+from xla_client.ops.elementwise.conversion import (
     bitcast_convert_type,
     convert_element_type,
     reduce_precision,
     stochastic_convert_type,
 )
-from xla_client.ops.convolution import (
-    conv,
-    conv_general,
-    conv_general_dilated,
-    conv_with_general_dimensions,
-    conv_with_general_padding,
+from xla_client.ops.elementwise.elementwise import *  # noqa: F403
+from xla_client.ops.elementwise.flooring import (
+    floor_div,
+    floor_mod,
 )
-from xla_client.ops.elementwise import *  # noqa: F403
+from xla_client.ops.elementwise.selection import (
+    clamp,
+    select,
+)
 from xla_client.ops.feeds import (
     infeed,
     infeed_with_token,
@@ -83,10 +91,6 @@ from xla_client.ops.feeds import (
     send_to_host,
     send_with_token,
 )
-from xla_client.ops.flooring import (
-    floor_div,
-    floor_mod,
-)
 from xla_client.ops.indexing import (
     gather,
     scatter,
@@ -96,28 +100,31 @@ from xla_client.ops.linear_algebra import (
     fft,
     triangular_solve,
 )
-from xla_client.ops.normalization import (
-    batch_norm_grad,
-    batch_norm_inference,
-    batch_norm_training,
-)
 from xla_client.ops.random import (
     rng_bit_generator,
     rng_normal,
     rng_uniform,
 )
-from xla_client.ops.reduction import (
+from xla_client.ops.reduction import folds
+from xla_client.ops.reduction.normalization import (
+    batch_norm_grad,
+    batch_norm_inference,
+    batch_norm_training,
+)
+from xla_client.ops.reduction.reduction import (
     map,
     reduce,
     reduce_all,
     sort,
     top_k,
 )
-from xla_client.ops.selection import (
-    clamp,
-    select,
+from xla_client.ops.reduction.windows import (
+    reduce_window,
+    reduce_window_with_general_padding,
+    select_and_scatter,
+    select_and_scatter_with_general_padding,
 )
-from xla_client.ops.shaping import (
+from xla_client.ops.shaping.shaping import (
     broadcast,
     broadcast_in_dim,
     collapse,
@@ -130,7 +137,7 @@ from xla_client.ops.shaping import (
     set_dimension_size,
     transpose,
 )
-from xla_client.ops.slicing import (
+from xla_client.ops.shaping.slicing import (
     concat_in_dim,
     dynamic_slice,
     dynamic_update_slice,
@@ -139,13 +146,7 @@ from xla_client.ops.slicing import (
     slice,
     slice_in_dim,
 )
-from xla_client.ops.subscript import subscript
-from xla_client.ops.windows import (
-    reduce_window,
-    reduce_window_with_general_padding,
-    select_and_scatter,
-    select_and_scatter_with_general_padding,
-)
+from xla_client.ops.shaping.subscript import subscript
 from xla_client.programs import operators
 
 __all__ = [

@@ -1,10 +1,10 @@
 """The commands of `xla-server` and `xla-run`: options, wiring, start and end of a server.
 
-`settings.py` declares each option once. `cli.py` imports Python's own modules only, so that an
-installation of the client alone can report what is missing; `commands.py` loads what a command
-needs when it is called, and help loads no option of `serve`. `lifecycle.py` is the life of a server
-process: it prints the ready line, loads the platform in a thread behind the open port, drains on
-SIGTERM and ends. `wiring.py` puts a server together; `platforms.py` alone names the classes of
-platforms. `access.py` turns options into credentials. Imports before the port is open load neither
-numba nor scipy; `tests/unit/app/test_start_up.py` counts modules.
+`options/settings.py` declares each option once. `cli.py` imports Python's own modules only, so that
+an installation of the client alone can report what is missing; `commands.py` loads what a command
+needs when it is called, and help loads no option of `serve`. `serving/lifecycle.py` is the life of
+a server process: it prints the ready line, loads the platform in a thread behind the open port,
+drains on SIGTERM and ends. `serving/wiring.py` puts a server together; `platforms.py` alone names
+the classes of platforms. `serving/access.py` turns options into credentials. Imports before the
+port is open load neither numba nor scipy; `tests/unit/app/serving/test_start_up.py` counts modules.
 """

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from xla_server.app.calling.credentials import CREDENTIAL_FLAGS, checked_target, credentials_for
 from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ending, fail
-from xla_server.app.flags import flag, with_flags
+from xla_server.app.options.flags import flag, with_flags
 
 Target: TypeAlias = Annotated[str, typer.Option(help="address of the server")]
 Sessions: TypeAlias = Annotated[
@@ -48,7 +48,7 @@ class _Commands(TyperGroup):
         """Return the command of a name; None if there is none."""
         if cmd_name != "serve":
             return super().get_command(ctx, cmd_name)
-        from xla_server.app.serve import serve
+        from xla_server.app.serving.serve import serve
 
         loaded = typer.Typer(add_completion=False, rich_markup_mode=None)
         loaded.command(name="serve")(serve)
@@ -158,7 +158,7 @@ def compile_program(
 
     Exits 2 when the file holds no program that can be compiled and, with --run, run.
     """
-    from xla_server.app.compile_command import compile_file
+    from xla_server.app.compile_tool.compile_command import compile_file
 
     with ending(failed=EXIT_USAGE):
         lines = compile_file(

@@ -9,9 +9,9 @@ from typing import Any
 
 from xla_contract.errors import InvalidArgumentError
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.platform_names import Platform
-from xla_server.app.settings import ALL_DEVICES, Settings, incident_directory
-from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.app.options.platform_names import Platform
+from xla_server.app.options.settings import ALL_DEVICES, Settings, incident_directory
+from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.backends.deferred import DeferredBackend
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.backends.diagnostics.incidents import Incidents

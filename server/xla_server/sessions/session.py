@@ -32,17 +32,17 @@ from xla_server.sessions.feeds.device_feeds import BorrowedLiteral, DeviceFeeds
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.feeds.queue_entries import Done
 from xla_server.sessions.handle_listing import HandleListing
-from xla_server.sessions.limits.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.limits.compile_budget import CompileBudget
 from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import SessionResponseMemory
 from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller, flow_of
 from xla_server.sessions.programs.compile_request import ProgramSource
 from xla_server.sessions.programs.constant_evaluation import compute_constant
 from xla_server.sessions.programs.executable_table import ExecutableTable
 from xla_server.sessions.runs.background_executions import BackgroundExecutions
-from xla_server.sessions.runs.grid_runner import GridRunner
+from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.planner import RunPlanner
 from xla_server.sessions.runs.program_runner import ProgramRunner
 from xla_server.sessions.runs.run import RunParts

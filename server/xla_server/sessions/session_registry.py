@@ -22,8 +22,8 @@ from xla_contract.errors import (
     SessionEndedError,
     UnauthenticatedError,
 )
-from xla_server.sessions.limits.caller import LOCAL, Caller
-from xla_server.sessions.limits.caller_shares import CallerUse, Level, levels
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerUse, Level, levels
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
 

@@ -6,7 +6,7 @@ import jax
 
 from tests.benchmarks.sweep.catalogue import program
 from tests.benchmarks.sweep.measuring import Peer
-from xla_server.app.compile_command import compile_file
+from xla_server.app.compile_tool.compile_command import compile_file
 
 
 def show(seed: int, number: int) -> None:

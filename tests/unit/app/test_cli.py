@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from xla_server.app.logs import JsonFormatter
-from xla_server.app.serve import serve
-from xla_server.app.settings import Settings, described
+from xla_server.app.options.settings import Settings, described
+from xla_server.app.serving.logs import JsonFormatter
+from xla_server.app.serving.serve import serve
 
 
 def test_every_setting_is_a_flag():

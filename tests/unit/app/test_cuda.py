@@ -12,11 +12,11 @@ from tests.unit.backends.cuda.platforms import WORKER
 from tests.unit.backends.cuda.worker.fake_driver import TOTAL_BYTES
 from xla_contract.types.literal import Literal
 from xla_server.app.endings import ConfigurationError
+from xla_server.app.options.settings import Settings
 from xla_server.app.platforms import create_backend
-from xla_server.app.settings import Settings
-from xla_server.app.wiring import device_bytes
+from xla_server.app.serving.wiring import device_bytes
 from xla_server.backends.cuda import workers
-from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.backends.deferred import DeferredBackend
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xla_server
-from xla_server.app.platform_names import Platform
+from xla_server.app.options.platform_names import Platform
 
 ROOT = Path(xla_server.__path__[0])
 SOURCES = {
@@ -16,7 +16,7 @@ SOURCES = {
     Platform.INTERPRETER: "backends/interpreter.py",
 }
 MODULES = {f"xla_server.{source[:-3].replace('/', '.')}" for source in SOURCES.values()}
-REGISTRY = {"app/platforms.py", "app/platform_names.py"}
+REGISTRY = {"app/platforms.py", "app/options/platform_names.py"}
 OTHERS = {
     # jax has a platform of the same name.
     ("app/run_tool/runners.py", "cpu"),

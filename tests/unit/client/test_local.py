@@ -18,7 +18,7 @@ from xla_client.local import Local
 from xla_client.local_options import LocalOptions
 from xla_contract import server_extra
 from xla_contract.errors import UnavailableError
-from xla_server.app.settings import Settings
+from xla_server.app.options.settings import Settings
 
 
 def flags(*arguments: Any, **options: Any) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from xla_client import ops
-from xla_client.ops.convolution import default_dimension_numbers
+from xla_client.ops.contraction.convolution import default_dimension_numbers
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError

@@ -16,7 +16,7 @@ from xla_client import (
     Shape,
     ops,
 )
-from xla_client.ops.convolution import default_dimension_numbers
+from xla_client.ops.contraction.convolution import default_dimension_numbers
 from xla_contract.ops.definitions import DEFINITION
 from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.ops.linear_algebra.fft import FftType

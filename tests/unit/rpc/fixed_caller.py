@@ -3,7 +3,7 @@
 from typing import Any
 
 from xla_server.rpc.peers.callers import Callers
-from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.shares.caller import Caller
 
 CALLER = Caller("ipv4:127.0.0.1", "1")
 

@@ -13,9 +13,9 @@ from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.decoding import UndecodedLiteral
 from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
 

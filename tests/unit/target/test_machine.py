@@ -95,7 +95,8 @@ def refused(*_):
 Machine.host = refused
 for module in pkgutil.walk_packages(xla_server.__path__, "xla_server."):
     # What needs a driver is imported by the processes that own a device, and reads no processor.
-    is_of_device = ".worker.cuda_driver" in module.name or ".worker.libraries.cu" in module.name
+    driver, libraries = ".worker.device.cuda_driver", ".worker.libraries.cu"
+    is_of_device = driver in module.name or libraries in module.name
     if not module.name.endswith("__main__") and not is_of_device:
         importlib.import_module(module.name)
 print("all")

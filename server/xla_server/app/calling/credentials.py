@@ -13,7 +13,7 @@ from xla_contract.client_settings import PREFIX, configured_for, overridden, req
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.targets import is_local, normalized
 from xla_server.app.endings import ConfigurationError
-from xla_server.app.flags import flag, switch
+from xla_server.app.options.flags import flag, switch
 
 _FILE_HELP = {
     "token_file": f"file with a bearer token, else {PREFIX}TOKEN",

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_server.app.calling.remote import Remote
-from xla_server.app.sizes import readable_size
+from xla_server.app.options.sizes import readable_size
 
 _IDENTITY_WIDTH = 32
 """Characters of an identity that are shown."""

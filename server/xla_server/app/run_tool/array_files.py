@@ -10,7 +10,7 @@ import numpy as np
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape
-from xla_server.app.trial_run import drawn
+from xla_server.app.compile_tool.trial_run import drawn
 
 
 def read_arguments(

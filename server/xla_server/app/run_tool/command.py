@@ -7,8 +7,8 @@ import typer
 
 from xla_server.app.calling.credentials import CREDENTIAL_FLAGS
 from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ending, fail
-from xla_server.app.flags import with_flags
-from xla_server.app.platform_names import DEFAULT, REFERENCE, Platform
+from xla_server.app.options.flags import with_flags
+from xla_server.app.options.platform_names import DEFAULT, REFERENCE, Platform
 
 PROGRAM = "xla-run"
 _PLATFORMS = (DEFAULT, *(each for each in Platform if each is not DEFAULT))

@@ -10,7 +10,8 @@ import numpy as np
 from xla_contract.types.literal import Literal
 from xla_server.app.calling.credentials import checked_target, credentials_for
 from xla_server.app.calling.remote import Remote
-from xla_server.app.modules import load_module
+from xla_server.app.compile_tool.modules import load_module
+from xla_server.app.options.settings import load_settings
 from xla_server.app.platforms import create_backend
 from xla_server.app.run_tool.array_files import (
     leaves_of,
@@ -20,7 +21,6 @@ from xla_server.app.run_tool.array_files import (
 )
 from xla_server.app.run_tool.comparison import compared
 from xla_server.app.run_tool.runners import Outcome, run_on_backend, run_on_jax, run_on_server
-from xla_server.app.settings import load_settings
 from xla_server.backends.platform import Backend
 from xla_server.ir.module import HloModule
 

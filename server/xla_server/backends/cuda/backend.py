@@ -16,7 +16,7 @@ from xla_server.backends.cuda.host_steps import HostSteps
 from xla_server.backends.cuda.listing import module_files, place_listing
 from xla_server.backends.cuda.program import CudaProgram, Parts
 from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, Toolchain
-from xla_server.backends.cuda.worker.process import DeviceWorker
+from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker
 from xla_server.backends.cuda.workers import WORKER, device_bytes, machine_of, start_workers
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Device

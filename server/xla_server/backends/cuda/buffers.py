@@ -14,7 +14,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_host.aligned import aligned_empty
-from xla_server.backends.cuda.worker.process import DeviceMemory, DeviceWorker
+from xla_server.backends.cuda.worker.supervisor.process import DeviceMemory, DeviceWorker
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.host_buffer import GIVEN_UP, ONE_OWNER, literal_of, value_of
 from xla_server.backends.platform import Device

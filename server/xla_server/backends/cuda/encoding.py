@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from xla_server.backends.cuda.buffers import as_bytes
 from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
 from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
-from xla_server.backends.cuda.worker import protocol
-from xla_server.backends.cuda.worker.protocol import DeviceKernel, DeviceProgram, DeviceRow
+from xla_server.backends.cuda.worker.exchange import protocol
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceKernel, DeviceProgram, DeviceRow
 from xla_server.buffers.assignment import Assignment, Place
 from xla_server.buffers.code import (
     CANCELLATION,

@@ -20,7 +20,7 @@ from xla_server.backends.cuda.host_steps import (
 )
 from xla_server.backends.cuda.listing import on_device
 from xla_server.backends.cuda.toolchain import DeviceModule, DeviceModules
-from xla_server.backends.cuda.worker.process import (
+from xla_server.backends.cuda.worker.supervisor.process import (
     DeviceMemory,
     DeviceWorker,
     LoadedDeviceProgram,

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from xla_server.backends.cuda import probe
 from xla_server.backends.cuda.worker import child
-from xla_server.backends.cuda.worker.process import DeviceWorker
-from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
+from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker
 from xla_server.target.gpu import GPUS
 from xla_server.target.machine import Machine
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.sessions.limits.blocking import releasing_slot
-from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.shares.caller import Flow
 
 
 class _Waiting:

@@ -17,7 +17,7 @@ from xla_server.rpc.limits.idle_streams import IdleTimer, never_idle
 from xla_server.rpc.metadata import session_token
 from xla_server.rpc.peers.leases import Lease
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.session_registry import SessionEntry
 
 StreamMethod: TypeAlias = Callable[[SessionEntry, "Stream", Cancellation], None]

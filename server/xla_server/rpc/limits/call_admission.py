@@ -19,7 +19,7 @@ from xla_server.rpc.errors import status_of
 from xla_server.rpc.limits.concurrency_limit import CALL_LIMITS, ConcurrencyLimit, ConcurrencyLimits
 from xla_server.rpc.metadata import SESSION_KEY
 from xla_server.rpc.peers.callers import host_of
-from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.shares.caller import Caller
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import Hashable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import LOCAL_FLOW, Caller, Flow, flow_of
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse
-from xla_server.sessions.limits.fair_share import FairShare
+from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Caller, Flow, flow_of
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.shares.fair_share import FairShare
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

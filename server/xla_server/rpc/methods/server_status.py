@@ -12,7 +12,7 @@ from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.limits.memory_pressure import resident_bytes
 from xla_server.rpc.methods.sessions import SERVER_NAME, quotas_proto
 from xla_server.rpc.threads.pools import Pool, Pools
-from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
 
 _MAX_SESSIONS = 256

@@ -18,8 +18,8 @@ from xla_server.sessions.handle_listing import (
     ExecutableDescription,
     ValueDescription,
 )
-from xla_server.sessions.limits.caller import Caller
 from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
 

@@ -9,7 +9,7 @@ from xla_server.rpc.peers.addresses import tcp_address
 from xla_server.rpc.peers.connections import Connections
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.peers.leases import Leases
-from xla_server.sessions.limits.caller import LOCAL, Caller
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 
 _NETWORK_BITS = 64
 """Length of the prefix of an IPv6 address that one host has, whatever it puts behind."""

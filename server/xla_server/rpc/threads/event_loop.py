@@ -22,7 +22,7 @@ import grpc
 from xla_server.rpc.grpc_internals import known_server
 from xla_server.rpc.peers.callers import host_of
 from xla_server.rpc.threads.fair_queue import FairQueue
-from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.shares.caller import Flow
 
 MAX_WAITING_CALLS = 16_384
 """Arrived calls that take turns, of all connections. Further ones wait in grpc's core, in order of

@@ -4,8 +4,8 @@ import sys
 from collections import OrderedDict, deque
 from typing import Generic, Protocol, TypeVar
 
-from xla_server.sessions.limits.caller import Flow
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, Level
+from xla_server.sessions.limits.shares.caller import Flow
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, Level
 
 
 class HasFlow(Protocol):

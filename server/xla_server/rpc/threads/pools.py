@@ -19,7 +19,7 @@ from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads.request_threads import Begun, RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 
 _numbers = itertools.count(1)
 

@@ -33,7 +33,7 @@ from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.metadata import has_session
 from xla_server.rpc.peers.gate import Gate
 from xla_server.rpc.threads.thread_pool import Task, ThreadPool
-from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.shares.caller import Flow
 
 _LOG = logging.getLogger(__name__)
 

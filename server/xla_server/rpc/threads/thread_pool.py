@@ -12,8 +12,8 @@ from typing import Any
 
 from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.sessions.limits.blocking import worker_context
-from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
+from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import threading
 from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares, Level, levels
 from xla_server.sessions.limits.compile_budget import CompileBudget
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares, Level, levels
 
 _MANY = 4096
 """Number of levels from which those without compilation within the hour are dropped."""

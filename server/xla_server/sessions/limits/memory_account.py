@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerUse
 from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerUse
 
 
 class MemoryAccount:

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import LOCAL, Caller, flow_of
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller, flow_of
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares, CallerUse
 
 _HINT = "Read the answers to calls made before, or download large values in chunks."
 

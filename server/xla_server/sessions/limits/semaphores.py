@@ -6,9 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import LOCAL, Caller
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares, CallerUse, Level
-from xla_server.sessions.limits.fair_share import FairShare
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
+from xla_server.sessions.limits.shares.caller_shares import (
+    EVERYTHING,
+    CallerShares,
+    CallerUse,
+    Level,
+)
+from xla_server.sessions.limits.shares.fair_share import FairShare
 
 
 class FairSemaphore:

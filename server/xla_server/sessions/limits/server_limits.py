@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from xla_server.sessions.limits.caller_shares import EVERYTHING, CallerShares
+from xla_server.sessions.limits.shares.caller_shares import EVERYTHING, CallerShares
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.backends.platform import Executable
 from xla_server.passes.partitioning.signature import ShardedSignature
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares, CallerUse, Level, levels
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares, CallerUse, Level, levels
 
 _HINT = "Unregister executables of programs that have a state of random numbers."
 

@@ -14,8 +14,8 @@ from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
 from xla_server.passes.partitioning.signature import ShardedSignature
-from xla_server.sessions.limits.caller import LOCAL, Caller
-from xla_server.sessions.limits.caller_shares import (
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
+from xla_server.sessions.limits.shares.caller_shares import (
     EVERYTHING,
     CallerShares,
     CallerUse,

@@ -23,12 +23,12 @@ from xla_server.passes.partitioning.partition import Partitioned
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.device_table import DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
-from xla_server.sessions.limits.caller import Caller, Flow
 from xla_server.sessions.limits.compile_budget import CompileBudget
 from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.shares.caller import Caller, Flow
 from xla_server.sessions.programs.code_cache import CompiledProgram
 from xla_server.sessions.programs.compile_request import CompileRequest, Program, prepare_program
 from xla_server.sessions.programs.device_assignment import DeviceAssignment, assigned_ordinals

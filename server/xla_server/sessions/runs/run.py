@@ -11,8 +11,8 @@ from xla_contract.types.shape import Shape
 from xla_server.backends.platform import Buffer, Device, Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import with_context
-from xla_server.sessions.limits.caller import Flow
 from xla_server.sessions.limits.semaphores import FairSemaphore
+from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
 from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of

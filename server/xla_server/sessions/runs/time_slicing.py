@@ -21,8 +21,8 @@ from collections.abc import Iterator
 
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.blocking import current_worker
-from xla_server.sessions.limits.caller import LOCAL_FLOW, Flow
-from xla_server.sessions.limits.rotation import Rotation
+from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Flow
+from xla_server.sessions.limits.shares.rotation import Rotation
 
 PERIOD = 0.01
 """Seconds between two looks, and what one turn lasts."""

@@ -7,8 +7,8 @@ import time
 
 from xla_contract.errors import ResourceExhaustedError, XlaError
 from xla_server.execution.memory_check import LARGE, require_bytes
-from xla_server.sessions.limits.caller import LOCAL, Caller
-from xla_server.sessions.limits.caller_shares import (
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
+from xla_server.sessions.limits.shares.caller_shares import (
     EVERYTHING,
     CallerShares,
     CallerUse,

@@ -25,7 +25,7 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.sessions.feeds.device_table import DeviceHandle, DeviceTable
 from xla_server.sessions.limits.blocking import releasing_slot
-from xla_server.sessions.limits.caller import Caller
+from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.arena_pool import ArenaPool
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE

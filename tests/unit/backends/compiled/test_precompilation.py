@@ -207,7 +207,7 @@ def test_an_interpreter_has_nothing_to_prepare() -> None:
     assert Interpreter().prepare()
     text = (
         "import sys\n"
-        "from xla_server.app.settings import Settings\n"
+        "from xla_server.app.options.settings import Settings\n"
         "from xla_server.app.platforms import create_backend\n"
         "assert create_backend(Settings(platform='interpreter')).prepare()\n"
         "assert 'numba' not in sys.modules\n"

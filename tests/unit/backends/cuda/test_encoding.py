@@ -9,8 +9,8 @@ from tests.unit.backends.cuda.programs import code, copy, grid, launch, library,
 from xla_server.backends.cuda.encoding import Encoded, encode
 from xla_server.backends.cuda.host_steps import placed_rows
 from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
-from xla_server.backends.cuda.worker import protocol
-from xla_server.backends.cuda.worker.protocol import DeviceKernel
+from xla_server.backends.cuda.worker.exchange import protocol
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceKernel
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import CANCELLATION, Branch, Code, Jump, Label, Switch
 from xla_server.codegen.gpu.plans import LibraryPlan

@@ -6,7 +6,7 @@ import pytest
 
 from xla_server.backends.cuda import probe
 from xla_server.backends.cuda.probe import MissingError, devices_of
-from xla_server.backends.cuda.worker.protocol import NoDeviceError
+from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
 from xla_server.backends.cuda.workers import read_count
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.backends.cuda.platforms import WORKER
-from xla_server.backends.cuda.worker.protocol import DeviceDescription, NoDeviceError
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription, NoDeviceError
 from xla_server.backends.cuda.workers import device_bytes, machine_of, start_workers
 
 HEAVY = ("numba", "llvmlite", "scipy")

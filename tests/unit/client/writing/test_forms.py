@@ -18,7 +18,7 @@ from xla_client import (
     ops,
 )
 from xla_client.coercion import as_element_type, as_shape
-from xla_client.ops.convolution import default_dimension_numbers
+from xla_client.ops.contraction.convolution import default_dimension_numbers
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.linear_algebra.fft import FftType
 

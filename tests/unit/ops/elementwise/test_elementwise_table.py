@@ -26,7 +26,7 @@ def test_an_operation_without_rules_of_its_own_is_named_in_its_rows_alone(name: 
     assert {path for path, text in SOURCES.items() if f"Opcode.{name}" in text} == {
         "protos/xla_contract/ops/elementwise/elementwise.py",
         "server/xla_server/ops/elementwise/elementwise_table.py",
-        "client/xla_client/ops/elementwise.py",
+        "client/xla_client/ops/elementwise/elementwise.py",
     }
 
 

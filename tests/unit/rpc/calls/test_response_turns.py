@@ -8,7 +8,7 @@ import pytest
 from tests.fault.plain import until
 from xla_server.rpc.calls.response_turns import ResponseTurns
 from xla_server.rpc.threads.thread_pool import ThreadPool
-from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.shares.caller import Flow
 
 STORM, OTHER = Flow("a", "storm"), Flow("a", "other")
 

@@ -7,7 +7,7 @@ from google.rpc import status_pb2
 
 from xla_server.rpc.limits.call_admission import CallAdmission
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
-from xla_server.sessions.limits.caller import Caller, Flow, flow_of
+from xla_server.sessions.limits.shares.caller import Caller, Flow, flow_of
 
 TOKEN = "t" * 43
 OWNER = Caller("ada", "7")

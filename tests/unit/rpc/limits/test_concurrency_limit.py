@@ -5,8 +5,8 @@ import pytest
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimit, ConcurrencyLimits
-from xla_server.sessions.limits.caller import LOCAL_FLOW, Caller, Flow
-from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.shares.caller import LOCAL_FLOW, Caller, Flow
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 
 
 def test_one_client_cannot_take_the_slots_of_all() -> None:

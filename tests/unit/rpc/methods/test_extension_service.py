@@ -14,8 +14,8 @@ from xla_server.rpc.methods import runs as extension_run
 from xla_server.rpc.methods import shared_memory as extension_shared
 from xla_server.rpc.methods import transfers as extension_transfers
 from xla_server.rpc.methods.extension_service import CAPABILITIES, extension_methods
-from xla_server.sessions.limits.caller import LOCAL
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.shares.caller import LOCAL
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
 

@@ -15,8 +15,8 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
 from xla_server.rpc.methods.server_status import ServerRpcs
 from xla_server.rpc.threads.pools import Pools, PoolSizes
-from xla_server.sessions.limits.caller import LOCAL, Caller
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.session_registry import SessionRegistry
 from xla_server.sessions.shared_resources import SharedResources
 

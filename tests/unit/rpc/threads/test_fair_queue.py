@@ -3,8 +3,8 @@ from typing import NamedTuple
 
 from xla_server.rpc.threads.fair_queue import FairQueue
 from xla_server.rpc.threads.thread_pool import ThreadPool
-from xla_server.sessions.limits.caller import Flow
-from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.shares.caller import Flow
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 
 SHARES = CallerShares(0.875, 0.75)
 

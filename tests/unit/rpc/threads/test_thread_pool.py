@@ -9,8 +9,8 @@ import pytest
 from tests.fault.plain import until
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.blocking import releasing_slot
-from xla_server.sessions.limits.caller import Flow
-from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.shares.caller import Flow
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 
 
 def test_threads_start_as_they_are_needed_and_are_used_again() -> None:

@@ -2,9 +2,9 @@ import pytest
 
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits import compile_share
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares
 from xla_server.sessions.limits.compile_share import CompileShare
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 
 
 class Clock:

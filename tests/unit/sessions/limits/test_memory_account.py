@@ -1,10 +1,10 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares, CallerUse
 from xla_server.sessions.limits.memory_account import MemoryAccount
 from xla_server.sessions.limits.memory_budget import DeviceMemory
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares, CallerUse
 
 
 def test_what_a_caller_takes_counts_for_it_and_for_all() -> None:

@@ -3,13 +3,13 @@
 import pytest
 
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares
 from xla_server.sessions.limits.response_memory import (
     ResponseMemory,
     ResponseReservation,
     SessionResponseMemory,
 )
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 
 LIMIT = 100
 MESSAGE = 300

@@ -19,8 +19,8 @@ from xla_server.backends.compile_options import DEFAULTS
 from xla_server.buffers.assignment import MemoryUse
 from xla_server.execution.cancellation import Cancellation
 from xla_server.passes.partitioning.signature import ShardedSignature
-from xla_server.sessions.limits.caller import LOCAL, Caller
-from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.shares.caller import LOCAL, Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.programs.code_cache import CompiledProgram
 from xla_server.sessions.programs.compile_request import Program
 from xla_server.sessions.programs.executable_table import (

@@ -8,7 +8,7 @@ from tests.fault.plain import until
 from xla_contract.errors import CancelledError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.blocking import current_worker, releasing_slot, worker_context
-from xla_server.sessions.limits.caller import Flow
+from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.runs import time_slicing
 from xla_server.sessions.runs.time_slicing import (
     NEW_SECONDS,

@@ -14,8 +14,8 @@ from xla_contract.errors import (
     NotFoundError,
     ResourceExhaustedError,
 )
-from xla_server.sessions.limits.caller import Caller
-from xla_server.sessions.limits.caller_shares import CallerShares
+from xla_server.sessions.limits.shares.caller import Caller
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.transfers import arena as arena_module
 from xla_server.sessions.transfers import arena_pool
 from xla_server.sessions.transfers.arena import Arena

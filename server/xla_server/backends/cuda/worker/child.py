@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable
 
 from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
-from xla_server.backends.cuda.worker.driver import Driver
-from xla_server.backends.cuda.worker.messages import HEAD, send
-from xla_server.backends.cuda.worker.protocol import NoDeviceError
-from xla_server.backends.cuda.worker.shared_memory import SharedMemory
+from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.exchange.messages import HEAD, send
+from xla_server.backends.cuda.worker.exchange.protocol import NoDeviceError
+from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 
-_DRIVER = "xla_server.backends.cuda.worker.cuda_driver:CudaDriver"
+_DRIVER = "xla_server.backends.cuda.worker.device.cuda_driver:CudaDriver"
 
 
 def main() -> None:

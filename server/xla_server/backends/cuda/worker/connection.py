@@ -7,18 +7,18 @@ import socket
 import sys
 import threading
 
-from xla_server.backends.cuda.worker import messages
-from xla_server.backends.cuda.worker.driver import Driver
-from xla_server.backends.cuda.worker.executor import RECENT_LAUNCHES, Lane, ProgramRun
-from xla_server.backends.cuda.worker.loaded import LoadedProgram
-from xla_server.backends.cuda.worker.messages import RequestError, receive, send
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.exchange import messages
+from xla_server.backends.cuda.worker.exchange.messages import RequestError, receive, send
+from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceLostError,
     OutOfDeviceMemoryError,
     RunCancelledError,
     Suspended,
 )
-from xla_server.backends.cuda.worker.shared_memory import SharedMemory
+from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
+from xla_server.backends.cuda.worker.executor import RECENT_LAUNCHES, Lane, ProgramRun
+from xla_server.backends.cuda.worker.loaded import LoadedProgram
 
 EXIT_LOST = 3
 """The worker's exit code after an error that leaves its device unusable."""

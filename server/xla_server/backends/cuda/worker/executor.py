@@ -14,10 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from xla_server.backends.cuda.worker.driver import CapturingDriver, Driver
-from xla_server.backends.cuda.worker.graphs import FixedGraphs, Graphs
-from xla_server.backends.cuda.worker.loaded import LoadedProgram
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.device.driver import CapturingDriver, Driver
+from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
     DeviceRow,
@@ -31,7 +29,9 @@ from xla_server.backends.cuda.worker.protocol import (
     Suspended,
     Switch,
 )
-from xla_server.backends.cuda.worker.shared_memory import SharedMemory
+from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
+from xla_server.backends.cuda.worker.graphs import FixedGraphs, Graphs
+from xla_server.backends.cuda.worker.loaded import LoadedProgram
 
 MAX_PENDING_NANOSECONDS = 20_000_000
 """Work that a stream is given before it is waited for: a cancelled run ends within that.

@@ -8,8 +8,8 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
-from xla_server.backends.cuda.worker.driver import CapturingDriver
-from xla_server.backends.cuda.worker.protocol import DeviceLostError
+from xla_server.backends.cuda.worker.device.driver import CapturingDriver
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceLostError
 
 MAX_ADDRESS_SETS = 32
 """Sets of addresses that a program has graphs for in one stream, those that were used last."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from xla_server.backends.cuda.worker.driver import Driver
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
     DeviceProgram,

@@ -10,10 +10,7 @@ from tests.unit.backends.cuda.worker.fake_driver import FakeDriver
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker import executor
-from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
-from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
-from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, LoadedProgram, segments
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
     DeviceRow,
@@ -24,7 +21,14 @@ from xla_server.backends.cuda.worker.protocol import (
     RunCancelledError,
     Switch,
 )
-from xla_server.backends.cuda.worker.shared_memory import STOP, SharedMemory, new_shared_memory
+from xla_server.backends.cuda.worker.exchange.shared_memory import (
+    STOP,
+    SharedMemory,
+    new_shared_memory,
+)
+from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
+from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
+from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, LoadedProgram, segments
 from xla_server.codegen.gpu.plans import FftPlan, GemmPlan, Matrix
 
 TWICE = (launch("increment", 0, 0), launch("increment", 0, 0))

@@ -7,14 +7,14 @@ import pytest
 
 from tests.unit.backends.cuda.worker.workers import InThread
 from xla_contract.errors import CancelledError
-from xla_server.backends.cuda.worker.generation import Limit
-from xla_server.backends.cuda.worker.messages import HEAD, receive, send
-from xla_server.backends.cuda.worker.shared_memory import (
+from xla_server.backends.cuda.worker.exchange.messages import HEAD, receive, send
+from xla_server.backends.cuda.worker.exchange.shared_memory import (
     BLOCK_BYTES,
     BLOCK_OFFSETS,
     SharedMemory,
     new_shared_memory,
 )
+from xla_server.backends.cuda.worker.supervisor.generation import Limit
 from xla_server.execution.cancellation import Cancellation
 
 

@@ -14,8 +14,7 @@ from tests.unit.backends.cuda.worker.workers import (
     used,
     worker,
 )
-from xla_server.backends.cuda.worker.process import DeviceWorker, HostAccess
-from xla_server.backends.cuda.worker.protocol import (
+from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     Copy,
     HostStep,
@@ -23,6 +22,7 @@ from xla_server.backends.cuda.worker.protocol import (
     LibraryCall,
     Switch,
 )
+from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker, HostAccess
 from xla_server.codegen.gpu.plans import LibraryPlan
 
 __all__ = ["pipes", "worker"]

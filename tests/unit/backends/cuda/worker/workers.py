@@ -12,13 +12,18 @@ import pytest
 
 from tests.unit.backends.cuda.worker import fake_driver
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.backends.cuda.worker.process import (
+from xla_server.backends.cuda.worker.exchange.protocol import (
+    DeviceKernel,
+    DeviceProgram,
+    DeviceRow,
+    Launch,
+)
+from xla_server.backends.cuda.worker.supervisor.process import (
     DeviceMemory,
     DeviceWorker,
     HostAccess,
     LoadedDeviceProgram,
 )
-from xla_server.backends.cuda.worker.protocol import DeviceKernel, DeviceProgram, DeviceRow, Launch
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Array
 

@@ -1,0 +1,1 @@
+"""Functions that give elements other dimensions, or take parts of arrays."""

@@ -1,0 +1,1 @@
+"""The command `xla-server compile`: a program from a file, compiled and run."""

@@ -1,0 +1,1 @@
+"""The command `xla-server serve`: credentials, wiring, and the life of the process."""

@@ -1,0 +1,194 @@
+"""The life of a server process: ready, serving, draining, gone."""
+
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+from xla_host import allocator
+from xla_server.app.options.settings import Settings
+from xla_server.app.platforms import create_backend
+from xla_server.app.serving.access import Access, connecting_line, prepare_access
+from xla_server.app.serving.wakeup import Events
+from xla_server.app.serving.wiring import create_server
+from xla_server.backends.platform import Backend
+from xla_server.identity.policy import Reach, reach_of
+from xla_server.rpc.server import RpcServer
+
+_LOG = logging.getLogger(__name__)
+
+_DRAINED = 0
+_SETTLED = 254
+_FAILED = 255
+"""Bytes that other threads write into the pipe of signals: drained, signals count again, the
+platform cannot be loaded.
+"""
+
+_TOGETHER_SECONDS = 0.25
+"""Signals within this time of the first count as one: timeout(1) sends SIGTERM to the process, and
+then once more to its group."""
+
+_PREPARATION_SECONDS = 0.05
+"""Timeout of the preparation's thread after a drain, in seconds."""
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class PlatformError(Exception):
+    """The platform could not be loaded; the log says why."""
+
+
+def run_until_signalled(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then drain; a second signal cancels what still runs.
+
+    Signals that come together count as one: a second one is one that comes after the log says
+    `draining`. When ready, prints one line of JSON with the first address, all addresses, platform
+    and number of devices on standard output; the platform is loaded after that. Raises as
+    `create_server`, and PlatformError. Does not return when a call, or the loading of
+    the platform, cannot be stopped: the process then ends with status 0 around it.
+    """
+    allocator.tune()
+    allocator.trim_when_idle()
+    # First: what must not be listened on so is said at once.
+    access = prepare_access(settings)
+    with (
+        Events(_SIGNALS) as events,
+        create_server(settings, backend := create_backend(settings), access) as server,
+    ):
+        # Objects loaded by now stay: collecting among them takes longer than compiling a program.
+        gc.freeze()
+        _announce(server, backend)
+        _announce_access(server, access)
+        _LOG.info("ready", extra={"listening": list(server.addresses)})
+        preparation = _Preparation(backend, events, only_loads=not settings.prepare)
+        number = events.get()
+        if number == _FAILED:
+            raise PlatformError(f"the platform {settings.platform} cannot be loaded")
+        preparation.end()
+        is_idle = _drain(server, settings.grace_seconds, signal.Signals(number).name, events)
+    if is_idle:
+        # Bytes that are not 0 here have leaked.
+        left = {"device_bytes": server.device_bytes, "shared_bytes": server.shared_bytes}
+        _LOG.info("drained", extra=left)
+    else:
+        _LOG.warning("leaving with calls that do not stop")
+    if not is_idle or not preparation.has_ended():
+        # Python would wait for threads, or take away what they are using.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _announce(server: RpcServer, backend: Backend) -> None:
+    facts = {
+        "listening": server.address,
+        "addresses": list(server.addresses),
+        "platform": str(backend.platform),
+        "devices": len(backend.devices),
+    }
+    print(json.dumps(facts), flush=True)
+
+
+def _announce_access(server: RpcServer, access: Access) -> None:
+    """Say in the log how to connect, where the server has made the credentials itself."""
+    exposed = [each for each in server.addresses if reach_of(each) is not Reach.OWNER]
+    if exposed and access.authenticator.is_open:
+        is_far = any(reach_of(each) is Reach.NETWORK for each in exposed)
+        level = logging.WARNING if is_far else logging.INFO
+        _LOG.log(level, "insecure: whoever reaches the server may call", extra={"open": exposed})
+    elif exposed and (access.token is not None or access.pinned):
+        # A new token must not go unseen where little is logged.
+        is_new = access.token is not None and access.token.is_new
+        level = logging.WARNING if is_new else logging.INFO
+        _LOG.log(level, "to connect: %s", connecting_line(access, exposed[0]))
+
+
+class _Preparation:
+    """A thread that loads the platform and then makes ready what any program may need.
+
+    It ends soon after `end`, or when it has loaded the platform if it `only_loads`.
+    """
+
+    def __init__(self, backend: Backend, events: Events, *, only_loads: bool) -> None:
+        self._backend = backend
+        self._events = events
+        self._only_loads = only_loads
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="prepare", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            # Preparation that is over before it begins loads the platform, and does nothing more.
+            self._backend.prepare(lambda: True)
+        except Exception:
+            _LOG.exception("the platform cannot be loaded")
+            self._events.put(_FAILED)
+            return
+        gc.freeze()
+        gc.enable()
+        if not self._only_loads:
+            self._backend.prepare(self._is_over.is_set)
+
+    def end(self) -> None:
+        """Ask it to end; it may be in the middle of a compilation, which is not waited for."""
+        self._is_over.set()
+
+    def has_ended(self) -> bool:
+        """Return whether the thread has ended, or ends within a moment."""
+        self._thread.join(_PREPARATION_SECONDS)
+        return not self._thread.is_alive()
+
+
+def _settle_later(events: Events) -> None:
+    """Put _SETTLED when signals no longer count as one with the first."""
+
+    timer = threading.Timer(_TOGETHER_SECONDS, events.put, (_SETTLED,))
+    timer.daemon = True
+    timer.start()
+
+
+def _drain(
+    server: RpcServer,
+    grace_seconds: float,
+    signal_name: str,
+    events: Events,
+    settle: Callable[[Events], None] = _settle_later,
+) -> bool:
+    """Drain, and cancel what is in progress at a signal that does not count as one with the first.
+
+    Args:
+        server: The server to drain.
+        grace_seconds: Seconds for which calls may go on.
+        signal_name: The first signal.
+        events: Signals, and the words _SETTLED and _DRAINED.
+        settle: Has _SETTLED put, now or later.
+
+    Returns whether nothing is left that runs.
+    """
+    outcome: list[bool] = []
+
+    def drain() -> None:
+        try:
+            outcome.append(server.drain(grace_seconds))
+        finally:
+            events.put(_DRAINED)
+
+    threading.Thread(target=drain, name="drain").start()
+    settle(events)
+    is_announced = False
+    while (word := events.get()) != _DRAINED:
+        if word == _SETTLED:
+            # A signal counts from this line on.
+            _LOG.info("draining after %s", signal_name)
+            is_announced = True
+        elif is_announced and word != _FAILED:
+            _LOG.warning("signalled again, what is in progress is cancelled")
+            server.cancel()
+    if not is_announced:
+        _LOG.info("draining after %s", signal_name)
+    return outcome == [True]

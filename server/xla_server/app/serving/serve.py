@@ -1,0 +1,64 @@
+"""The command xla-server serve: the options of a server as flags."""
+
+import gc
+import inspect
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xla_server.app.endings import EXIT_FAILED, EXIT_USAGE, ConfigurationError, ending, fail
+from xla_server.app.options.flags import flag, with_flags
+from xla_server.app.options.settings import (
+    CONFIG_VARIABLE,
+    Settings,
+    described,
+    load_settings,
+    notation,
+)
+from xla_server.app.serving.logs import configure_logs
+
+
+def _flag_of(name: str) -> inspect.Parameter:
+    """Return the flag of a field of Settings; None leaves the option to the next source."""
+    kind: Any = Settings.model_fields[name].annotation
+    metavar = notation(name)
+    if metavar is not None:
+        # Settings reads it.
+        kind = str
+    elif kind == tuple[str, ...]:
+        kind = list[str] if name == "listen" else str
+    return flag(name, kind, described(name), metavar)
+
+
+@with_flags(map(_flag_of, Settings.model_fields))
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file with any of these options", envvar=CONFIG_VARIABLE, show_default=False
+        ),
+    ] = None,
+    **flags: Any,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then drain and exit 0.
+
+    Options come from flags, else the environment, else the TOML file, else defaults: --feed-items
+    is XLA_SERVER_FEED_ITEMS in the environment and feed_items in the file. A SIZE is a number of
+    bytes, or one with KiB, MiB, GiB, TiB (1024) or kB, MB, GB, TB (1000): 4GiB, 1.5GB.
+    """
+    # Collecting garbage takes a good part of the time in which modules are loaded.
+    gc.disable()
+    with ending():
+        settings = load_settings(flags | {"listen": flags["listen"] or None}, config)
+    # These modules load most of the server; a wrong option is reported before.
+    from xla_server.app.serving.lifecycle import PlatformError, run_until_signalled
+    from xla_server.rpc.listeners import CannotListenError
+
+    configure_logs(settings.log_level)
+    try:
+        run_until_signalled(settings)
+    except ConfigurationError as error:
+        fail(str(error), EXIT_USAGE)
+    except (CannotListenError, PlatformError) as error:
+        fail(str(error), EXIT_FAILED)

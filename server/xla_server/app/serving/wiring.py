@@ -1,0 +1,109 @@
+"""Putting a server together."""
+
+import contextlib
+from collections.abc import Iterator
+
+from xla_server.app.options.settings import Settings
+from xla_server.app.platforms import create_backend
+from xla_server.app.serving.access import Access, prepare_access
+from xla_server.backends.platform import Backend
+from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
+from xla_server.rpc.server import RpcOptions, RpcServer, serving
+from xla_server.rpc.threads.pools import PoolSizes
+from xla_server.rpc.threads.thread_pool import ThreadPool
+from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS
+from xla_server.sessions.limits.quotas import Quotas
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.limits.shares.caller_shares import CallerShares
+from xla_server.sessions.session_registry import SessionRegistry
+from xla_server.sessions.shared_resources import SharedResources
+
+
+@contextlib.contextmanager
+def create_server(
+    settings: Settings, backend: Backend | None = None, access: Access | None = None
+) -> Iterator[RpcServer]:
+    """A server that answers until the block ends, on `backend` or the platform of `settings`.
+
+    `access` authenticates its callers, by default what `settings` say. Raises as `prepare_access`
+    and `create_backend`, and CannotListenError for an address that cannot be listened on.
+    """
+    access = prepare_access(settings) if access is None else access
+    backend = backend or create_backend(settings)
+    room = device_bytes(settings, backend)
+    shares = CallerShares(settings.identity_share, settings.connection_share)
+    limits = Limits(
+        max_device_bytes=room,
+        max_message_bytes=settings.max_message_bytes,
+        max_executables=settings.max_executables,
+        max_executable_bytes=settings.max_executable_bytes,
+        max_program_bytes=settings.max_program_bytes,
+        max_idle_executables=settings.max_idle_executables,
+        max_idle_executable_bytes=settings.max_idle_executable_bytes,
+        max_answer_bytes=settings.max_answer_bytes,
+        max_sessions=settings.max_sessions,
+        max_executions=settings.max_executions,
+        max_launches=settings.max_launches,
+        max_compile_seconds=settings.max_compile_seconds
+        or settings.compile_threads * COMPILE_WINDOW_SECONDS,
+        shares=shares,
+        upload_grace_seconds=settings.session_grace_seconds,
+        upload_silence_seconds=settings.upload_silence_seconds,
+        spared_device_bytes=int(room * settings.spared_device_share),
+        execution_wait_seconds=settings.execution_wait_seconds,
+        max_replicated_bytes=settings.max_replicated_bytes,
+        collective_timeout_seconds=settings.collective_timeout_seconds,
+        shared_memory_bytes=settings.shared_memory_bytes,
+        session_shared_memory_bytes=settings.session_shared_memory_bytes,
+    )
+    # A session is of one connection of one identity, and never gets more than those may have.
+    most_bytes = int(min(shares.identity, shares.connection) * room)
+    quotas = Quotas(
+        device_bytes=min(settings.session_device_bytes or most_bytes, most_bytes),
+        handles=settings.max_handles,
+        queued_items=settings.feed_items,
+        queued_bytes=settings.feed_bytes,
+        concurrent_executions=settings.session_executions,
+        launched_executions=settings.session_launches,
+        compile_seconds=settings.session_compile_seconds,
+        answer_bytes=settings.session_answer_bytes,
+    )
+    # Each session may have one of each beyond what all share.
+    executions = settings.max_executions + settings.max_sessions
+    calls = ConcurrencyLimits(
+        settings.max_concurrent_calls, settings.session_calls, settings.max_sessions, shares
+    )
+    streams = ConcurrencyLimits(
+        settings.max_streams, settings.session_streams, settings.max_sessions, shares
+    )
+    options = RpcOptions(
+        listen=settings.listen,
+        max_message_bytes=settings.max_message_bytes,
+        calls=calls,
+        max_resident_bytes=settings.max_resident_bytes,
+        shared_memory_connections=settings.shared_memory_connections,
+        pool_sizes=PoolSizes(
+            short=settings.short_threads,
+            compile=settings.compile_threads,
+            execute=settings.execute_threads,
+            lent=executions,
+            shares=shares,
+        ),
+        streams=streams,
+        authenticator=access.authenticator,
+        certificates=access.certificates,
+        socket_mode=access.socket_mode,
+    )
+    threads = ThreadPool(settings.execute_threads, "xla-execution", most_lent=executions)
+    engine = SharedResources(backend, limits, quotas, threads)
+    sessions = SessionRegistry(engine, grace_seconds=settings.session_grace_seconds)
+    with serving(sessions, options) as server:
+        yield server
+
+
+def device_bytes(settings: Settings, backend: Backend) -> int:
+    """Return the bytes for values on devices: what is set, else what devices have of their own."""
+    is_set = "max_device_bytes" in settings.model_fields_set
+    if is_set or backend.memory_bytes is None:
+        return settings.max_device_bytes
+    return backend.memory_bytes

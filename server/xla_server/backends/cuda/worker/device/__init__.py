@@ -1,0 +1,1 @@
+"""One device: its interface, and NVIDIA's driver behind it."""

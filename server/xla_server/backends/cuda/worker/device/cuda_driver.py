@@ -1,0 +1,258 @@
+"""A device by NVIDIA's driver. For the worker's process alone.
+
+An error that leaves the process unusable is DeviceLostError, as the driver says that the process
+must end then. Errors come late: the call that raises need not be the one that is wrong.
+
+Semantics: the CUDA driver API, Stream Ordered Memory Allocator, Module Management, Execution
+Control.
+"""
+
+import contextlib
+import ctypes
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xla_server.backends.cuda.worker.device.capability import capability
+from xla_server.backends.cuda.worker.device.errors import CudaError, checked
+from xla_server.backends.cuda.worker.exchange.protocol import (
+    DeviceDescription,
+    NoDeviceError,
+    OutOfDeviceMemoryError,
+)
+from xla_server.backends.cuda.worker.libraries import Libraries
+from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.target.gpu import STATIC_SHARED_BYTES
+
+try:
+    _LIBRARY = ctypes.CDLL("libcuda.so.1")
+    from cuda.bindings import driver as cuda
+except (ImportError, OSError) as missing:
+    raise NoDeviceError(
+        f"a device needs NVIDIA's driver and cuda-bindings, got {missing}"
+    ) from missing
+
+_MAX_NAME = 256
+_JIT_LOG_BYTES = 8192
+_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6
+"""CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES."""
+
+
+class CudaDriver:
+    """The device of a number, with its memory pool. Raises NoDeviceError."""
+
+    def __init__(self, ordinal: int) -> None:
+        with _opening(ordinal):
+            checked("cuInit", cuda.cuInit(0))
+            (count,) = checked("cuDeviceGetCount", cuda.cuDeviceGetCount())
+            if not 0 <= ordinal < count:
+                raise NoDeviceError(f"a device must be one of the driver's {count}, got {ordinal}")
+            (device,) = checked("cuDeviceGet", cuda.cuDeviceGet(ordinal))
+            retained = cuda.cuDevicePrimaryCtxRetain(device)
+            (self._context,) = checked("cuDevicePrimaryCtxRetain", retained)
+            self.make_current()
+            found = cuda.cuDeviceGetDefaultMemPool(device)
+            (self._pool,) = checked("cuDeviceGetDefaultMemPool", found)
+            # A pool returns memory to the system at each synchronisation by default.
+            threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+            kept = cuda.cuMemPoolSetAttribute(self._pool, threshold, cuda.cuuint64_t((1 << 64) - 1))
+            checked("cuMemPoolSetAttribute", kept)
+            self.description = self._described(device)
+        self._libraries = Libraries(self)
+
+    def _described(self, device: Any) -> DeviceDescription:
+        attribute = cuda.CUdevice_attribute
+
+        def number(what: Any) -> int:
+            return int(checked("cuDeviceGetAttribute", cuda.cuDeviceGetAttribute(what, device))[0])
+
+        major = number(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        minor = number(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        (name,) = checked("cuDeviceGetName", cuda.cuDeviceGetName(_MAX_NAME, device))
+        free, total = checked("cuMemGetInfo", cuda.cuMemGetInfo())
+        return DeviceDescription(
+            name.partition(b"\0")[0].decode(errors="replace"),
+            capability(major, minor),
+            number(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+            *(int(total), int(free)),
+        )
+
+    def make_current(self) -> None:
+        """Let the calling thread use the device."""
+        checked("cuCtxSetCurrent", cuda.cuCtxSetCurrent(self._context))
+
+    def new_stream(self) -> int:
+        """Return a stream that does not wait for the legacy default stream either."""
+        flags = int(cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        return int(checked("cuStreamCreate", cuda.cuStreamCreate(flags))[0])
+
+    def synchronise(self, stream: int) -> None:
+        """Wait until all that the stream was given is done."""
+        checked("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))
+
+    def allocate(self, byte_size: int, stream: int) -> int:
+        """Return memory of the pool for what follows in the stream."""
+        result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
+        if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            # Trimmed, the pool can use what it keeps in pieces that are too small.
+            checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
+            result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
+        if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            total = self.description.total_bytes
+            raise OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
+        return int(checked("cuMemAllocFromPoolAsync", result)[0])
+
+    def free(self, address: int, stream: int) -> None:
+        """Give memory back to the pool, in the stream's order."""
+        checked("cuMemFreeAsync", cuda.cuMemFreeAsync(address, stream))
+
+    def free_bytes(self) -> int:
+        """Return the bytes that are free on the device or in the pool."""
+        free, _ = checked("cuMemGetInfo", cuda.cuMemGetInfo())
+        attribute = cuda.CUmemPool_attribute
+        kept = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+        used = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
+        return int(free) + kept - used
+
+    def _pool_bytes(self, what: Any) -> int:
+        found = cuda.cuMemPoolGetAttribute(self._pool, what)
+        return int(checked("cuMemPoolGetAttribute", found)[0])
+
+    def pin(self, memory: memoryview) -> None:
+        """Lock pages of the host, so that copies do not wait."""
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        portable = int(cuda.CU_MEMHOSTREGISTER_PORTABLE)
+        registered = cuda.cuMemHostRegister(address, memory.nbytes, portable)
+        checked("cuMemHostRegister", registered)
+
+    def upload(self, address: int, source: memoryview, stream: int) -> None:
+        """Copy bytes of the host to the device."""
+        copied = cuda.cuMemcpyHtoDAsync(address, source, source.nbytes, stream)
+        checked("cuMemcpyHtoDAsync", copied)
+
+    def download(self, target: memoryview, address: int, stream: int) -> None:
+        """Copy bytes of the device to the host."""
+        copied = cuda.cuMemcpyDtoHAsync(target, address, target.nbytes, stream)
+        checked("cuMemcpyDtoHAsync", copied)
+
+    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
+        """Copy bytes on the device."""
+        copied = cuda.cuMemcpyDtoDAsync(target, source, byte_size, stream)
+        checked("cuMemcpyDtoDAsync", copied)
+
+    def load(self, module: bytes, symbols: Sequence[str]) -> Sequence["CudaKernel"]:
+        """Return the kernels of PTX or of a cubin. Raises CudaError, with the compiler's words."""
+        image = ctypes.create_string_buffer(module)
+        try:
+            (handle,) = checked("cuModuleLoadData", cuda.cuModuleLoadData(image))
+        except CudaError as error:
+            raise CudaError(f"{error}: {self._jit_log(image)}") from None
+        loaded = _Module(handle)
+        return [CudaKernel(loaded, symbol) for symbol in symbols]
+
+    def launch(
+        self,
+        kernel: "CudaKernel",
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+        stream: int,
+    ) -> None:
+        """Launch a kernel whose arguments are addresses, which are copied."""
+        kernel.need_shared(shared_bytes)
+        count = len(addresses)
+        values = (ctypes.c_uint64 * count)(*addresses)
+        first = ctypes.addressof(values)
+        pointers = (ctypes.c_uint64 * count)(*range(first, first + 8 * count, 8))
+        launched = cuda.cuLaunchKernel(
+            kernel.function,
+            *(blocks, 1, 1, threads, 1, 1, shared_bytes),
+            *(stream, ctypes.addressof(pointers), 0),
+        )
+        checked("cuLaunchKernel", launched)
+
+    def prepare(self, plan: LibraryPlan) -> Any:
+        """Return what computes a plan, by its library."""
+        return self._libraries.prepare(plan)
+
+    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
+        """Let a library compute a prepared plan."""
+        self._libraries.call(prepared, addresses, stream)
+
+    def begin_capture(self, stream: int) -> None:
+        """Begin a graph. Other threads may call what a capture forbids its own."""
+        mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
+
+    def end_capture(self, stream: int) -> "_Graph":
+        """Return the graph, which the device has."""
+        (described,) = checked("cuStreamEndCapture", cuda.cuStreamEndCapture(stream))
+        try:
+            (handle,) = checked("cuGraphInstantiate", cuda.cuGraphInstantiate(described, 0))
+        finally:
+            cuda.cuGraphDestroy(described)
+        graph = _Graph(handle)
+        checked("cuGraphUpload", cuda.cuGraphUpload(handle, stream))
+        return graph
+
+    def launch_graph(self, graph: "_Graph", stream: int) -> None:
+        """Launch a graph."""
+        checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
+
+    def _jit_log(self, image: Any) -> str:
+        """Load a module again to return what the driver's compiler says of it."""
+        log = ctypes.create_string_buffer(_JIT_LOG_BYTES)
+        options = (ctypes.c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _JIT_LOG_BYTES)
+        handle = ctypes.c_void_p()
+        _LIBRARY.cuModuleLoadDataEx(ctypes.byref(handle), image, 2, options, values)
+        return log.value.decode(errors="replace").strip() or "no reason given"
+
+
+class _Module:
+    """A module, unloaded with its last kernel."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        cuda.cuModuleUnload(self.handle)
+
+
+class _Graph:
+    """A graph, destroyed with its last reference once it has been executed."""
+
+    def __init__(self, handle: Any) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        cuda.cuGraphExecDestroy(self.handle)
+
+
+class CudaKernel:
+    """A kernel of a module. Raises CudaError for a symbol that the module does not have."""
+
+    __slots__ = ("_module", "_shared_bytes", "function")
+
+    def __init__(self, module: _Module, symbol: str) -> None:
+        self._module, self._shared_bytes = module, STATIC_SHARED_BYTES
+        found = cuda.cuModuleGetFunction(module.handle, symbol.encode())
+        (self.function,) = checked("cuModuleGetFunction", found)
+        # Otherwise the first launch loads it, which may happen while a stream is captured.
+        checked("cuFuncLoad", cuda.cuFuncLoad(self.function))
+
+    def need_shared(self, byte_size: int) -> None:
+        """Let blocks have this much shared memory, which they have without asking up to 48 KiB."""
+        if byte_size > self._shared_bytes:
+            what = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            checked("cuFuncSetAttribute", cuda.cuFuncSetAttribute(self.function, what, byte_size))
+            self._shared_bytes = byte_size
+
+
+@contextlib.contextmanager
+def _opening(ordinal: int) -> Iterator[None]:
+    """Raise NoDeviceError where the driver refuses a device."""
+    try:
+        yield
+    except CudaError as error:
+        raise NoDeviceError(f"device {ordinal} must open, got {error}") from error

@@ -1,0 +1,88 @@
+"""The interface of one device, as its worker uses it. Addresses and streams are numbers.
+
+The work that a stream is given is done in order, later; `synchronise` waits for it. Any call may
+raise DeviceLostError, after which nothing works any more. A driver is made with the device's number
+and raises NoDeviceError where there is none. Several threads use it at the same time, each a stream
+of its own: what `prepare` returns is called in several streams at once.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription
+from xla_server.codegen.gpu.plans import LibraryPlan
+
+
+class Driver(Protocol):
+    """One device."""
+
+    @property
+    def description(self) -> DeviceDescription:
+        """The device, as the server is told of it."""
+
+    def make_current(self) -> None:
+        """Let the calling thread use the device; each thread calls it before all else."""
+
+    def new_stream(self) -> int:
+        """Return a stream, which waits for no other."""
+
+    def synchronise(self, stream: int) -> None:
+        """Wait until all that the stream was given is done."""
+
+    def allocate(self, byte_size: int, stream: int) -> int:
+        """Return memory that what follows in the stream may use; a multiple of 256.
+
+        Raises OutOfDeviceMemoryError, with nothing changed.
+        """
+
+    def free(self, address: int, stream: int) -> None:
+        """Give memory back once what the stream was given before is done."""
+
+    def free_bytes(self) -> int:
+        """Return the bytes that could be allocated now."""
+
+    def pin(self, memory: memoryview) -> None:
+        """Prepare memory of the host for copies that do not wait, as long as the process lives."""
+
+    def upload(self, address: int, source: memoryview, stream: int) -> None:
+        """Copy bytes of the host to the device; `source` must stay until the stream has done it."""
+
+    def download(self, target: memoryview, address: int, stream: int) -> None:
+        """Copy bytes of the device to the host; they are there once the stream has done it."""
+
+    def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
+        """Copy bytes on the device."""
+
+    def load(self, module: bytes, symbols: Sequence[str]) -> Sequence[Any]:
+        """Return the kernels of a module, which is loaded as long as they are referenced."""
+
+    def launch(
+        self,
+        kernel: Any,
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+        stream: int,
+    ) -> None:
+        """Launch a kernel whose arguments are addresses."""
+
+    def prepare(self, plan: LibraryPlan) -> Any:
+        """Return what computes a plan, with all memory and handles that it needs."""
+
+    def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
+        """Let a library compute a prepared plan on its operands, then its results."""
+
+
+@runtime_checkable
+class CapturingDriver(Driver, Protocol):
+    """A device that has graphs."""
+
+    def begin_capture(self, stream: int) -> None:
+        """Let launches, copies and calls that the stream is given become a graph instead."""
+
+    def end_capture(self, stream: int) -> Any:
+        """Return the graph, which is kept as long as it is referenced."""
+
+    def launch_graph(self, graph: Any, stream: int) -> None:
+        """Give the stream all that the graph has, as one launch."""

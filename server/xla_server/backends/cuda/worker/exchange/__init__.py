@@ -1,0 +1,1 @@
+"""Records, messages and shared memory that the server and a worker exchange."""

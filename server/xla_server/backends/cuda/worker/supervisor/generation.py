@@ -1,0 +1,345 @@
+"""The server's end of one worker process: its connections, and what its loss means.
+
+A generation is one process. Addresses and programs hold for one; the next starts with nothing.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import io
+import logging
+import os
+import pickle
+import queue
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_contract.errors import UnavailableError
+from xla_server.backends.cuda.worker.exchange import messages
+from xla_server.backends.cuda.worker.exchange.protocol import DeviceDescription, NoDeviceError
+from xla_server.backends.cuda.worker.exchange.shared_memory import (
+    BLOCK_OFFSETS,
+    MAX_CONNECTIONS,
+    STOP,
+    SharedMemory,
+    new_shared_memory,
+)
+from xla_server.backends.diagnostics.incidents import new_incident
+from xla_server.execution.cancellation import Cancellation
+
+_LOG = logging.getLogger(__name__)
+
+MAX_RUNS = 96
+"""Runs of a device at the same time; others wait."""
+
+MAX_CALLS = 16
+"""Other requests at the same time; a request never waits for a run, so each ends."""
+
+_START_PATIENCE = 120.0
+"""Seconds in which a worker must have opened its device."""
+
+_EXIT_PATIENCE = 5.0
+"""Seconds in which a process must end that has closed its connections."""
+
+_SHOWN = 4000
+"""Bytes of what a worker wrote about errors that the log shows."""
+
+assert MAX_RUNS + MAX_CALLS <= MAX_CONNECTIONS
+
+
+class Limit:
+    """A number of things at the same time."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def taken(self, cancellation: Cancellation | None = None) -> Iterator[None]:
+        """Be one of them during the block. Raises what the cancellation was given."""
+        with contextlib.ExitStack() as stack:
+            if cancellation is not None:
+                stack.callback(cancellation.add_callback(self._wake))
+            with self._changed:
+                while not self._free:
+                    if cancellation is not None:
+                        cancellation.check()
+                    self._changed.wait()
+                self._free -= 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += 1
+                self._changed.notify()
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+class Connection:
+    """The server's end of a connection, for one thread at a time."""
+
+    def __init__(self, process: "WorkerProcess", channel: socket.socket, index: int) -> None:
+        self._process, self._channel, self.index = process, channel, index
+        self.pending = 0
+        """Requests without an answer."""
+        self.is_broken = False
+        """True once a message was not sent or received to its end."""
+
+    def call(self, body: messages.Body) -> Any:
+        """Make a request and return its answer.
+
+        Raises UnavailableError where the worker is lost, and what the worker answers.
+        """
+        self.send(body)
+        return self.receive()
+
+    def send(self, body: messages.Body) -> None:
+        """Make a request, whose answer `receive` returns."""
+        request = messages.Request(body, *self._process.released())
+        self.is_broken = True
+        try:
+            messages.send(self._channel, request)
+        except OSError as error:
+            raise self._process.lost(f"a request was not sent: {error}") from None
+        self.pending += 1
+        self.is_broken = False
+
+    def receive(self) -> Any:
+        """Return the answer of the oldest request without one."""
+        self.is_broken = True
+        try:
+            answer = messages.receive(self._channel, messages.MAX_ANSWER_BYTES)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
+            raise self._process.lost(f"a request was not answered: {error}") from None
+        self.pending -= 1
+        self.is_broken = False
+        if isinstance(answer, Exception):
+            try:
+                raise answer
+            finally:
+                # Else its traceback, which has this frame, keeps the caller's values in a cycle.
+                del answer
+        return answer
+
+    def settle(self) -> None:
+        """Wait for answers that were not received.
+
+        Raises UnavailableError where the worker is lost.
+        """
+        while self.pending and not self.is_broken:
+            try:
+                self.receive()
+            except UnavailableError:
+                raise
+            except Exception as error:  # It belongs to a call that is over.
+                _LOG.debug("an answer that nobody waits for: %s", error)
+
+    def close(self) -> None:
+        """Let the worker end what the connection does."""
+        self._process.shared.set_word(self.index, STOP)
+        self._channel.close()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loss:
+    """Why a worker is no more, as clients are told."""
+
+    message: str
+    incident: str
+
+    def error(self) -> UnavailableError:
+        """Return a new error for one who uses what is lost."""
+        return UnavailableError(self.message, incident=self.incident)
+
+
+class WorkerProcess:
+    """One process. Any thread may use it.
+
+    Raises NoDeviceError, with a sentence, where there is no device.
+    """
+
+    def __init__(self, ordinal: int, command: Sequence[str], number: int) -> None:
+        self.number, self._ordinal = number, ordinal
+        self._lock = threading.Lock()
+        self._loss: Loss | None = None
+        self._idle: list[Connection] = []
+        self._indices = iter(range(MAX_CONNECTIONS))
+        self._runs, self._calls = Limit(MAX_RUNS), Limit(MAX_CALLS)
+        self.freed: collections.deque[int] = collections.deque()
+        """Addresses that nothing refers to any more."""
+        self.unloaded: collections.deque[int] = collections.deque()
+        """Programs that nothing refers to any more."""
+        shared = new_shared_memory()
+        self._said = io.FileIO(os.memfd_create("xla-worker-errors", os.MFD_CLOEXEC), "r+")
+        self._control, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self.shared = SharedMemory(shared)
+                self._process = subprocess.Popen(
+                    [
+                        *command,
+                        *("--ordinal", str(ordinal)),
+                        *("--control", str(theirs.fileno()), "--shared", str(shared)),
+                    ],
+                    pass_fds=(theirs.fileno(), shared),
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._said,
+                    stderr=self._said,
+                )
+        finally:
+            os.close(shared)
+        self.staging = np.frombuffer(self.shared.view, np.uint8)
+        """The shared memory as an array."""
+        self.blocks: queue.LifoQueue[int] = queue.LifoQueue()
+        """Offsets of unused staging blocks."""
+        for offset in BLOCK_OFFSETS:
+            self.blocks.put(offset)
+        self.description = self._described()
+
+    def _described(self) -> DeviceDescription:
+        self._control.settimeout(_START_PATIENCE)
+        try:
+            answer = messages.receive(self._control, messages.MAX_ANSWER_BYTES)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
+            self._end()
+            raise NoDeviceError(
+                f"the worker of device {self._ordinal} must open it, got {error}: {self._errors()}"
+            ) from None
+        if isinstance(answer, Exception):
+            self._end()
+            raise answer
+        self._control.settimeout(None)
+        described: DeviceDescription = answer
+        return described
+
+    @property
+    def process_id(self) -> int:
+        """The operating system's number of the process."""
+        return self._process.pid
+
+    @property
+    def loss(self) -> Loss | None:
+        """Why the process is no more; None while it lives."""
+        return self._loss
+
+    def check(self) -> None:
+        """Raise UnavailableError if the process is lost, and all values in its memory with it."""
+        if self._loss is not None:
+            raise self._loss.error()
+
+    def released(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Take the addresses and programs that the next request gives up."""
+        return _emptied(self.freed), _emptied(self.unloaded)
+
+    @contextlib.contextmanager
+    def connection(self, run: Cancellation | None = None) -> Iterator[Connection]:
+        """A connection of one's own during the block, for a run with its cancellation or a call.
+
+        Raises UnavailableError where the worker is lost.
+        """
+        limit = self._calls if run is None else self._runs
+        with limit.taken(run):
+            connection = self._taken()
+            try:
+                yield connection
+            finally:
+                try:
+                    connection.settle()
+                finally:
+                    self._give_back(connection)
+
+    def lost(self, reason: str) -> UnavailableError:
+        """End the process, if it lives, and return the error for one who used it.
+
+        `reason` is for the log, with the exit code and what the process wrote.
+        """
+        with self._lock:
+            return self._lost(reason)
+
+    def _lost(self, reason: str) -> UnavailableError:
+        if self._loss is None:
+            code = self._end()
+            incident = new_incident()
+            name = f"device {self._ordinal} ({self.description.name})"
+            self._loss = Loss(
+                f"values and runs of a device last as long as its worker, got a worker of {name} "
+                f"that ended, incident {incident}",
+                incident,
+            )
+            _LOG.error(
+                "incident %s: the worker of %s ended with %s, %s: %s",
+                *(incident, name, code, reason, self._errors()),
+            )
+        return self._loss.error()
+
+    def kill(self, reason: str) -> None:
+        """End a process that does not answer, so that those who wait for it are told."""
+        self._process.kill()
+        self.lost(reason)
+
+    def close(self, patience: float) -> None:
+        """End the process, which has as many seconds to end by itself."""
+        with self._lock:
+            self._loss = self._loss or Loss("a device must be open, got a closed one", "")
+            self._end(patience)
+
+    def _taken(self) -> Connection:
+        with self._lock:
+            self.check()
+            if self._idle:
+                return self._idle.pop()
+            index = next(self._indices, None)
+            if index is None:
+                raise self._lost("no connection is left")
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    head = messages.HEAD.pack(index)
+                    socket.send_fds(self._control, [head], [theirs.fileno()])
+                except OSError as error:
+                    ours.close()
+                    raise self._lost(f"a connection was not made: {error}") from None
+            return Connection(self, ours, index)
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            if self._loss is None and not connection.is_broken:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _end(self, patience: float = _EXIT_PATIENCE) -> int | None:
+        """Let the process end and return its exit code; None for one that the system keeps."""
+        self._control.close()
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(patience)
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(_EXIT_PATIENCE)
+        return None
+
+    def _errors(self) -> str:
+        """Return the end of what the process wrote."""
+        size = self._said.seek(0, os.SEEK_END)
+        said = os.pread(self._said.fileno(), _SHOWN, max(0, size - _SHOWN))
+        return said.decode(errors="replace").strip() or "it wrote nothing"
+
+
+def _emptied(numbers: collections.deque[int]) -> tuple[int, ...]:
+    """Take what is in the queue now; other threads add to it."""
+    taken = []
+    with contextlib.suppress(IndexError):
+        while True:
+            taken.append(numbers.popleft())
+    return tuple(taken)

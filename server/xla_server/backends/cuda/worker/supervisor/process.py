@@ -1,0 +1,309 @@
+"""The worker of a device as the platform uses it: memory, transfers and runs of programs.
+
+Everything may be called by any thread, and waits for itself alone. Where the worker is lost, calls
+in flight and later uses of its values raise UnavailableError, with an incident; the next allocation
+or run has a new process.
+"""
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from xla_contract.errors import ResourceExhaustedError, UnavailableError
+from xla_server.backends.cuda.worker.exchange import messages
+from xla_server.backends.cuda.worker.exchange.protocol import (
+    DeviceDescription,
+    DeviceProgram,
+    NoDeviceError,
+    OutOfDeviceMemoryError,
+    RunCancelledError,
+    Suspended,
+)
+from xla_server.backends.cuda.worker.exchange.shared_memory import GO, STOP
+from xla_server.backends.cuda.worker.supervisor import transfers
+from xla_server.backends.cuda.worker.supervisor.generation import Connection, WorkerProcess
+from xla_server.execution.cancellation import Cancellation
+from xla_server.ops.evaluation import Array
+
+_PATIENCE = 10.0
+"""Seconds in which a worker must stop a run, or end."""
+
+
+class DeviceWorker:
+    """A device and its worker."""
+
+    def __init__(self, ordinal: int, command: Sequence[str], patience: float) -> None:
+        self.ordinal, self._command, self._patience = ordinal, tuple(command), patience
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._process = WorkerProcess(ordinal, self._command, 1)
+        self.description: DeviceDescription = self._process.description
+        """The device when the first worker opened it."""
+
+    @classmethod
+    def start(
+        cls, ordinal: int, command: Sequence[str], patience: float = _PATIENCE
+    ) -> "DeviceWorker":
+        """Start the worker of a device by `command`, which gets the arguments of `child.py`.
+
+        A worker has `patience` seconds to stop a run. Raises NoDeviceError, with a sentence.
+        """
+        return cls(ordinal, command, patience)
+
+    @property
+    def generation(self) -> int:
+        """The number of the process; addresses hold for one."""
+        return self._process.number
+
+    @property
+    def process_id(self) -> int:
+        """The operating system's number of the process."""
+        return self._process.process_id
+
+    def allocate(self, byte_size: int) -> "DeviceMemory":
+        """Return memory, which is freed with its last reference.
+
+        Raises ResourceExhaustedError with the figures, with nothing changed, and UnavailableError.
+        """
+        process = self.process()
+        with _room(self.ordinal), process.connection() as connection:
+            address = connection.call(messages.Allocate(byte_size))
+            return DeviceMemory(self, process, address, byte_size)
+
+    def upload(self, memory: "DeviceMemory", array: Array) -> None:
+        """Write a dense row-major array to the start of memory."""
+        memory.check(0, array.nbytes)
+        with memory.process.connection() as connection:
+            transfers.upload(memory.process, connection, memory.address, array)
+
+    def download(self, memory: "DeviceMemory", array: Array, offset: int = 0) -> None:
+        """Read a dense row-major array from an offset of memory, in bytes."""
+        memory.check(offset, array.nbytes)
+        with memory.process.connection() as connection:
+            transfers.download(memory.process, connection, memory.address + offset, array)
+
+    def load(self, program: DeviceProgram) -> "LoadedDeviceProgram":
+        """Load a program, which is unloaded with its last reference.
+
+        Raises as `allocate` does, and RequestError where the driver does not load it.
+        """
+        loaded = LoadedDeviceProgram(self, program, self._patience)
+        loaded.constants()
+        return loaded
+
+    def close(self) -> None:
+        """End the process; nothing may be used afterwards."""
+        with self._lock:
+            self._is_closed = True
+            self._process.close(self._patience)
+
+    def process(self) -> WorkerProcess:
+        """Return the process, a new one if the last was lost."""
+        with self._lock:
+            process = self._process
+            if process.loss is not None and not self._is_closed:
+                try:
+                    process = WorkerProcess(self.ordinal, self._command, process.number + 1)
+                except NoDeviceError as error:
+                    raise UnavailableError(
+                        f"a lost worker of device {self.ordinal} must start again, got {error}"
+                    ) from error
+                self._process = process
+        process.check()
+        return process
+
+
+class DeviceMemory:
+    """A piece of a device's memory, freed with the last reference."""
+
+    __slots__ = ("address", "byte_size", "process", "worker")
+
+    def __init__(
+        self, worker: DeviceWorker, process: WorkerProcess, address: int, byte_size: int
+    ) -> None:
+        self.worker, self.process = worker, process
+        self.address, self.byte_size = address, byte_size
+
+    @property
+    def generation(self) -> int:
+        """The number of the process that the address holds in."""
+        return self.process.number
+
+    def check(self, offset: int = 0, byte_size: int = 0) -> None:
+        """Raise UnavailableError if the memory is lost, ValueError for bytes beyond its end."""
+        self.process.check()
+        if not 0 <= offset <= offset + byte_size <= self.byte_size:
+            raise ValueError(
+                f"a transfer must be within {self.byte_size} bytes, got {byte_size} at {offset}"
+            )
+
+    def __del__(self) -> None:
+        self.process.freed.append(self.address)
+
+
+class HostAccess:
+    """The values of a suspended run, by their slots, for the thread of the run."""
+
+    def __init__(
+        self, process: WorkerProcess, connection: Connection, addresses: Sequence[int]
+    ) -> None:
+        self._process, self._connection, self._addresses = process, connection, addresses
+
+    def read(self, slot: int, array: Array) -> None:
+        """Read the value in a slot into a dense row-major array of its size."""
+        transfers.download(self._process, self._connection, self._addresses[slot], array)
+
+    def write(self, slot: int, array: Array) -> None:
+        """Write a dense row-major array to the value in a slot, of the same size."""
+        transfers.upload(self._process, self._connection, self._addresses[slot], array)
+
+
+@dataclasses.dataclass(slots=True)
+class _Loaded:
+    """A program in one process."""
+
+    process: WorkerProcess
+    number: int
+    constants: tuple[DeviceMemory, ...]
+
+    def __del__(self) -> None:
+        self.process.unloaded.append(self.number)
+
+
+class LoadedDeviceProgram:
+    """A program in a device's worker; it is loaded again where the worker was replaced."""
+
+    def __init__(self, worker: DeviceWorker, program: DeviceProgram, patience: float) -> None:
+        self._worker, self._program, self._patience = worker, program, patience
+        self._lock = threading.Lock()
+        self._loaded: _Loaded | None = None
+
+    def constants(self) -> Sequence[DeviceMemory]:
+        """Return the memory of the constants in the current worker, which must not be written."""
+        return self._current().constants
+
+    def run(
+        self,
+        parameters: Sequence[DeviceMemory],
+        cancellation: Cancellation,
+        step: Callable[[int, HostAccess], None],
+    ) -> tuple[list[DeviceMemory], int]:
+        """Run; return the memory of the results that have their own, and the nanoseconds.
+
+        `step` does a step on the host. Raises what the cancellation was given once it is set, what
+        `step` raises, ResourceExhaustedError and UnavailableError.
+        """
+        loaded = self._current()
+        for each in parameters:
+            each.check()
+        request = messages.Run(loaded.number, tuple(each.address for each in parameters))
+        with (
+            _room(self._worker.ordinal),
+            loaded.process.connection(cancellation) as connection,
+            _Stop(loaded.process, connection, cancellation, self._patience) as stop,
+        ):
+            outcome = stop.call(request)
+            while isinstance(outcome, Suspended):
+                try:
+                    cancellation.checkpoint()
+                    access = HostAccess(loaded.process, connection, outcome.addresses)
+                    step(outcome.step, access)
+                except BaseException:  # An interrupt too: the worker waits for an answer.
+                    connection.settle()
+                    stop.call(messages.Abandon())
+                    raise
+                outcome = stop.call(messages.Resume())
+            memory = [
+                DeviceMemory(self._worker, loaded.process, address, size)
+                for address, size in zip(outcome.results, self._program.results, strict=True)
+            ]
+        return memory, outcome.nanoseconds
+
+    def _current(self) -> _Loaded:
+        with self._lock:
+            process = self._worker.process()
+            if self._loaded is None or self._loaded.process is not process:
+                self._loaded = self._load(process)
+            return self._loaded
+
+    def _load(self, process: WorkerProcess) -> _Loaded:
+        constants = []
+        for data in self._program.constants:
+            memory = self._worker.allocate(len(data))
+            self._worker.upload(memory, np.frombuffer(data, np.uint8))
+            constants.append(memory)
+        program = dataclasses.replace(self._program, constants=())
+        addresses = tuple(each.address for each in constants)
+        with _room(self._worker.ordinal), process.connection() as connection:
+            number = connection.call(messages.Load(program, addresses))
+            return _Loaded(process, number, tuple(constants))
+
+
+class _Stop:
+    """Tells a run in a worker of its cancellation, and ends a worker that does not stop."""
+
+    def __init__(
+        self,
+        process: WorkerProcess,
+        connection: Connection,
+        cancellation: Cancellation,
+        patience: float,
+    ) -> None:
+        self._process, self._connection = process, connection
+        self._cancellation, self._patience = cancellation, patience
+        self._lock = threading.Lock()
+        self._is_over = self._is_waiting = False
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> "_Stop":
+        self._process.shared.set_word(self._connection.index, GO)
+        self._forget = self._cancellation.add_callback(self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._forget()
+        with self._lock:
+            self._is_over = True
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def call(self, body: messages.Body) -> Any:
+        """Make a request that the worker answers soon after the cancellation."""
+        self._is_waiting = True
+        try:
+            return self._connection.call(body)
+        except RunCancelledError:
+            self._cancellation.check()
+            raise
+        finally:
+            self._is_waiting = False
+
+    def _stop(self) -> None:
+        with self._lock:
+            if not self._is_over:
+                self._process.shared.set_word(self._connection.index, STOP)
+                self._timer = threading.Timer(self._patience, self._kill)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _kill(self) -> None:
+        with self._lock:
+            hangs = self._is_waiting and not self._is_over
+        if hangs:
+            self._process.kill(f"it did not stop a run in {self._patience} seconds")
+
+
+@contextlib.contextmanager
+def _room(ordinal: int) -> Iterator[None]:
+    """Raise what clients are told of a device without room."""
+    try:
+        yield
+    except OutOfDeviceMemoryError as error:
+        raise ResourceExhaustedError(
+            f"memory of device {ordinal} must have room, got a request of {error.requested} bytes "
+            f"with {error.free} free of {error.total}"
+        ) from None

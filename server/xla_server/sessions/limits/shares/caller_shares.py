@@ -1,0 +1,113 @@
+"""Shares of the server's resources that one identity and one connection may have.
+
+A caller may have at most a share of what others leave: of a limit L of which others have U, the
+share s of L - U. So one caller alone has s * L at most, and whatever it takes there is something
+left for who comes next; a number of callers who want all there is have about the same each. The
+rule holds for the identity of a caller and, with a smaller share, for each of its connections:
+without authentication all clients of a host have one identity.
+"""
+
+import dataclasses
+import threading
+from collections.abc import Iterator
+
+from xla_contract.errors import ResourceExhaustedError
+from xla_server.sessions.limits.shares.caller import Caller
+
+Level = tuple[str, str]
+"""A holder of resources: "identity" or "connection", and its name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CallerShares:
+    """The largest shares of what others leave; 1 for all of it."""
+
+    identity: float = 1.0
+    connection: float = 1.0
+
+    def of(self, kind: str) -> float:
+        """Return the share of a kind of level."""
+        return self.identity if kind == "identity" else self.connection
+
+
+EVERYTHING = CallerShares()
+"""Shares by which one caller may take all there is."""
+
+
+def levels(caller: Caller) -> Iterator[Level]:
+    """Yield the levels that the use of a caller counts for."""
+    yield "identity", caller.identity
+    if caller.connection:
+        yield "connection", caller.connection
+
+
+class CallerUse:
+    """The use that each identity and each connection makes of one resource.
+
+    Methods are called with `lock` held, or with a lock of the resource's own.
+    """
+
+    def __init__(self, shares: CallerShares) -> None:
+        self._shares = shares
+        self._used: dict[Level, int] = {}
+        self.lock = threading.Lock()
+
+    def used_by(self, level: Level) -> int:
+        """Return what a level has."""
+        return self._used.get(level, 0)
+
+    def add(self, caller: Caller, amount: int) -> None:
+        """Count `amount` more, or less if it is negative, for a caller."""
+        for level in levels(caller):
+            self.add_to(level, amount)
+
+    def add_to(self, level: Level, amount: int) -> None:
+        """Count for one level alone."""
+        used = self._used.get(level, 0) + amount
+        if used:
+            self._used[level] = used
+        else:
+            self._used.pop(level, None)
+
+    def exceeded(
+        self, caller: Caller, amount: int, used: int, limit: int, reserve: int = 0
+    ) -> Level | None:
+        """Return the level that may not have `amount` more of `limit`, of which `used` are taken.
+
+        A level that has nothing may have one in any case. A connection that has nothing of a
+        resource with a reserve gets one beyond the share of its identity, so that connections of
+        one host cannot shut out its others.
+        """
+        if caller.connection and not self._used.get(("connection", caller.connection)):
+            limit += reserve
+        return next(
+            (each for each in levels(caller) if not self.has_room(each, amount, used, limit)), None
+        )
+
+    def has_room(self, level: Level, amount: int, used: int, limit: int) -> bool:
+        """Return whether a level may have `amount` more."""
+        share = self._shares.of(level[0])
+        if share >= 1:
+            return True
+        mine = self._used.get(level, 0)
+        return mine + amount <= max(1, share * (limit - used + mine))
+
+    def refusal(
+        self, level: Level, amount: int, used: int, limit: int, noun: str, hint: str
+    ) -> ResourceExhaustedError:
+        """Return the error for a level that may not have `amount` more.
+
+        Args:
+            noun: The plural of what is counted.
+            hint: Advice to the caller.
+        """
+        kind, _ = level
+        mine = self._used.get(level, 0)
+        share = self._shares.of(kind)
+        article = "an" if kind == "identity" else "a"
+        return ResourceExhaustedError(
+            f"{article} {kind} may have {share:.4g} of the {limit} {noun} less those of "
+            f"others, which is {max(1, int(share * (limit - used + mine)))} now, got {amount} "
+            f"more with {mine} in use and {used - mine} of others",
+            hint=hint,
+        )

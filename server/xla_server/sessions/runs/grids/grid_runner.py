@@ -1,0 +1,369 @@
+"""Programs on several devices at the same time: ExecuteSharded and ExecuteGraphParallel.
+
+All or nothing: memory and slots are taken for all participants before the first one begins, so none
+waits for what another one holds, and the first failure stops the others.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
+from xla_contract.types.device_grid import ALONE, DeviceGrid
+from xla_contract.types.shape import Shape
+from xla_contract.types.sharding import Sharding
+from xla_server.backends.platform import Buffer, Device, Execution
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import Collectives
+from xla_server.sessions.error_context import part_of_request
+from xla_server.sessions.feeds.channel_table import CallChannels
+from xla_server.sessions.limits.blocking import releasing_slot
+from xla_server.sessions.programs.compile_request import CompileRequest, prepare_program
+from xla_server.sessions.programs.executable_table import LoadedExecutable
+from xla_server.sessions.runs.grids.grid_execution import run_on_grid
+from xla_server.sessions.runs.grids.shards import cut, cut_bytes, joined, joined_shape, require_cut
+from xla_server.sessions.runs.program_runner import (
+    ProgramRunner,
+    profile_of,
+    require_fitting,
+    same_but_for_layout,
+)
+from xla_server.sessions.runs.requests import (
+    ExecutionResult,
+    GraphProgram,
+    ShardedOutput,
+    ShardedRequest,
+    ShardedResult,
+    ShardsArgument,
+    WholeArgument,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Participant:
+    """A program ready to run on a device. `name` says which one it is, in errors."""
+
+    name: str
+    compiled: LoadedExecutable
+    arguments: Sequence[Buffer]
+    device: Device
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Cut:
+    """A value to be cut into shards."""
+
+    value: Buffer
+    sharding: Sharding
+
+
+_Source: TypeAlias = "Sequence[Buffer] | _Cut"
+"""An argument: the value of each participant, or what they are to be cut from."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GridRunner:
+    """Runs programs on the devices of grids, for one session. Any thread may call any method."""
+
+    runner: ProgramRunner
+
+    def execute_sharded(self, request: ShardedRequest, cancellation: Cancellation) -> ShardedResult:
+        """Run an executable on all devices of its grid and keep its results.
+
+        Raises as the contract says of ExecuteSharded.
+        """
+        runner = self.runner
+        compiled = runner.compiled_under(request.executable)
+        grid, devices = compiled.program.grid, compiled.devices
+        if request.assignment is not None:
+            devices = runner.assigned(grid, [request.assignment])
+        sources = self._sources(request, compiled, grid)
+        joining = _joining(request.output, compiled, grid)
+        size = grid.size * compiled.room.byte_size
+        size += sum(
+            cut_bytes(source.sharding, source.value.shape, grid.size)
+            for source in sources
+            if isinstance(source, _Cut)
+        )
+        size += 0 if joining is None else joining[1].byte_size
+        with runner.queue.reserve(runner.data, size, compiled.room, cancellation):
+            participants = [
+                _Participant(
+                    _place(grid, number),
+                    compiled,
+                    [self._argument(source, number, device) for source in sources],
+                    device,
+                )
+                for number, device in enumerate(devices)
+            ]
+            executions = self._run(participants, grid, cancellation)
+            results = [execution.output for execution in executions]
+            if joining is not None:
+                shards = [result.to_literal() for result in results]
+                value = joined(*joining, shards)
+                results = [runner.backend.to_device(value, devices[0])]
+            elif request.output.join:
+                del results[1:]
+            kept = [
+                result.elements if request.output.flatten and result.shape.is_tuple else (result,)
+                for result in results
+            ]
+            handles = iter(runner.data.keep_all([each for parts in kept for each in parts]))
+        outputs = [[next(handles) for _ in parts] for parts in kept]
+        longest = max(executions, key=lambda each: each.profile.compute_time_ns)
+        shape = compiled.program_shape.result if joining is None else joining[1]
+        return ShardedResult(outputs, profile_of(longest, compiled), shape)
+
+    def execute_graphs(
+        self, requests: Sequence[GraphProgram], cancellation: Cancellation
+    ) -> list[ExecutionResult]:
+        """Compile and run programs at the same time, as the contract says of ExecuteGraphParallel.
+
+        Each of several requests is a partition, on its own device. A single one with several
+        devices has as many participants, which all get its arguments, and as many results. When one
+        fails the others are cancelled, no result is kept, and the error of the first to fail is
+        raised. Raises InvalidArgumentError, FailedPreconditionError and InternalError as the
+        contract says.
+        """
+        runner, devices = self.runner, self._devices_of(requests)
+        with contextlib.ExitStack() as stack:
+            prepared = []
+            for number, request in enumerate(requests):
+                with part_of_request(f"request {number}"):
+                    own = devices if len(requests) == 1 else devices[number : number + 1]
+                    prepared.append(self._prepare(request, own, devices, cancellation, stack))
+            grid = prepared[0][0].program.grid
+            channels = None
+            if len(requests) == 1 < len(devices):
+                (compiled, arguments), places = prepared[0], range(len(devices))
+                participants = [
+                    _Participant(_place(grid, place), compiled, arguments, devices[place])
+                    for place in places
+                ]
+            else:
+                participants = [
+                    _Participant(f"request {number}", *each, device)
+                    for number, (each, device) in enumerate(zip(prepared, devices, strict=True))
+                ]
+                channels = CallChannels(
+                    [each.compiled.channel_ends for each in participants],
+                    runner.channels,
+                    max_items=runner.quotas.queued_items,
+                    max_bytes=runner.quotas.queued_bytes,
+                )
+            # For all at once, so that none waits while another one has some.
+            rooms = [each.compiled.room for each in participants]
+            largest = max(rooms, key=lambda room: room.byte_size)
+            size = sum(room.byte_size for room in rooms)
+            with part_of_request(participants[rooms.index(largest)].name):
+                room = runner.queue.reserve(runner.data, size, largest, cancellation)
+            stack.enter_context(room)
+            executions = self._run(participants, grid, cancellation, channels)
+            handles = runner.data.keep_all([execution.output for execution in executions])
+        return [
+            ExecutionResult(handle, profile_of(execution, each.compiled))
+            for handle, execution, each in zip(handles, executions, participants, strict=True)
+        ]
+
+    def _run(
+        self,
+        participants: Sequence[_Participant],
+        grid: DeviceGrid,
+        cancellation: Cancellation,
+        channels: CallChannels | None = None,
+    ) -> list[Execution]:
+        """Run all in slots that are taken before any begins; memory for them is reserved."""
+        runner = self.runner
+        with contextlib.ExitStack() as slots:
+            for each in participants:
+                with part_of_request(each.name):
+                    slots.enter_context(runner.running.taken())
+            jobs = [self._job(*each, channels) for each in enumerate(participants)]
+            return run_on_grid(
+                jobs,
+                grid,
+                cancellation,
+                timeout_seconds=runner.limits.collective_timeout_seconds,
+                is_one_program=len({each.compiled.program.key for each in participants}) == 1,
+            )
+
+    def _job(
+        self, number: int, participant: _Participant, channels: CallChannels | None
+    ) -> Callable[[Collectives, Cancellation], Execution]:
+        runner = self.runner
+
+        def run(collectives: Collectives, cancellation: Cancellation) -> Execution:
+            with (
+                part_of_request(participant.name),
+                runner.turns.taken(cancellation, runner.flow),
+            ):
+                execution = runner.run(
+                    participant.compiled,
+                    participant.arguments,
+                    participant.device,
+                    cancellation,
+                    channels=channels,
+                    collectives=collectives,
+                )
+            # A failure cancels the others, and is to be the error that is told.
+            if channels is not None:
+                channels.ended(number)
+            return execution
+
+        return run
+
+    def _sources(
+        self, request: ShardedRequest, compiled: LoadedExecutable, grid: DeviceGrid
+    ) -> list[_Source]:
+        parameters = compiled.program_shape.parameters
+        if len(request.arguments) != len(parameters):
+            raise InvalidArgumentError(
+                f"there must be one argument per parameter, got {len(request.arguments)} for "
+                f"{len(parameters)} parameters"
+            )
+        sources: list[_Source] = []
+        for number, (argument, shape) in enumerate(zip(request.arguments, parameters, strict=True)):
+            with part_of_request(f"argument {number}"):
+                whole = _whole_parameter(compiled, number, grid)
+                sources.append(self._source(argument, shape, whole, grid))
+        return sources
+
+    def _source(
+        self,
+        argument: WholeArgument | ShardsArgument | None,
+        parameter: Shape,
+        whole: tuple[Shape, Sharding] | None,
+        grid: DeviceGrid,
+    ) -> _Source:
+        """The values that an argument names, which must fit its parameter.
+
+        `whole` is the shape that the program says for all shards together, and how it is cut.
+        """
+        if argument is None:
+            raise InvalidArgumentError("an argument must say its source, got none")
+        if isinstance(argument, ShardsArgument):
+            if len(argument.handles) != grid.size:
+                raise InvalidArgumentError(
+                    f"there must be a shard for each of {grid.size} participants, got "
+                    f"{len(argument.handles)}"
+                )
+            shards = self.runner.values_of(argument.handles, "shard")
+            for number, shard in enumerate(shards):
+                require_fitting(shard.shape, parameter, f"shard {number}")
+            return shards
+        value = self.runner.data.get(argument.handle)
+        sharding = argument.sharding
+        if sharding is None and whole is not None and same_but_for_layout(value.shape, whole[0]):
+            sharding = whole[1]
+        if sharding is None:
+            require_fitting(value.shape, parameter, "it")
+            return [value] * grid.size
+        require_cut(sharding, value.shape, grid.size)
+        require_fitting(sharding.shard_shape(value.shape), parameter, f"its shard by {sharding}")
+        return _Cut(value, sharding)
+
+    def _argument(self, source: _Source, participant: int, device: Device) -> Buffer:
+        if isinstance(source, _Cut):
+            shard = cut(source.value.to_literal(), source.sharding, participant)
+            return self.runner.backend.to_device(shard, device)
+        return source[participant]
+
+    def _prepare(
+        self,
+        request: GraphProgram,
+        own: Sequence[Device],
+        devices: Sequence[Device],
+        cancellation: Cancellation,
+        stack: contextlib.ExitStack,
+    ) -> tuple[LoadedExecutable, list[Buffer]]:
+        """Make a request ready for its `own` of all devices; `stack` frees its executable."""
+        wanted = request.program()
+        grid = _grid_of(wanted, own, devices)
+        arguments = self.runner.values_of(request.arguments)
+        program = prepare_program(wanted, [argument.shape for argument in arguments], grid)
+        # A thread that compiles is not there for programs that run.
+        with releasing_slot():
+            compiled = self.runner.compiled(program, cancellation)
+        stack.callback(self.runner.programs.release, compiled)
+        return compiled, arguments
+
+    def _devices_of(self, requests: Sequence[GraphProgram]) -> list[Device]:
+        """The devices of all participants, in order."""
+        if not requests:
+            raise InvalidArgumentError("there must be at least one request, got none")
+        counts = [len(request.devices) for request in requests]
+        if len(requests) > 1 and max(counts) > 1:
+            raise InvalidArgumentError(
+                "each of several requests must have one device handle, got "
+                f"{max(counts)} in request {counts.index(max(counts))}"
+            )
+        if 0 in counts:
+            raise FailedPreconditionError(
+                "each request must have a device handle in execution_options, got none in "
+                f"request {counts.index(0)}"
+            )
+        devices = self.runner.devices
+        if sum(counts) > len(devices):
+            raise FailedPreconditionError(
+                f"the server has {len(devices)} devices, got requests for {sum(counts)}"
+            )
+        return [devices.resolve(handle) for request in requests for handle in request.devices]
+
+
+def _place(grid: DeviceGrid, number: int) -> str:
+    replica, partition = grid.position(number)
+    return f"replica {replica}, partition {partition}"
+
+
+def _grid_of(
+    wanted: CompileRequest, own: Sequence[Device], devices: Sequence[Device]
+) -> DeviceGrid:
+    """The grid of a program on its `own` of the devices of all participants.
+
+    Raises InvalidArgumentError where its options say another one, or other devices.
+    """
+    grid, stated = DeviceGrid(1, len(devices)), wanted.grid
+    if len(own) == len(devices) == stated.size:
+        grid = stated
+    elif stated not in (ALONE, grid):
+        raise InvalidArgumentError(
+            f"a program of {stated} must have {stated.size} device handles in one request, got "
+            f"{len(devices)} in all"
+        )
+    for assignment in wanted.assignments:
+        runs_on = devices if assignment.grid == grid else own
+        ordinals = tuple(device.ordinal for device in runs_on)
+        if assignment.ordinals != ordinals:
+            raise InvalidArgumentError(
+                f"{assignment.owner} device_assignment must name the devices that the program runs "
+                f"on, got {list(assignment.ordinals)} for {list(ordinals)}"
+            )
+    return grid
+
+
+def _whole_parameter(
+    compiled: LoadedExecutable, number: int, grid: DeviceGrid
+) -> tuple[Shape, Sharding] | None:
+    """The shape of a parameter that the program splits, and how; None for other parameters."""
+    signature = compiled.signature
+    if signature is None or not signature.parameters[number].is_split:
+        return None
+    sharding = signature.parameters[number].copied(grid.replicas)
+    return signature.shape.parameters[number], sharding
+
+
+def _joining(
+    output: ShardedOutput, compiled: LoadedExecutable, grid: DeviceGrid
+) -> tuple[Sharding, Shape] | None:
+    """Return the assembly of the results, and the assembled shape; None if they stay apart."""
+    sharding, signature = output.sharding, compiled.signature
+    if sharding is not None and not output.join:
+        raise InvalidArgumentError(f"a sharding is for results to be joined, got {sharding}")
+    if sharding is None and output.join and signature is not None and signature.result.is_split:
+        sharding = signature.result.copied(grid.replicas)
+    if sharding is None:
+        return None
+    with part_of_request("the output"):
+        result = compiled.program_shape.result
+        return sharding, joined_shape(sharding, result, grid.size)

@@ -1,0 +1,239 @@
+"""Workers that end, hang, or have no room: what callers are told, and what goes on."""
+
+import logging
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.backends.cuda.worker import fake_driver
+from tests.unit.backends.cuda.worker.workers import (
+    COMMAND,
+    InThread,
+    begun,
+    downloaded,
+    launch,
+    open_gate,
+    pipes,
+    program,
+    run,
+    uploaded,
+    used,
+    worker,
+)
+from xla_contract.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from xla_server.backends.cuda.worker.exchange.messages import RequestError
+from xla_server.backends.cuda.worker.exchange.protocol import HostStep, Jump, NoDeviceError
+from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker, HostAccess
+from xla_server.execution.cancellation import Cancellation
+
+__all__ = ["pipes", "worker"]
+
+ONE = np.ones(1, np.uint8)
+
+
+def killed(worker: DeviceWorker) -> None:
+    os.kill(worker.process_id, signal.SIGKILL)
+
+
+def test_a_device_that_is_not_there_is_refused(pipes: Path) -> None:
+    with pytest.raises(NoDeviceError, match="one of 2, got 7"):
+        DeviceWorker.start(7, COMMAND)
+
+
+def test_a_worker_that_does_not_start_is_refused_with_what_it_wrote(pipes: Path) -> None:
+    with pytest.raises(NoDeviceError, match="No module named 'nothing'"):
+        DeviceWorker.start(0, (*COMMAND[:-1], "nothing:Nothing"))
+
+
+def test_values_of_a_killed_worker_are_lost_by_one_incident(
+    worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = uploaded(worker, ONE)
+    killed(worker)
+    with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError) as first:
+        downloaded(worker, memory)
+    with pytest.raises(UnavailableError) as second:
+        worker.upload(memory, ONE)
+    assert first.value.incident == second.value.incident
+    assert f"device 0 (fake) that ended, incident {first.value.incident}" in first.value.message
+    assert "ended with -9" in caplog.text
+
+
+def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceWorker) -> None:
+    loaded = worker.load(program(launch("increment", 1, 2), results=[1], constants=[b"\x05"]))
+    old, generation = uploaded(worker, ONE), worker.generation
+    killed(worker)
+    with pytest.raises(UnavailableError):
+        downloaded(worker, old)
+    argument = uploaded(worker, ONE)
+    with pytest.raises(UnavailableError):
+        run(loaded, old)
+    del old
+    results = [run(loaded, argument) for _ in range(2)]
+    assert worker.generation == generation + 1
+    assert argument.generation == worker.generation
+    assert used(worker) == 4
+    del results
+
+
+def test_a_run_in_flight_is_told_and_other_devices_go_on(pipes: Path, worker: DeviceWorker) -> None:
+    other = DeviceWorker.start(1, COMMAND)
+    value = uploaded(other, ONE)
+    loaded = worker.load(program(launch("hang")))
+    running = InThread(run, loaded, uploaded(worker, ONE))
+    begun(pipes)
+    killed(worker)
+    with pytest.raises(UnavailableError):
+        running.result()
+    assert downloaded(other, value).tolist() == [1]
+    other.close()
+
+
+def test_a_sticky_error_ends_the_worker_and_the_log_has_the_last_launches(
+    worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded = worker.load(program(launch("increment", 0, 0), launch("fault", 0, 0)))
+    argument = uploaded(worker, ONE)
+    with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError):
+        run(loaded, argument)
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS; last launches: increment, fault" in caplog.text
+    assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
+
+
+def test_a_new_program_is_told_with_the_launch_that_failed(
+    worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [launch("increment", 0, 0), launch("fault", 0, 0), launch("begin")]
+    loaded, argument = worker.load(program(*rows)), uploaded(worker, ONE)
+    with caplog.at_level(logging.ERROR), pytest.raises(UnavailableError):
+        run(loaded, argument)
+    assert caplog.text.strip().endswith("last launches: increment, fault")
+
+
+def test_a_worker_that_dies_while_a_step_runs_is_told(worker: DeviceWorker) -> None:
+    def step(number: int, access: HostAccess) -> None:
+        killed(worker)
+        access.read(0, np.zeros(1, np.uint8))
+
+    loaded = worker.load(program(HostStep(0)))
+    with pytest.raises(UnavailableError):
+        run(loaded, uploaded(worker, ONE), step=step)
+
+
+def test_memory_that_is_not_there_is_refused_with_figures(worker: DeviceWorker) -> None:
+    memory = uploaded(worker, ONE)
+    asked = fake_driver.TOTAL_BYTES
+    with pytest.raises(ResourceExhaustedError) as refusal:
+        worker.allocate(asked)
+    assert f"{asked} bytes with {asked - 1} free of {asked}" in refusal.value.message
+    assert downloaded(worker, memory).tolist() == [1]
+
+
+def test_a_run_without_room_frees_what_it_had(worker: DeviceWorker) -> None:
+    half = fake_driver.TOTAL_BYTES // 2 + 1
+    loaded = worker.load(program(launch("increment", 0, 1), results=[half, half], arena=[0]))
+    argument = uploaded(worker, ONE)
+    with pytest.raises(ResourceExhaustedError):
+        run(loaded, argument)
+    assert used(worker) == 1
+
+
+def test_a_module_that_does_not_load_is_refused_and_the_worker_goes_on(
+    worker: DeviceWorker,
+) -> None:
+    bad = program(launch("increment", 0, 0))
+    object.__setattr__(bad, "modules", (b"no module",))
+    with pytest.raises(RequestError, match="a module must be one of this driver"):
+        worker.load(bad)
+    assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
+
+
+def test_a_cancelled_run_stops_between_rows(pipes: Path, worker: DeviceWorker) -> None:
+    cancellation = Cancellation()
+    loaded = worker.load(program(launch("wait"), HostStep(0), Jump(2), results=[5], arena=[0]))
+    argument = uploaded(worker, ONE)
+    running = InThread(
+        run, loaded, argument, cancellation=cancellation, step=lambda number, access: None
+    )
+    begun(pipes)
+    open_gate(pipes)
+    cancellation.cancel(DeadlineExceededError("too late"))
+    with pytest.raises(DeadlineExceededError, match="too late"):
+        running.result()
+    assert used(worker) == 1
+
+
+def test_a_new_program_stops_within_a_launch(pipes: Path, worker: DeviceWorker) -> None:
+    cancellation = Cancellation()
+    loaded = worker.load(program(launch("wait"), launch("increment", 0, 0)))
+    argument = uploaded(worker, ONE)
+    running = InThread(run, loaded, argument, cancellation=cancellation)
+    begun(pipes)
+    cancellation.cancel()
+    open_gate(pipes)
+    with pytest.raises(CancelledError):
+        running.result()
+    assert downloaded(worker, argument).tolist() == [1]
+
+
+def test_a_run_is_not_begun_after_its_cancellation(worker: DeviceWorker) -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    loaded = worker.load(program(launch("die"), results=[5]))
+    with pytest.raises(CancelledError):
+        run(loaded, uploaded(worker, ONE), cancellation=cancellation)
+    assert used(worker) == 0
+
+
+def test_a_cancelled_step_abandons_its_run(worker: DeviceWorker) -> None:
+    cancellation = Cancellation()
+
+    def step(number: int, access: HostAccess) -> None:
+        cancellation.cancel()
+
+    loaded = worker.load(program(HostStep(0), launch("die"), results=[5], arena=[0]))
+    with pytest.raises(CancelledError):
+        run(loaded, uploaded(worker, ONE), cancellation=cancellation, step=step)
+    assert used(worker) == 0
+
+
+def test_a_worker_that_does_not_stop_is_ended(
+    pipes: Path, worker: DeviceWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    cancellation = Cancellation()
+    loaded = worker.load(program(launch("hang")))
+    running = InThread(run, loaded, uploaded(worker, ONE), cancellation=cancellation)
+    begun(pipes)
+    with caplog.at_level(logging.ERROR):
+        cancellation.cancel()
+        with pytest.raises(UnavailableError):
+            running.result()
+    assert "it did not stop a run in 0.2 seconds" in caplog.text
+
+
+def test_calls_go_on_beside_a_run(pipes: Path, worker: DeviceWorker) -> None:
+    loaded = worker.load(program(launch("wait")))
+    running = InThread(run, loaded, uploaded(worker, ONE))
+    begun(pipes)
+    assert downloaded(worker, uploaded(worker, ONE)).tolist() == [1]
+    open_gate(pipes)
+    assert running.result() == []
+
+
+def test_a_closed_worker_is_gone_with_its_runs(pipes: Path, worker: DeviceWorker) -> None:
+    loaded = worker.load(program(launch("hang")))
+    running = InThread(run, loaded, uploaded(worker, ONE))
+    begun(pipes)
+    worker.close()
+    with pytest.raises(UnavailableError, match="must be open, got a closed one"):
+        running.result()
+    with pytest.raises(UnavailableError, match="must be open, got a closed one"):
+        worker.allocate(1)
