@@ -11,12 +11,14 @@ from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import is_fusible, is_trivial
 from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.fusion.analysis.levels import ALIASES, levels_from_parameters, levels_from_root
+from xla_server.fusion.analysis.row_kernels import continues_rows
 from xla_server.fusion.analysis.row_maps import maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import CommonSubexpressions
 from xla_server.target.capability import Capability
+from xla_server.target.fusion_tuning import Fusions
 from xla_server.target.target import Target
 
 
@@ -200,6 +202,8 @@ def _continues(reader: HloInstruction, producer: HloInstruction, target: Target)
     """Return whether a reader can be computed in its producer's loop."""
     tuning, capability = target.tuning.fusions, target.capability
     space = _space(reader, capability)
+    if capability.FINISHES_REDUCTIONS and _goes_on_with_rows(reader, producer, tuning):
+        return True
     if space.kind != "loop" or space != _space(producer, capability):
         return False
     size = _size(reader) + _size(producer)
@@ -227,6 +231,15 @@ def _continues(reader: HloInstruction, producer: HloInstruction, target: Target)
     counts = scalars(called)
     repeated = sum(counts[start] for start in starts)
     return _scalars(reader) + repeated * _scalars(producer) <= tuning.max_scalars
+
+
+def _goes_on_with_rows(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:
+    """Return whether one kernel goes through the rows of both."""
+    if _size(reader) + _size(producer) > tuning.max_instructions or _reads_alias(reader, producer):
+        return False
+    read = {part: part.shape.rank for part in reader.operands if _kernel_of(part) is producer}
+    repeated = _scalars(reader) * _scalars(producer)
+    return repeated <= tuning.max_scalars and continues_rows(reader, producer, read)
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:

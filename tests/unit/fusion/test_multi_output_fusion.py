@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from tests.cuda.outcomes import assert_near
+from tests.cuda_twin.lowered import compiled, grids, results_of
 from tests.cuda_twin.programs import TARGET as GPU
 from tests.processors import TARGET
-from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
+from tests.unit.codegen.compiled import interpreted
+from tests.unit.passes.passing import assert_kept, opcodes, passed, stated, tame
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
@@ -278,3 +282,73 @@ def test_transposes_that_move_runs_are_siblings_on_a_gpu(
     after = passed(looped, MultiOutputFusion(target), fires=is_one)
     assert opcodes(after)["fusion"] == 1 + (not is_one)
     assert_kept(module, after)
+
+
+ROWS = {
+    "softmax_and_the_logarithm_of_its_sums": (
+        ["f32[8,6]"],
+        "(f32[8,6], f32[8]) tuple(share, l)",
+        [
+            _ZERO,
+            "e = f32[8,6] exponential(x0)",
+            "s = f32[8] reduce(e, zero), dimensions={1}, to_apply=add",
+            "l = f32[8] log(s)",
+            "sums = f32[8,6] broadcast(s), dimensions={0}",
+            "share = f32[8,6] divide(e, sums)",
+        ],
+    ),
+    "a_sum_of_what_is_stored": (
+        ["f32[2,8,6]"],
+        "(f32[2,8,6], f32[2,8]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[2,8,6] exponential(x0)",
+            "s = f32[2,8] reduce(e, zero), dimensions={2}, to_apply=add",
+        ],
+    ),
+}
+
+OTHER_ROWS = {
+    "columns": (
+        ["f32[8,6]"],
+        "(f32[8,6], f32[6]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[8,6] exponential(x0)",
+            "s = f32[6] reduce(e, zero), dimensions={0}, to_apply=add",
+        ],
+    ),
+    "rows_in_another_order": (
+        ["f32[8,8]"],
+        "(f32[8,8], f32[8]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[8,8] exponential(x0)",
+            "r = f32[8,8] reverse(e), dimensions={0}",
+            "s = f32[8] reduce(r, zero), dimensions={1}, to_apply=add",
+        ],
+    ),
+    "several_sums": (
+        ["f32[8,6]"],
+        "(f32[8,6], f32[]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[8,6] exponential(x0)",
+            "s = f32[] reduce(e, zero), dimensions={0,1}, to_apply=add",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*ROWS, *OTHER_ROWS])
+def test_a_kernel_of_a_gpu_goes_on_with_rows(name: str) -> None:
+    module = stated(*({**ROWS, **OTHER_ROWS}[name][:2]), *{**ROWS, **OTHER_ROWS}[name][2])
+    looped = passed(module, LoopFusion(GPU))
+    after = passed(looped, MultiOutputFusion(GPU), fires=name in ROWS)
+    assert_kept(module, after)
+    if name in ROWS:
+        passed(looped, MultiOutputFusion(TARGET), fires=False)
+        code = compiled(module)
+        assert len(grids(code)) == 1
+        arguments = [tame(part.shape, np.random.default_rng(0)) for part in module.entry.parameters]
+        assert_near(results_of(module, code, arguments), interpreted(module, arguments))

@@ -3,6 +3,7 @@ row.
 """
 
 import math
+from collections.abc import Iterable
 
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import ONE_TO_ONE
@@ -15,6 +16,36 @@ def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None
     The root may be a tuple, of which some elements may not need `start` at all.
     """
     whole, rows = {start}, set[HloInstruction]()
+    if not _follow(called, whole, rows, columns):
+        return False
+    root = called.root
+    if root.opcode is Opcode.TUPLE:
+        return not rows.intersection(root.operands)
+    return root in whole
+
+
+def follows_rows(
+    called: HloComputation,
+    whole: Iterable[HloInstruction],
+    rows: Iterable[HloInstruction],
+    columns: int,
+) -> bool:
+    """Return whether all that is computed from arrays needs their own element or row.
+
+    `rows` have one value for each row of those that are `whole`.
+    """
+    return _follow(called, set(whole), set(rows), columns)
+
+
+def _follow(
+    called: HloComputation,
+    whole: set[HloInstruction],
+    rows: set[HloInstruction],
+    columns: int | None,
+) -> bool:
+    """Add what is computed from arrays, and from one value of each row; return False if from
+    others.
+    """
     for i in called.instructions:
         if i.opcode is Opcode.TUPLE or not {*i.operands} & (whole | rows):
             continue
@@ -29,10 +60,7 @@ def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None
             whole.add(i)
         else:
             return False
-    root = called.root
-    if root.opcode is Opcode.TUPLE:
-        return not rows.intersection(root.operands)
-    return root in whole
+    return True
 
 
 def _is_reduced(
