@@ -74,6 +74,11 @@ class LibraryPlan:
         return None
 
     @property
+    def operations(self) -> int:
+        """Additions and multiplications of the usual algorithm, a complex one being one."""
+        raise NotImplementedError
+
+    @property
     def has_graphs(self) -> bool:
         """True if a graph can have its launches: the library allocates nothing and never waits."""
         return False
@@ -124,6 +129,11 @@ class GemmPlan(LibraryPlan):
         last = "" if self.epilogue == NO_EPILOGUE else f", {self.epilogue}"
         last += ", in TF32" if self.rounds_operands else ""
         return f"product {sizes}: {self.left} x {self.right} -> {self.result}{last}"
+
+    @property
+    def operations(self) -> int:
+        """Two for each product."""
+        return 2 * self.batch * self.rows * self.columns * self.depth
 
     @property
     def has_graphs(self) -> bool:
@@ -230,6 +240,11 @@ class TriangularSolvePlan(LibraryPlan):
         return self.rows if self.is_left else self.columns
 
     @property
+    def operations(self) -> int:
+        """Two for each element of a triangle, for each vector."""
+        return self.batch * self.rows * self.columns * self.order
+
+    @property
     def problem(self) -> str | None:
         """Why cuBLAS does not compute it; None where it does."""
         return _solver_problem(self.element, self.batch, self.rows, self.columns)
@@ -255,6 +270,11 @@ class CholeskyPlan(LibraryPlan):
         triangle = "lower" if self.is_lower else "upper"
         sizes = f"{self.batch} x [{self.order}, {self.order}]"
         return f"{triangle} factors of {self.element.text}, {sizes}"
+
+    @property
+    def operations(self) -> int:
+        """A third of the cube of the order."""
+        return self.batch * self.order**3 // 3
 
     @property
     def problem(self) -> str | None:
@@ -308,6 +328,13 @@ class FftPlan(LibraryPlan):
     def complex_sizes(self) -> tuple[int, ...]:
         """The dimensions of the complex side."""
         return (*self.sizes[:-1], self.sizes[-1] // 2 + 1) if self.is_real else self.sizes
+
+    @property
+    def operations(self) -> int:
+        """Five for each element and bit of its number, half of them for real ones."""
+        elements = math.prod(self.sizes)
+        each = (2.5 if self.is_real else 5) * elements * math.log2(elements)
+        return round(self.batch * self.inner * each)
 
     @property
     def problem(self) -> str | None:

@@ -125,6 +125,15 @@ def test_plans_have_keys_of_their_own_and_say_what_they_do() -> None:
     assert right.text == "systems x upper a^C = b of c64, 1 x [4, 3], a diagonal of ones"
 
 
+def test_operations_are_those_of_the_usual_algorithms() -> None:
+    assert PRODUCT.operations == 2 * 33 * 17 * 65
+    assert SYSTEMS.operations == 2 * 4 * 4 * 3
+    assert FACTORS.operations == 2 * 64 // 3
+    assert LINES.operations == 5 * 2 * 8 * 3
+    real = FftPlan(E.C64, 2, (8,), is_inverse=False, is_real=True)
+    assert real.operations == LINES.operations // 2
+
+
 def test_workspaces_follow_from_sizes_and_are_bounded() -> None:
     assert PRODUCT.workspace_bytes == 32 * 33 * 17 * 4
     large = product(E.F32, E.F32, (1, 4096, 4096, 64), (False, False))
