@@ -1,4 +1,4 @@
-"""What libraries for GPUs do to each element of a product before they store it.
+"""Epilogues: operations of libraries for GPUs on each element of a product that they store.
 
 Source: the cuBLAS library's documentation, cublasLtMatmul and cublasLtEpilogue_t.
 """
@@ -20,7 +20,7 @@ ACTIVATED: Final = SCALED - {ElementType.F64}
 class Activation(enum.Enum):
     """The function that an epilogue ends with, by its name in texts.
 
-    As in the library, and in XLA's GPU backend, relu of NaN is 0, and gelu is the form with tanh.
+    Relu of NaN is 0 in the library, and so with XLA's GPU backend. Gelu is the form with tanh.
     """
 
     NONE = ""

@@ -16,7 +16,7 @@ from xla_server.ir.module import HloInstruction
 _HALF, _ONE, _SLOPE, _CUBE = 0.5, 1.0, math.sqrt(2 / math.pi), 0.044715
 
 _ROUNDINGS: Final = 2
-"""Units in the last place that a constant of a program may differ by."""
+"""Rounding errors that a constant of a program may have."""
 
 _NONE: Final = frozenset[HloInstruction]()
 

@@ -1,4 +1,4 @@
-"""What is done to each element of a dot, as far as the epilogue of a library's product does it.
+"""Chains of operations on each element of a dot that the epilogue of a library's product does.
 
 Semantics: XLA's GPU backend, GemmRewriter, which finds the same forms.
 """
