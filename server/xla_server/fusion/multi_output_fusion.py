@@ -239,7 +239,9 @@ def _goes_on_with_rows(reader: HloInstruction, producer: HloInstruction, tuning:
         return False
     read = {part: part.shape.rank for part in reader.operands if _kernel_of(part) is producer}
     repeated = _scalars(reader) * _scalars(producer)
-    return repeated <= tuning.max_scalars and continues_rows(reader, producer, read)
+    return repeated <= tuning.max_scalars and continues_rows(
+        reader, producer, read, tuning.max_column_elements
+    )
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:

@@ -297,6 +297,16 @@ ROWS = {
             "share = f32[8,6] divide(e, sums)",
         ],
     ),
+    "a_bias_that_moves_by_its_gradient": (
+        ["f32[8,6]", "f32[6]", "f32[8,6]"],
+        "(f32[8,6], f32[6]) tuple(p, moved)",
+        [
+            _ZERO,
+            "p = f32[8,6] multiply(x0, x2)",
+            "s = f32[6] reduce(p, zero), dimensions={0}, to_apply=add",
+            "moved = f32[6] subtract(x1, s)",
+        ],
+    ),
     "a_sum_of_what_is_stored": (
         ["f32[2,8,6]"],
         "(f32[2,8,6], f32[2,8]) tuple(e, s)",
@@ -309,13 +319,33 @@ ROWS = {
 }
 
 OTHER_ROWS = {
-    "columns": (
+    "square_columns": (
+        ["f32[8,8]"],
+        "(f32[8,8], f32[8]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[8,8] exponential(x0)",
+            "s = f32[8] reduce(e, zero), dimensions={0}, to_apply=add",
+        ],
+    ),
+    "many_columns": (
+        ["f32[256,513]"],
+        "(f32[256,513], f32[513]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[256,513] negate(x0)",
+            "s = f32[513] reduce(e, zero), dimensions={0}, to_apply=max",
+        ],
+    ),
+    "rows_and_columns": (
         ["f32[8,6]"],
-        "(f32[8,6], f32[6]) tuple(e, s)",
+        "(f32[8], f32[6]) tuple(r, s)",
         [
             _ZERO,
             "e = f32[8,6] exponential(x0)",
-            "s = f32[6] reduce(e, zero), dimensions={0}, to_apply=add",
+            "r = f32[8] reduce(e, zero), dimensions={1}, to_apply=add",
+            "rs = f32[8,6] broadcast(r), dimensions={0}",
+            "s = f32[6] reduce(rs, zero), dimensions={0}, to_apply=add",
         ],
     ),
     "rows_in_another_order": (

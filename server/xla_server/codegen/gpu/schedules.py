@@ -75,6 +75,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         "A thread for each column would leave a GPU idle, and compute it for each row of a result.",
         # Results are stored after the last barrier, before which all threads have read.
         reads_first=True,
+        has_rows=True,
     ),
     Schedule(
         "threads",

@@ -134,11 +134,13 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
 def _place(index: Index, dimensions: tuple[int, ...], shape: Shape) -> tuple[Index, Affine]:
     """Return where an element of a result is, by its index and in memory.
 
-    A result may have one element for each row of the loops.
+    A result may have one element for each row of the loops, or for each column.
     """
     sizes = shape.dimensions
     if sizes == dimensions[: len(sizes)]:
         return index[: len(sizes)], linear(index[: len(sizes)], sizes)
+    if sizes == dimensions[len(dimensions) - len(sizes) :]:
+        return index[len(dimensions) - len(sizes) :], linear(index[-len(sizes) :], sizes)
     # A convolution and its epilogue may have other dimensions over the same elements.
     element = linear(index, dimensions)
     return multi_index(element, sizes), element
