@@ -34,6 +34,7 @@ from xla_server.codegen.gpu.solver_plans import (
     SingularPlan,
     SolverPlan,
 )
+from xla_server.target.epilogue import Activation, Epilogue
 
 SOLVED = (E.F32, E.F64, E.C64, E.C128)
 
@@ -69,6 +70,7 @@ def plan_checks(driver: Driver) -> Iterator[Check]:
 def plans() -> Iterator[LibraryPlan]:
     """Yield plans of every kind."""
     yield from products()
+    yield from epilogues()
     for element, batch, order in itertools.product(SOLVED, (1, 4), (1, 5, 64)):
         for forms in itertools.product((True, False), (True, False), (True, False), "NTC"):
             is_left, is_lower, is_unit, transpose = forms
@@ -124,6 +126,18 @@ def products() -> Iterator[GemmPlan]:
         yield product(E.S8, E.S32, sizes, (False, True))
 
 
+def epilogues() -> Iterator[GemmPlan]:
+    """Yield products with every epilogue, in every type that has it."""
+    for element, sizes in itertools.product((E.F32, E.F16, E.BF16, E.F64), GENERAL[:3]):
+        bare = product(element, element, sizes, (False, False))
+        for weight, scale in itertools.product((0.0, 1.0, -1.0), (1.0, -0.1)):
+            for has_bias, activation in itertools.product((False, True), Activation):
+                last = Epilogue(scale, weight, has_bias, activation)
+                plan = dataclasses.replace(bare, epilogue=last)
+                if plan.problem is None:
+                    yield plan
+
+
 def product(
     element: E,
     result: E,
@@ -166,7 +180,10 @@ def buffers_of(plan: LibraryPlan) -> Buffers:
             sizes = plan.batch, plan.rows, plan.columns
             made = np.zeros(sizes, plan.result.element.dtype)
             memory = np.zeros(plan.memory_bytes, np.uint8)
-            return Buffers((*operands, made, memory), (2,))
+            last = plan.epilogue
+            operands += [_numbers(plan.result.element, *sizes)] if last.weight else []
+            operands += [_numbers(plan.result.element, plan.columns)] if last.has_bias else []
+            return Buffers((*operands, made, memory), (len(operands),))
         case TriangularSolvePlan():
             n = plan.order
             matrix = _numbers(plan.element, plan.batch, n, n) / n + 2 * np.eye(n)

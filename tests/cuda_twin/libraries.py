@@ -35,6 +35,7 @@ from xla_server.codegen.gpu.solver_plans import (
     SingularPlan,
     SolverPlan,
 )
+from xla_server.target.epilogue import Activation, Epilogue
 
 FILL = 0xFF
 
@@ -83,7 +84,8 @@ def _matrices(address: int, matrix: Matrix, batch: int, rows: int, columns: int)
     return found.swapaxes(1, 2) if matrix.is_transposed else found
 
 
-def _product(plan: GemmPlan, left: int, right: int, result: int, memory: int) -> None:
+def _product(plan: GemmPlan, left: int, right: int, *others: int) -> None:
+    *given, result, memory = others
     assert plan.sums is not None
     sums, batch = plan.sums.dtype, plan.batch
     workspace = -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
@@ -92,7 +94,22 @@ def _product(plan: GemmPlan, left: int, right: int, result: int, memory: int) ->
     rhs = _matrices(right, plan.right, batch, plan.depth, plan.columns).astype(sums)
     written = _matrices(result, plan.result, batch, plan.rows, plan.columns)
     with np.errstate(all="ignore"):
-        written[:] = np.matmul(lhs, rhs).astype(plan.result.element.dtype)
+        found = plan.epilogue.scale * np.matmul(lhs, rhs)
+        if plan.epilogue.weight:
+            addend = _matrices(given[0], plan.result, batch, plan.rows, plan.columns)
+            found += plan.epilogue.weight * addend.astype(sums)
+        if plan.epilogue.has_bias:
+            found += _memory(given[-1], plan.result.element.dtype, plan.columns).astype(sums)
+        written[:] = _activated(plan.epilogue, found).astype(plan.result.element.dtype)
+
+
+def _activated(epilogue: Epilogue, x: Any) -> Any:
+    match epilogue.activation:
+        case Activation.RELU:
+            return np.fmax(x, 0)
+        case Activation.GELU:
+            return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return x
 
 
 def _square(address: int, element: ElementType, rows: int, columns: int) -> Any:

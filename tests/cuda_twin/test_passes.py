@@ -102,7 +102,10 @@ def test_softmax_and_norms_are_one_kernel() -> None:
 def test_a_reduction_is_not_evaluated_once_for_each_element() -> None:
     x = numbers("float32", 300, 200)
     function = lambda x: x - jnp.sum(jnp.exp(x), axis=0)  # noqa: E731
-    assert len(grids(compiled(module_of(function, x)))) == 2
+    code = compiled(module_of(function, x))
+    assert len(grids(code)) == 1
+    # Some threads of a tile have no column, and compute the last one again.
+    assert sum(cost.transcendentals for cost in code.costs.values()) < 1.25 * x.size
     near(function, x, tolerance=1e-5)
 
 
@@ -120,7 +123,7 @@ def test_a_cheap_one_is_not() -> None:
     near(function, x, y, tolerance=1e-4)
 
 
-def test_only_what_is_for_processors_is_left_out() -> None:
+def test_machines_differ_in_two_passes() -> None:
     names = [[step.name for step in pipeline(target)] for target in (TARGET, PROCESSOR)]
     assert set(names[1]) - set(names[0]) == {"features-last"}
-    assert set(names[0]) <= set(names[1])
+    assert set(names[0]) - set(names[1]) == {"one-hot-scatter"}

@@ -33,7 +33,10 @@ def buffer_bytes(plan: LibraryPlan) -> list[int]:
                 (plan.right, plan.depth, plan.columns),
                 (plan.result, plan.rows, plan.columns),
             )
-            return [*(_extent(plan.batch, *operand) for operand in operands), plan.memory_bytes]
+            left, right, result = (_extent(plan.batch, *operand) for operand in operands)
+            addend = [result] if plan.epilogue.weight else []
+            bias = [plan.columns * plan.result.element.byte_width] * plan.epilogue.has_bias
+            return [left, right, *addend, *bias, result, plan.memory_bytes]
         case TriangularSolvePlan():
             tables = [2 * plan.batch * ADDRESS_BYTES] if plan.batch > 1 else []
             elements = plan.order**2, plan.rows * plan.columns

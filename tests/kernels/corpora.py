@@ -34,7 +34,7 @@ def _hlo() -> Programs:
 def _jax() -> Programs:
     for name, make in CASES.items():
         function, arguments = make()
-        yield name, _lowered(function, arguments)
+        yield name, lowered_by_jax(function, arguments)
 
 
 def _benchmark() -> Programs:
@@ -43,7 +43,7 @@ def _benchmark() -> Programs:
     for workloads in GROUPS.values():
         for name, workload in workloads().items():
             with jax.enable_x64(workload.is_wide):
-                module = _lowered(workload.function, workload.arguments)
+                module = lowered_by_jax(workload.function, workload.arguments)
             yield name, module
 
 
@@ -69,7 +69,8 @@ ENTRY e {
 """
 
 
-def _lowered(function: Callable[..., Any], arguments: Any) -> HloModule:
+def lowered_by_jax(function: Callable[..., Any], arguments: Any) -> HloModule:
+    """Return the module that JAX makes of a function."""
     return import_module(hlo_pb2.HloModuleProto.FromString(lower(function, *arguments)))
 
 

@@ -11,11 +11,13 @@ from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import is_fusible, is_trivial
 from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.fusion.analysis.levels import ALIASES, levels_from_parameters, levels_from_root
+from xla_server.fusion.analysis.row_kernels import continues_rows
 from xla_server.fusion.analysis.row_maps import maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.passes.simplify.cse import CommonSubexpressions
+from xla_server.target.capability import Capability
 from xla_server.target.fusion_tuning import Fusions
 from xla_server.target.target import Target
 
@@ -38,10 +40,10 @@ class MultiOutputFusion:
         changed, tuning = False, self.target.tuning.fusions
         for computation in module.sequential():
             for levels in (levels_from_parameters, levels_from_root):
-                groups = _siblings(computation, levels(computation), tuning)
+                groups = _siblings(computation, levels(computation), self.target)
                 changed |= _merge(module, computation, groups)
             for _ in range(tuning.max_producer_rounds):
-                if not _merge(module, computation, _chains(computation, tuning)):
+                if not _merge(module, computation, _chains(computation, self.target)):
                     break
                 changed = True
         if changed:
@@ -68,7 +70,7 @@ class _Space(NamedTuple):
     reduced: tuple[int, ...] = ()
 
 
-def _space(i: HloInstruction) -> _Space:
+def _space(i: HloInstruction, capability: Capability) -> _Space:
     root = i.called[0].root if i.opcode is Opcode.FUSION else i
     if root.opcode is Opcode.TUPLE:
         root = root.operands[0]
@@ -76,9 +78,16 @@ def _space(i: HloInstruction) -> _Space:
         reduced = tuple(sorted(root.attributes.dimensions))
         return _Space("reduce", root.operands[0].shape.dimensions, reduced)
     # A window or a large transposition has a loop nest of its own kind.
-    if root.opcode in (Opcode.REDUCE_WINDOW, Opcode.TRANSPOSE, Opcode.CONCATENATE):
+    is_own = root.opcode in (Opcode.REDUCE_WINDOW, Opcode.TRANSPOSE, Opcode.CONCATENATE)
+    if is_own and not (capability.MOVES_RUNS and _keeps_runs(root)):
         return _Space(f"only {i.name}", root.shape.dimensions)
     return _Space("loop", root.shape.dimensions)
+
+
+def _keeps_runs(i: HloInstruction) -> bool:
+    """Return whether a transpose moves elements together with their neighbours."""
+    last = i.shape.rank - 1
+    return i.opcode is Opcode.TRANSPOSE and bool(i.attributes.permutation[last:] == (last,))
 
 
 def _size(i: HloInstruction) -> int:
@@ -95,15 +104,16 @@ def _scalars(i: HloInstruction) -> int:
 
 
 def _siblings(
-    computation: HloComputation, levels: Mapping[HloInstruction, int], tuning: Fusions
+    computation: HloComputation, levels: Mapping[HloInstruction, int], target: Target
 ) -> list[list[HloInstruction]]:
     """Return groups of loops over one space, of one level, that all read one large array."""
+    tuning = target.tuning.fusions
     groups: dict[tuple[int, _Space, HloInstruction], list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
     for i in computation.instructions:
         if not _is_loop(i):
             continue
-        space = _space(i)
+        space = _space(i, target.capability)
         least = math.prod(space.dimensions)
         for operand in dict.fromkeys(map(_origin, i.operands)):
             if operand.shape.is_array and operand.shape.element_count >= least:
@@ -133,12 +143,13 @@ def _origin(operand: HloInstruction) -> HloInstruction:
     return operand
 
 
-def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstruction]]:
+def _chains(computation: HloComputation, target: Target) -> list[list[HloInstruction]]:
     """Return pairs of a loop and one that reads its result at the same index, one pair per level.
 
     With two pairs of one level, each might need the other's result.
     """
     levels, readers = levels_from_parameters(computation), users(computation)
+    tuning = target.tuning.fusions
     found: dict[int, list[HloInstruction]] = {}
     taken: set[HloInstruction] = set()
     for reader in computation.instructions:
@@ -150,7 +161,7 @@ def _chains(computation: HloComputation, tuning: Fusions) -> list[list[HloInstru
                 or {reader, producer} & taken
                 or not all(_is_loop(i) or _is_tuple_loop(i, readers[i]) for i in (producer, reader))
                 or _results_of_both(producer, reader, readers) > tuning.max_results
-                or not _continues(reader, producer, tuning)
+                or not _continues(reader, producer, target)
             ):
                 continue
             found[level] = [producer, reader]
@@ -187,10 +198,13 @@ def _results_of_both(
     return kept + (len(readers[reader]) if reader.shape.is_tuple else 1)
 
 
-def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:
+def _continues(reader: HloInstruction, producer: HloInstruction, target: Target) -> bool:
     """Return whether a reader can be computed in its producer's loop."""
-    space = _space(reader)
-    if space.kind != "loop" or space != _space(producer):
+    tuning, capability = target.tuning.fusions, target.capability
+    space = _space(reader, capability)
+    if capability.FINISHES_REDUCTIONS and _goes_on_with_rows(reader, producer, tuning):
+        return True
+    if space.kind != "loop" or space != _space(producer, capability):
         return False
     size = _size(reader) + _size(producer)
     if size > tuning.max_instructions or _reads_alias(reader, producer):
@@ -217,6 +231,17 @@ def _continues(reader: HloInstruction, producer: HloInstruction, tuning: Fusions
     counts = scalars(called)
     repeated = sum(counts[start] for start in starts)
     return _scalars(reader) + repeated * _scalars(producer) <= tuning.max_scalars
+
+
+def _goes_on_with_rows(reader: HloInstruction, producer: HloInstruction, tuning: Fusions) -> bool:
+    """Return whether one kernel goes through the rows of both."""
+    if _size(reader) + _size(producer) > tuning.max_instructions or _reads_alias(reader, producer):
+        return False
+    read = {part: part.shape.rank for part in reader.operands if _kernel_of(part) is producer}
+    repeated = _scalars(reader) * _scalars(producer)
+    return repeated <= tuning.max_scalars and continues_rows(
+        reader, producer, read, tuning.max_column_elements
+    )
 
 
 def _reads_alias(reader: HloInstruction, producer: HloInstruction) -> bool:

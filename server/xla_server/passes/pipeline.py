@@ -16,6 +16,7 @@ from xla_server.passes.expand.batch_norm_expander import BatchNormExpander
 from xla_server.passes.expand.bitcast_expander import BitcastExpander
 from xla_server.passes.expand.collective_expander import CollectiveExpander
 from xla_server.passes.expand.custom_call_expander import CustomCallExpander
+from xla_server.passes.expand.one_hot_scatter import OneHotScatter
 from xla_server.passes.expand.ragged_dot_expander import RaggedDotExpander
 from xla_server.passes.expand.rng_expander import RngExpander
 from xla_server.passes.expand.scaled_dot_expander import ScaledDotExpander
@@ -95,6 +96,8 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         RngExpander(),
         # Its slices are simplified where the index turns out to be known.
         SingleScatter(),
+        # After it, which needs no more than one row. Processors scatter in one kernel.
+        *((OneHotScatter(),) if capability.COMPARES_INDICES else ()),
         # Before narrow sums are widened, which single ones are.
         VariadicReduction(),
         # After those that make dots and reductions.

@@ -24,6 +24,16 @@ class Capability:
     EPILOGUES = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
     """Operations whose kernels go on with what is done to their results."""
 
+    ENDS_PRODUCTS = False
+    """True where libraries multiply, and go on with what an `Epilogue` is (target/epilogue.py)."""
+
+    COMPARES_INDICES = False
+    """True where a scatter takes several launches, so that comparing indices takes less time."""
+
+    MOVES_RUNS = False
+    """True where a transpose that keeps its last dimension is a loop like any other, and such runs
+    are kept in front of products. Processors have a kernel for tiles of transposes."""
+
     WIDE_SUMS = frozenset[tuple[ElementType, ElementType]]()
     """Element types of both operands, and of the result, of the dots that add up in a wider type.
     Others are converted before and after."""

@@ -69,6 +69,10 @@ class Fusions:
     """Results of one kernel: more need too many tests of whether they overlap to become vector
     code."""
 
+    max_column_elements: int = 1 << 17
+    """Elements of an array that a GPU goes on with by columns: a block of threads has 32 of them,
+    so that larger arrays leave it idle. Not measured yet."""
+
     max_producer_rounds: int = 8
     """Loops in a chain that each read the result of the one before and become one kernel."""
 

@@ -44,6 +44,9 @@ class GpuCapability(Capability):
     """The kernels for GPUs."""
 
     EPILOGUES = frozenset[Opcode]()
+    ENDS_PRODUCTS = True
+    COMPARES_INDICES = True
+    MOVES_RUNS = True
 
     FINISHES_REDUCTIONS = True
     """The thread, or the lanes, that have a result go on with it."""

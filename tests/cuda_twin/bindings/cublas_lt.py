@@ -30,6 +30,19 @@ class MatmulDescAttribute(enum.IntEnum):
 
     TRANSA = 3
     TRANSB = 4
+    EPILOGUE = 7
+    BIAS_POINTER = 8
+
+
+class Epilogue(enum.IntEnum):
+    """cublasLtEpilogue_t."""
+
+    DEFAULT = 1
+    RELU = 2
+    BIAS = 4
+    RELU_BIAS = 6
+    GELU = 32
+    GELU_BIAS = 36
 
 
 class MatrixLayoutAttribute(enum.IntEnum):
@@ -123,7 +136,7 @@ matmul_desc_destroy = matrix_layout_destroy = matmul_preference_destroy = _destr
 
 def get_matmul_desc_attribute_dtype(attr: int) -> Any:
     """Return the type of an operation's attribute."""
-    return np.int32
+    return np.int64 if attr == MatmulDescAttribute.BIAS_POINTER else np.int32
 
 
 def get_matrix_layout_attribute_dtype(attr: int) -> Any:
@@ -179,6 +192,8 @@ def matmul_algo_get_heuristic(
     """Choose an algorithm: a number made of the operation, and the workspace that it uses."""
     assert requested_algo_count == 1
     wishes = descriptions[preference].attributes
+    bias = descriptions[operation_desc].attributes.get(MatmulDescAttribute.BIAS_POINTER, 0)
+    assert bias % 16 == 0
     assert not wishes[MatmulPreferenceAttribute.REDUCTION_SCHEME_MASK] & ReductionScheme.INPLACE
     most = wishes[MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES]
     found = elements(heuristic_results_array, np.int64, 9)
@@ -234,8 +249,20 @@ def matmul(
         _operand(place, description, form)
         for (place, description), form in zip(((a, adesc), (b, bdesc)), forms, strict=True)
     )
-    results = _operand(d, ddesc, Operation.N)
-    assert scalar(beta, sums) == 0
-    for left, right, result in zip(lefts, rights, results, strict=True):
+    results, addends = (_operand(place, ddesc, Operation.N) for place in (d, c))
+    assert ddesc == cdesc
+    kind = operation.attributes.get(MatmulDescAttribute.EPILOGUE, Epilogue.DEFAULT)
+    for left, right, addend, result in zip(lefts, rights, addends, results, strict=True):
         product = scalar(alpha, sums) * (left.astype(sums) @ right.astype(sums))
+        if scalar(beta, sums):
+            product += scalar(beta, sums) * addend.astype(sums)
+        if kind & Epilogue.BIAS:
+            place = operation.attributes[MatmulDescAttribute.BIAS_POINTER]
+            # One for each row of a matrix whose columns are dense.
+            product += elements(place, result.dtype, len(result))[:, None].astype(sums)
+        if kind & Epilogue.RELU:
+            product = np.fmax(product, 0)
+        if kind & Epilogue.GELU:
+            inner = np.sqrt(2 / np.pi) * (product + 0.044715 * product**3)
+            product = 0.5 * product * (1 + np.tanh(inner))
         result[:] = product.astype(result.dtype)

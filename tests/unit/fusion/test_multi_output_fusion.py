@@ -2,14 +2,20 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from tests.cuda.outcomes import assert_near
+from tests.cuda_twin.lowered import compiled, grids, results_of
+from tests.cuda_twin.programs import TARGET as GPU
 from tests.processors import TARGET
-from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
+from tests.unit.codegen.compiled import interpreted
+from tests.unit.passes.passing import assert_kept, opcodes, passed, stated, tame
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.fusion.multi_output_fusion import MultiOutputFusion
 from xla_server.ir.module import HloModule
+from xla_server.target.target import Target
 
 FUSIONS = TARGET.tuning.fusions
 
@@ -255,3 +261,124 @@ def test_the_number_of_results_is_bounded() -> None:
         len(i.shape.tuple_shapes) <= FUSIONS.max_results for i in fusions if i.shape.is_tuple
     )
     assert_kept(module, after)
+
+
+@pytest.mark.parametrize(
+    ("target", "permutation", "is_one"),
+    [(TARGET, "1,0,2", False), (GPU, "1,0,2", True), (GPU, "1,2,0", False)],
+)
+def test_transposes_that_move_runs_are_siblings_on_a_gpu(
+    target: Target, permutation: str, is_one: bool
+) -> None:
+    module = stated(
+        ["f32[4,4,4]"],
+        "(f32[4,4,4], f32[4,4,4]) tuple(a, b)",
+        "neg = f32[4,4,4] negate(x0)",
+        "e = f32[4,4,4] exponential(x0)",
+        f"a = f32[4,4,4] transpose(neg), dimensions={{{permutation}}}",
+        f"b = f32[4,4,4] transpose(e), dimensions={{{permutation}}}",
+    )
+    looped = passed(module, LoopFusion(target))
+    after = passed(looped, MultiOutputFusion(target), fires=is_one)
+    assert opcodes(after)["fusion"] == 1 + (not is_one)
+    assert_kept(module, after)
+
+
+ROWS = {
+    "softmax_and_the_logarithm_of_its_sums": (
+        ["f32[8,6]"],
+        "(f32[8,6], f32[8]) tuple(share, l)",
+        [
+            _ZERO,
+            "e = f32[8,6] exponential(x0)",
+            "s = f32[8] reduce(e, zero), dimensions={1}, to_apply=add",
+            "l = f32[8] log(s)",
+            "sums = f32[8,6] broadcast(s), dimensions={0}",
+            "share = f32[8,6] divide(e, sums)",
+        ],
+    ),
+    "a_bias_that_moves_by_its_gradient": (
+        ["f32[8,6]", "f32[6]", "f32[8,6]"],
+        "(f32[8,6], f32[6]) tuple(p, moved)",
+        [
+            _ZERO,
+            "p = f32[8,6] multiply(x0, x2)",
+            "s = f32[6] reduce(p, zero), dimensions={0}, to_apply=add",
+            "moved = f32[6] subtract(x1, s)",
+        ],
+    ),
+    "a_sum_of_what_is_stored": (
+        ["f32[2,8,6]"],
+        "(f32[2,8,6], f32[2,8]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[2,8,6] exponential(x0)",
+            "s = f32[2,8] reduce(e, zero), dimensions={2}, to_apply=add",
+        ],
+    ),
+}
+
+OTHER_ROWS = {
+    "square_columns": (
+        ["f32[8,8]"],
+        "(f32[8,8], f32[8]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[8,8] exponential(x0)",
+            "s = f32[8] reduce(e, zero), dimensions={0}, to_apply=add",
+        ],
+    ),
+    "many_columns": (
+        ["f32[256,513]"],
+        "(f32[256,513], f32[513]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[256,513] negate(x0)",
+            "s = f32[513] reduce(e, zero), dimensions={0}, to_apply=max",
+        ],
+    ),
+    "rows_and_columns": (
+        ["f32[8,6]"],
+        "(f32[8], f32[6]) tuple(r, s)",
+        [
+            _ZERO,
+            "e = f32[8,6] exponential(x0)",
+            "r = f32[8] reduce(e, zero), dimensions={1}, to_apply=add",
+            "rs = f32[8,6] broadcast(r), dimensions={0}",
+            "s = f32[6] reduce(rs, zero), dimensions={0}, to_apply=add",
+        ],
+    ),
+    "rows_in_another_order": (
+        ["f32[8,8]"],
+        "(f32[8,8], f32[8]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[8,8] exponential(x0)",
+            "r = f32[8,8] reverse(e), dimensions={0}",
+            "s = f32[8] reduce(r, zero), dimensions={1}, to_apply=add",
+        ],
+    ),
+    "several_sums": (
+        ["f32[8,6]"],
+        "(f32[8,6], f32[]) tuple(e, s)",
+        [
+            _ZERO,
+            "e = f32[8,6] exponential(x0)",
+            "s = f32[] reduce(e, zero), dimensions={0,1}, to_apply=add",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*ROWS, *OTHER_ROWS])
+def test_a_kernel_of_a_gpu_goes_on_with_rows(name: str) -> None:
+    module = stated(*({**ROWS, **OTHER_ROWS}[name][:2]), *{**ROWS, **OTHER_ROWS}[name][2])
+    looped = passed(module, LoopFusion(GPU))
+    after = passed(looped, MultiOutputFusion(GPU), fires=name in ROWS)
+    assert_kept(module, after)
+    if name in ROWS:
+        passed(looped, MultiOutputFusion(TARGET), fires=False)
+        code = compiled(module)
+        assert len(grids(code)) == 1
+        arguments = [tame(part.shape, np.random.default_rng(0)) for part in module.entry.parameters]
+        assert_near(results_of(module, code, arguments), interpreted(module, arguments))

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
+from xla_server.backends.cuda.launch_counts import LaunchCounts
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk
 from xla_server.buffers.listing import table
 from xla_server.codegen.gpu.grid import GridKernel
@@ -32,11 +33,15 @@ def place_listing(code: Code, rows: Sequence[PlacedRow]) -> Iterator[str]:
     """Yield the rows of the device and the steps of the host, in counts and one by one."""
     steps = through_host(rows)
     yield on_device(rows)
+    yield f"in all: {LaunchCounts.all(rows)}"
     yield f"steps through the host: {len(steps)}"
     yield ""
-    lines = [("row", "place", "what", "instruction")]
+    lines = [("row", "place", "operations", "bytes", "what", "instruction")]
     for number, row in enumerate(rows):
-        lines.append((str(number), *_described(code, row)))
+        place, what, instruction = _described(code, row)
+        counts = LaunchCounts.of(row)
+        numbers = (str(counts.operations), str(counts.bytes)) if counts.launches else ("", "")
+        lines.append((str(number), place, *numbers, what, instruction))
     yield from table(lines)
 
 

@@ -7,6 +7,7 @@ from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.compiled.compilation import Compilation, Observer, compile_module
 from xla_server.backends.cuda.encoding import encode
 from xla_server.backends.cuda.host_steps import device_kernels, placed_rows
+from xla_server.backends.cuda.launch_counts import LaunchCounts
 from xla_server.backends.cuda.listing import module_files, on_device, place_listing, through_host
 from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain
 from xla_server.buffers.code import KernelError
@@ -43,4 +44,5 @@ def compile_for(
         encoded = encode(code, rows, compilation.assignment, found)
     listing = "\n".join(place_listing(code, encoded.rows))
     files = {"places.txt": f"{listing}\n", **module_files(encoded.program.modules)}
-    return compilation, files, [on_device(encoded.rows), *through_host(encoded.rows)]
+    counts = f"in all: {LaunchCounts.all(encoded.rows)}"
+    return compilation, files, [on_device(encoded.rows), counts, *through_host(encoded.rows)]

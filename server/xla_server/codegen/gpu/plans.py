@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from xla_contract.types.element_type import ElementType
+from xla_server.target.epilogue import NO_EPILOGUE, Epilogue
 
 ALIGNMENT = 16
 """Bytes that the address of every array is a multiple of."""
@@ -73,6 +74,11 @@ class LibraryPlan:
         return None
 
     @property
+    def operations(self) -> int:
+        """Additions and multiplications of the usual algorithm, a complex one being one."""
+        raise NotImplementedError
+
+    @property
     def has_graphs(self) -> bool:
         """True if a graph can have its launches: the library allocates nothing and never waits."""
         return False
@@ -98,11 +104,12 @@ class Matrix:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GemmPlan(LibraryPlan):
-    """result[b, m, n] = sum over k of left[b, m, k] * right[b, k, n].
+    """result[b, m, n] = epilogue of the sum over k of left[b, m, k] * right[b, k, n].
 
-    Buffers: left, right, result, `memory_bytes` to write to, of which a part from an aligned
-    address on is the workspace. `rounds_operands` lets the library round operands of f32 to the
-    10 bits of TF32.
+    Buffers: left, right, the addend and the bias of the epilogue if it has them, result,
+    `memory_bytes` to write to, of which a part from an aligned address on is the workspace. The
+    result may be the addend. `rounds_operands` lets the library round operands of f32 to the 10
+    bits of TF32.
     """
 
     batch: int
@@ -113,13 +120,20 @@ class GemmPlan(LibraryPlan):
     right: Matrix
     result: Matrix
     rounds_operands: bool = False
+    epilogue: Epilogue = NO_EPILOGUE
 
     @property
     def text(self) -> str:
         """The product with its operands."""
         sizes = f"{self.batch} x [{self.rows}, {self.depth}] x [{self.depth}, {self.columns}]"
-        precision = ", in TF32" if self.rounds_operands else ""
-        return f"product {sizes}: {self.left} x {self.right} -> {self.result}{precision}"
+        last = "" if self.epilogue == NO_EPILOGUE else f", {self.epilogue}"
+        last += ", in TF32" if self.rounds_operands else ""
+        return f"product {sizes}: {self.left} x {self.right} -> {self.result}{last}"
+
+    @property
+    def operations(self) -> int:
+        """Two for each product."""
+        return 2 * self.batch * self.rows * self.columns * self.depth
 
     @property
     def has_graphs(self) -> bool:
@@ -160,7 +174,10 @@ class GemmPlan(LibraryPlan):
             return f"a product of c64 must have at most {MAX_COMPLEX_ROWS} rows, got {sizes}"
         if self.rounds_operands and self.left.element not in (ElementType.F32, ElementType.C64):
             return f"operands to round must be f32 or c64, got {self.left.element.text}"
-        return self._distances() or (self._integers() if self.sums is ElementType.S32 else None)
+        integers = self._integers() if self.sums is ElementType.S32 else None
+        return (
+            self._distances() or integers or self.epilogue.problem(self.result.element, self.batch)
+        )
 
     def _distances(self) -> str | None:
         """Return what is wrong with the distances of rows."""
@@ -223,6 +240,11 @@ class TriangularSolvePlan(LibraryPlan):
         return self.rows if self.is_left else self.columns
 
     @property
+    def operations(self) -> int:
+        """Two for each element of a triangle, for each vector."""
+        return self.batch * self.rows * self.columns * self.order
+
+    @property
     def problem(self) -> str | None:
         """Why cuBLAS does not compute it; None where it does."""
         return _solver_problem(self.element, self.batch, self.rows, self.columns)
@@ -248,6 +270,11 @@ class CholeskyPlan(LibraryPlan):
         triangle = "lower" if self.is_lower else "upper"
         sizes = f"{self.batch} x [{self.order}, {self.order}]"
         return f"{triangle} factors of {self.element.text}, {sizes}"
+
+    @property
+    def operations(self) -> int:
+        """A third of the cube of the order."""
+        return self.batch * self.order**3 // 3
 
     @property
     def problem(self) -> str | None:
@@ -301,6 +328,13 @@ class FftPlan(LibraryPlan):
     def complex_sizes(self) -> tuple[int, ...]:
         """The dimensions of the complex side."""
         return (*self.sizes[:-1], self.sizes[-1] // 2 + 1) if self.is_real else self.sizes
+
+    @property
+    def operations(self) -> int:
+        """Five for each element and bit of its number, half of them for real ones."""
+        elements = math.prod(self.sizes)
+        each = (2.5 if self.is_real else 5) * elements * math.log2(elements)
+        return round(self.batch * self.inner * each)
 
     @property
     def problem(self) -> str | None:

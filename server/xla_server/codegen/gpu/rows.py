@@ -34,6 +34,8 @@ def rows_of(nest: Nest) -> Reduced | None:
     loads = [node for node in all_nodes(nest.stores) if isinstance(node, Load)]
     steps = {(atom, factor) for load in loads for atom, factor in load.offset.terms}
     for reduction in reductions_of(nest.stores):
-        if reduction.variables and (reduction.loops[0], 1) not in steps:
+        # One that loads nothing is in any order.
+        own = {factor for atom, factor in steps if atom is reduction.loops[0]}
+        if reduction.variables and own and 1 not in own:
             return None
     return found

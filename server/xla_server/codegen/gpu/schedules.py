@@ -21,7 +21,8 @@ class Schedule:
     that of the elements of the largest array that the kernel has an index of. `fits` says which
     nests it is for, `reason` why it is there, before those behind it. Where it `reads_first`, each
     element is read before it is written, so a result may be written over an operand that is read
-    at the same index alone. It `repeats` a reduction that is the same for several results.
+    at the same index alone. It `repeats` a reduction that is the same for several results. Where it
+    `has_rows`, a result may have one element for each row of others.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Schedule:
     reason: str
     reads_first: bool
     repeats: bool = False
+    has_rows: bool = False
 
 
 SCHEDULES: tuple[Schedule, ...] = (
@@ -55,6 +57,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         "Lanes of a warp combine their parts without memory; a row is read once.",
         # Results are stored after the last exchange, before which all lanes have read.
         reads_first=True,
+        has_rows=True,
     ),
     Schedule(
         "blocks",
@@ -63,6 +66,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         "A warp alone would leave a GPU idle: the threads of a block go through a row.",
         # Results are stored after the last barrier, before which all threads have read.
         reads_first=True,
+        has_rows=True,
     ),
     Schedule(
         "columns",
@@ -71,6 +75,7 @@ SCHEDULES: tuple[Schedule, ...] = (
         "A thread for each column would leave a GPU idle, and compute it for each row of a result.",
         # Results are stored after the last barrier, before which all threads have read.
         reads_first=True,
+        has_rows=True,
     ),
     Schedule(
         "threads",

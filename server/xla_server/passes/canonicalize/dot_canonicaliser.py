@@ -86,15 +86,25 @@ class _Side:
             not is_batch and is_in_order(self.operand, columns)
         )
 
-    def matrix(self, editor: Editor) -> tuple[HloInstruction, bool]:
+    @property
+    def _has_free_runs(self) -> bool:
+        """True if free elements are neighbours, in a type that is multiplied in either form."""
+        shape = self.operand.shape
+        has_runs = self.free[-1:] == (shape.rank - 1,) and shape.dimensions[-1] > 1
+        return has_runs and not shape.element_type.is_integer
+
+    def matrix(self, editor: Editor, capability: Capability) -> tuple[HloInstruction, bool]:
         """The operand as [batch, free, contracted], or with the last two exchanged (True)."""
         batch, free, contracted = (
             count(self.sizes(part)) for part in (self.batch, self.free, self.contracted)
         )
         first, second = self.arrangements
         leading = [batch] if batch > 1 else []
-        if not is_in_order(self.operand, first) and is_in_order(self.operand, second):
-            return editor.reshape(self.operand, [*leading, contracted, free]), True
+        if not is_in_order(self.operand, first):
+            is_exchanged = is_in_order(self.operand, second)
+            if is_exchanged or (capability.MOVES_RUNS and self._has_free_runs):
+                moved = self.operand if is_exchanged else editor.transpose(self.operand, second)
+                return editor.reshape(moved, [*leading, contracted, free]), True
         moved = (
             self.operand
             if is_in_order(self.operand, first)
@@ -221,8 +231,8 @@ def _is_canonical(i: HloInstruction) -> bool:
 def _matrices(
     i: HloInstruction, left: _Side, right: _Side, editor: Editor, capability: Capability
 ) -> HloInstruction:
-    lhs, left_is_transposed = left.matrix(editor)
-    rhs, right_is_transposed = right.matrix(editor)
+    lhs, left_is_transposed = left.matrix(editor, capability)
+    rhs, right_is_transposed = right.matrix(editor, capability)
     first = lhs.shape.rank - 2
     if left_is_transposed and not right_is_transposed and not has_packing_kernel(i, capability):
         # A loop nest would read both with strides.

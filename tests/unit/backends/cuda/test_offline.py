@@ -13,14 +13,43 @@ from xla_server.target.gpu import GPUS
 @pytest.mark.parametrize("capability", GPUS)
 def test_kernels_become_ptx(capability: str) -> None:
     _, files, told = compile_for(capability, parse_module(STEP), None)
-    assert told == ["on the device: 1 kernel"]
+    assert told == ["on the device: 1 kernel", "in all: 1 launch, 4 operations, 32 bytes"]
     assert f".target {capability}".encode() in bytes(files["kernels_00.ptx"])  # type: ignore[arg-type]
 
 
 def test_what_goes_through_the_host_is_told() -> None:
     _, files, told = compile_for("sm_90", parse_module(FED), None)
-    assert told == ["on the device: nothing", "through the host: %i (infeed), 1 call of Python"]
+    counts = "in all: 0 launches, 0 operations, 0 bytes"
+    assert told == [
+        "on the device: nothing",
+        counts,
+        "through the host: %i (infeed), 1 call of Python",
+    ]
     assert "steps through the host: 1" in str(files["places.txt"]).splitlines()
+
+
+PRODUCTS = """HloModule products
+ENTRY e {
+  x = f32[4,8] parameter(0)
+  y = f32[8,2] parameter(1)
+  d = f32[4,2] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  e = f32[4,2] exponential(d)
+  ROOT r = (f32[4,2], f32[4,2]) tuple(d, e)
+}
+"""
+
+
+def test_operations_and_bytes_of_each_launch_are_counted() -> None:
+    _, files, told = compile_for("sm_90", parse_module(PRODUCTS), None)
+    listed = [line.split() for line in str(files["places.txt"]).splitlines()]
+    rows = [line for line in listed if line[:1] and line[0].isdigit()]
+    # Two for each product, and for the arrays of 32, 16 and 8 elements 4 bytes each.
+    assert ["library", "128", "224"] in [line[1:4] for line in rows]
+    operations, sizes = (sum(int(line[n]) for line in rows) for n in (2, 3))
+    assert f"in all: {len(rows)} launches, {operations} operations, {sizes} bytes" in told
+    assert operations > 128
+    # The exponential reads and writes 8 elements.
+    assert sizes == 224 + 64
 
 
 def test_a_capability_must_be_known() -> None:

@@ -1,6 +1,7 @@
 """Plans of libraries: what libraries have, and what the records say of it."""
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -17,9 +18,12 @@ from xla_server.codegen.gpu.plans import (
     LibraryPlan,
     TriangularSolvePlan,
 )
+from xla_server.target.epilogue import Activation, Epilogue
 
 PRODUCT = product(E.F32, E.F32, (1, 33, 17, 65), (False, True))
 INTEGERS = product(E.S8, E.S32, (1, 16, 8, 32), (False, True))
+WIDE = product(E.F64, E.F64, (1, 4, 4, 4), (False, False))
+BATCH = product(E.F32, E.F32, (2, 4, 4, 4), (False, False))
 SYSTEMS = TriangularSolvePlan(E.F32, 2, 4, 3, True, True, False, "N")
 FACTORS = CholeskyPlan(E.F32, 2, 4, is_lower=True)
 LINES = FftPlan(E.C64, 2, (8,), is_inverse=False)
@@ -29,6 +33,11 @@ def changed(plan: GemmPlan, side: str, **fields: Any) -> GemmPlan:
     """Return a product one of whose operands is changed."""
     matrix = dataclasses.replace(getattr(plan, side), **fields)
     return dataclasses.replace(plan, **{side: matrix})
+
+
+def with_epilogue(plan: GemmPlan, **fields: Any) -> GemmPlan:
+    """Return a product that goes on."""
+    return dataclasses.replace(plan, epilogue=Epilogue(**fields))
 
 
 def test_every_kind_of_plan_is_computed() -> None:
@@ -49,6 +58,15 @@ def test_every_kind_of_plan_is_computed() -> None:
             product(E.C64, E.C64, (1, MAX_COMPLEX_ROWS + 1, 8, 8), (False, False)),
             "at most 4194240 rows",
         ),
+        (with_epilogue(PRODUCT, scale=0.0), r"must have finite factors.*, got \(0 \* product\)"),
+        (with_epilogue(PRODUCT, scale=math.nan), "must have finite factors"),
+        (with_epilogue(PRODUCT, weight=math.inf), r"got \(1 \* product \+ inf \* addend\)"),
+        (with_epilogue(INTEGERS, scale=2.0), r"\['bf16', 'f16', 'f32', 'f64'\], got s32"),
+        (with_epilogue(WIDE, has_bias=True), r"\['bf16', 'f16', 'f32'\], got f64"),
+        (with_epilogue(WIDE, activation=Activation.RELU), "must be one of .*, got f64"),
+        (with_epilogue(WIDE, scale=-0.5, weight=1.0), None),
+        (with_epilogue(BATCH, has_bias=True), "must have one matrix, got 2"),
+        (with_epilogue(BATCH, activation=Activation.GELU), None),
         (
             dataclasses.replace(INTEGERS, rounds_operands=True),
             "operands to round must be f32 or c64, got s8",
@@ -99,10 +117,21 @@ def test_plans_have_keys_of_their_own_and_say_what_they_do() -> None:
         "lower factors of f32, 2 x [4, 4]",
         "Fourier transforms of c64, 2 x [8]",
     ]
+    last = with_epilogue(BATCH, scale=-0.1, weight=1.0, activation=Activation.GELU)
+    assert last.text.endswith("-> f32 by 4, 16, gelu(-0.1 * product + 1 * addend)")
     inverse = FftPlan(E.C128, 2, (8,), is_inverse=True, inner=3)
     assert inverse.text == "inverse Fourier transforms of c128, 2 x [8] x 3"
     right = TriangularSolvePlan(E.C64, 1, 4, 3, False, False, True, "C")
     assert right.text == "systems x upper a^C = b of c64, 1 x [4, 3], a diagonal of ones"
+
+
+def test_operations_are_those_of_the_usual_algorithms() -> None:
+    assert PRODUCT.operations == 2 * 33 * 17 * 65
+    assert SYSTEMS.operations == 2 * 4 * 4 * 3
+    assert FACTORS.operations == 2 * 64 // 3
+    assert LINES.operations == 5 * 2 * 8 * 3
+    real = FftPlan(E.C64, 2, (8,), is_inverse=False, is_real=True)
+    assert real.operations == LINES.operations // 2
 
 
 def test_workspaces_follow_from_sizes_and_are_bounded() -> None:

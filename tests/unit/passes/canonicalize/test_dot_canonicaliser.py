@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cuda_twin.programs import TARGET as GPU
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.lower.contraction.dot import is_canonical
 from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
+from xla_server.target.target import Target
 
 FORMS = {
     "batch_behind": (
@@ -265,3 +267,25 @@ def test_every_dot_becomes_canonical(dot: tuple[list[str], str]) -> None:
         for p in before.entry.parameters
     ]
     assert_kept(before, changed, arguments, relative=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "permutation", "contracted"),
+    [(TARGET, "f32", (0, 2, 3, 1), 2), (GPU, "f32", (0, 2, 1, 3), 1), (GPU, "s8", (0, 2, 3, 1), 2)],
+)
+def test_runs_of_neighbours_stay_together_for_libraries_of_gpus(
+    target: Target, kind: str, permutation: tuple[int, ...], contracted: int
+) -> None:
+    """The values of attention: [batch, positions, heads, features]."""
+    result = "s32" if kind == "s8" else kind
+    module = stated(
+        [f"{kind}[2,3,4,8]", f"{kind}[2,8,3,16]"],
+        f"{result}[2,3,4,16] dot(x0, x1), lhs_batch_dims={{0,1}}, rhs_batch_dims={{0,2}}, "
+        "lhs_contracting_dims={3}, rhs_contracting_dims={1}",
+    )
+    after = passed(module, DotCanonicaliser(target))
+    (moved,) = [i for i in after.entry.instructions if i.opcode is Opcode.TRANSPOSE]
+    (dot,) = [i for i in after.entry.instructions if i.opcode is Opcode.DOT]
+    assert moved.attributes.permutation == permutation
+    assert dot.attributes.dimension_numbers.rhs_contracting_dimensions == (contracted,)
+    assert_kept(module, after, relative=1e-6)

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
+from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.boxes import box_kernel
+from xla_server.codegen.gpu.lower.dot import lower_product_fusion
 from xla_server.codegen.gpu.lower.loops import (
     counted,
     fitting_bits,
@@ -43,7 +45,9 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def lower_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
-    """Lower a fusion to one kernel."""
+    """Lower a fusion to one kernel, or to a library's product."""
+    if i.attributes.kind is FusionKind.OUTPUT:
+        return lower_product_fusion(lowering, i)
     is_joined = i.called[0].root.opcode is Opcode.CONCATENATE
     return loops.lower_loop(lowering, i, joined_kernel if is_joined else grid_loop_kernel)
 

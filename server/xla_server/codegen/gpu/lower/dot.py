@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
+from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.library_thunks import add_plan
 from xla_server.codegen.gpu.lower.loops import lower_loop
 from xla_server.codegen.gpu.plans import GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.fusion.analysis.product_chain import ProductChains
 from xla_server.ir.module import HloInstruction
 
 
@@ -25,12 +28,40 @@ def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     plan = product_of(i)
     if plan is None:
         return lower_loop(lowering, i)
-    left, right = (lowering.array(operand) for operand in i.operands)
+    return _product(lowering, i, plan, [lowering.array(operand) for operand in i.operands])
+
+
+def lower_product_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
+    """A library's product with its epilogue, or a loop nest of both."""
+    (called,) = i.called
+    dot = next(each for each in called.instructions if each.opcode is Opcode.DOT)
+    chain, plan = ProductChains(called).take(dot), product_of(dot)
+    assert chain.last is called.root, i
+    if plan is None:
+        return lower_loop(lowering, i)
+    plan = dataclasses.replace(plan, epilogue=chain.epilogue)
+    parts = [*dot.operands, chain.addend, chain.bias]
+    numbers = [called.parameters.index(part) for part in parts if part is not None]
+    values = [lowering.array(i.operands[number]) for number in numbers]
+    # Operands of the product are read until the last element is stored.
+    is_over = chain.addend is not None and values[2] not in (*values[:2], *values[3:])
+    return _product(lowering, i, plan, values, values[2:3] if is_over else ())
+
+
+def _product(
+    lowering: Lowering,
+    i: HloInstruction,
+    plan: GemmPlan,
+    operands: Sequence[Value],
+    overwritten: Sequence[Value] = (),
+) -> Value:
+    """Add the row of a plan, whose result may be written over some of its operands."""
     result = lowering.new(i.shape, i.name)
     room = Shape.array(ElementType.U8, (plan.memory_bytes,))
     workspace = lowering.new(room, f"{i.name}.workspace")
-    arguments = left, right, result, workspace
-    add_plan(lowering, i.name, plan, arguments, writes=(result, workspace))
+    pairs = [(result, value) for value in overwritten]
+    arguments = *operands, result, workspace
+    add_plan(lowering, i.name, plan, arguments, writes=(result, workspace), in_place=pairs)
     return result
 
 

@@ -15,11 +15,23 @@ def add_plan(
     *,
     writes: Sequence[Value],
     updates: Sequence[Value] = (),
+    in_place: Sequence[tuple[Value, Value]] = (),
 ) -> None:
-    """Add the row that computes a plan on these buffers; those that it does not write are read."""
+    """Add the row that computes a plan on these buffers; those that it does not write are read.
+
+    A pair is a result and what it may be written over.
+    """
     assert plan.problem is None, plan
     reads = tuple(value for value in arguments if value not in writes)
     thunk = KernelThunk(
-        name, plan, 1, 1, tuple(arguments), reads, tuple(writes), updates=tuple(updates)
+        name,
+        plan,
+        1,
+        1,
+        tuple(arguments),
+        reads,
+        tuple(writes),
+        in_place=tuple(in_place),
+        updates=tuple(updates),
     )
     lowering.add(thunk)

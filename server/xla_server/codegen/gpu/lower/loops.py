@@ -47,12 +47,38 @@ def lower_dynamic_update_slice(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def grid_loop_kernel(task: LoopTask) -> LoopKernel:
-    """Write the kernel of a task by the schedule that fits."""
+    """Write the kernel of a task by the schedule that fits.
+
+    Where it does not go through rows, results of other dimensions have kernels of their own.
+    """
+    sizes = dict.fromkeys(value.shape.dimensions for value in task.values)
+    schedule, found = _loop_kernel(task)
+    if len(sizes) == 1 or schedule.has_rows:
+        return found
+    parts = [_loop_kernel(_of_dimensions(task, each))[1] for each in sizes]
+    evaluated: dict[HloInstruction, float] = {}
+    for part in parts:
+        for i, times in part.evaluated.items():
+            evaluated[i] = evaluated.get(i, 0.0) + times
+    thunks = tuple(thunk for part in parts for thunk in part.thunks)
+    repeated = tuple(i for part in parts for i in part.repeated_reductions)
+    return LoopKernel(task, thunks, evaluated, sum(part.units for part in parts), (), repeated)
+
+
+def _of_dimensions(task: LoopTask, dimensions: tuple[int, ...]) -> LoopTask:
+    """Return the task of the results of these dimensions alone."""
+    pairs = zip(task.numbers, task.values, strict=True)
+    kept = [(number, value) for number, value in pairs if value.shape.dimensions == dimensions]
+    numbers, values = zip(*kept, strict=True)
+    return dataclasses.replace(task, numbers=numbers, values=values)
+
+
+def _loop_kernel(task: LoopTask) -> tuple[Schedule, LoopKernel]:
+    """Return the schedule that fits a task, and the kernel."""
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
     origins: Origins = {}
     make = maker_of(task, buffers, origins)
-    dimensions = task.values[0].shape.dimensions
-    nest = Nest(*collapsed(dimensions, lambda index: make(index, RULES)), task.target)
+    nest = Nest(*collapsed(task.dimensions, lambda index: make(index, RULES)), task.target)
     schedule, grid = grid_kernel(nest, buffers)
     pairs = in_place_pairs(nest, buffers) if schedule.reads_first else ()
     thunk = grid_thunk(task.name, grid, buffers, in_place=pairs)
@@ -61,7 +87,7 @@ def grid_loop_kernel(task: LoopTask) -> LoopKernel:
     if schedule.repeats:
         found = (origins.get(each) for each in reductions_of(nest.stores) if _is_same(each, nest))
         repeated = tuple(i for i in found if i is not None)
-    return LoopKernel(task, (thunk,), evaluated, units_of(grid.kernel), (), repeated)
+    return schedule, LoopKernel(task, (thunk,), evaluated, units_of(grid.kernel), (), repeated)
 
 
 def _is_same(reduction: Reduction, nest: Nest) -> bool:

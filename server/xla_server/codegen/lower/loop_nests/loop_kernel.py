@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.functions.called_functions import CALLED
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
@@ -50,6 +51,12 @@ class LoopTask:
     target: Target
     is_repeated: bool = False
 
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The dimensions of the largest result, which loops are over."""
+        shapes = (value.shape for value in self.values)
+        return max(shapes, key=lambda shape: shape.element_count).dimensions
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LoopKernel:
@@ -72,7 +79,7 @@ def loop_kernel(task: LoopTask) -> LoopKernel:
     """Write the kernel of a task by the schedule that fits."""
     buffers = list(dict.fromkeys([*task.stored.values(), *task.values]))
     origins: Origins = {}
-    dimensions = task.values[0].shape.dimensions
+    dimensions = task.dimensions
     graph = ElementGraph(
         dimensions, maker_of(task, buffers, origins), task.target, cancellation=len(buffers)
     )
@@ -104,19 +111,17 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
     `origins` is given the instructions that the nodes are elements of.
     """
     numbers = {operand: buffers.index(value) for operand, value in task.stored.items()}
-    dimensions = task.values[0].shape.dimensions
+    dimensions = task.dimensions
     ends: dict[HloInstruction, list[int]] = {}
 
     def make(index: Index, rules: Mapping[Opcode, Rule] = RULES) -> Sequence[Store]:
         tracer = Tracer(rules, numbers, origins, ends)
         if task.root is not task.instruction:
             tracer.enter(task.instruction.called[0], task.instruction.operands)
-        element = linear(index, dimensions)
         stores = []
         for number, value in zip(task.numbers, task.values, strict=True):
             shape = value.shape
-            # A convolution and its epilogue may have other dimensions over the same elements.
-            at = index if shape.dimensions == dimensions else multi_index(element, shape.dimensions)
+            at, element = _place(index, dimensions, shape)
             node = tracer.value(task.root, at, number)
             stores.append(
                 Store(buffers.index(value), KERNEL_TYPE[shape.element_type], element, node)
@@ -124,6 +129,21 @@ def maker_of(task: LoopTask, buffers: Sequence[Value], origins: Origins) -> Make
         return stores
 
     return make
+
+
+def _place(index: Index, dimensions: tuple[int, ...], shape: Shape) -> tuple[Index, Affine]:
+    """Return where an element of a result is, by its index and in memory.
+
+    A result may have one element for each row of the loops, or for each column.
+    """
+    sizes = shape.dimensions
+    if sizes == dimensions[: len(sizes)]:
+        return index[: len(sizes)], linear(index[: len(sizes)], sizes)
+    if sizes == dimensions[len(dimensions) - len(sizes) :]:
+        return index[len(dimensions) - len(sizes) :], linear(index[-len(sizes) :], sizes)
+    # A convolution and its epilogue may have other dimensions over the same elements.
+    element = linear(index, dimensions)
+    return multi_index(element, sizes), element
 
 
 def evaluated_instructions(

@@ -10,6 +10,7 @@ Semantics: the cuBLAS library's documentation, cublasLtMatmul.
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +21,7 @@ from nvmath.bindings import cublas, cublasLt
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory
 from xla_server.codegen.gpu.plans import ALIGNMENT, WORKSPACE_ALIGNMENT, GemmPlan, Matrix
+from xla_server.target.epilogue import NO_EPILOGUE, Activation
 
 DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(
     {
@@ -42,6 +44,16 @@ _COMPUTE = {
     ElementType.C128: cublas.ComputeType.COMPUTE_64F,
     ElementType.S32: cublas.ComputeType.COMPUTE_32I,
 }
+
+_EPILOGUES = {
+    (Activation.NONE, False): cublasLt.Epilogue.DEFAULT,
+    (Activation.NONE, True): cublasLt.Epilogue.BIAS,
+    (Activation.RELU, False): cublasLt.Epilogue.RELU,
+    (Activation.RELU, True): cublasLt.Epilogue.RELU_BIAS,
+    (Activation.GELU, False): cublasLt.Epilogue.GELU,
+    (Activation.GELU, True): cublasLt.Epilogue.GELU_BIAS,
+}
+"""Epilogues by activation, without and with a bias."""
 
 _ORDERED_SUMS = cublasLt.ReductionScheme.COMPUTE_TYPE | cublasLt.ReductionScheme.OUTPUT_TYPE
 """Schemes that keep partial sums apart until all are there."""
@@ -69,7 +81,7 @@ class _Product:
             compute = cublas.ComputeType.COMPUTE_32F_FAST_TF32
         self._operation = cublasLt.matmul_desc_create(int(compute), DATA_TYPES[plan.sums])
         self._owned.callback(cublasLt.matmul_desc_destroy, self._operation)
-        describe = _Setter(
+        self._describe = describe = _Setter(
             self._operation,
             cublasLt.matmul_desc_set_attribute,
             cublasLt.get_matmul_desc_attribute_dtype,
@@ -82,8 +94,17 @@ class _Product:
         self._right = self._layout(plan.right, depth, columns)
         self._left = self._layout(plan.left, rows, depth)
         self._result = self._layout(plan.result, rows, columns)
+        if plan.epilogue != NO_EPILOGUE:
+            kind = _EPILOGUES[plan.epilogue.activation, plan.epilogue.has_bias]
+            describe(attribute.EPILOGUE, int(kind))
+        # The heuristic looks at the alignment of a bias.
+        if plan.epilogue.has_bias:
+            describe(attribute.BIAS_POINTER, ALIGNMENT)
+        # A description has one bias at a time.
+        self._turns = threading.Lock()
         scale = plan.sums.dtype
-        self._one, self._zero = np.ones(1, scale), np.zeros(1, scale)
+        self._scale = np.full(1, plan.epilogue.scale, scale)
+        self._weight = np.full(1, plan.epilogue.weight, scale)
         self._algorithm = self._chosen()
 
     def _layout(self, matrix: Matrix, rows: int, columns: int) -> int:
@@ -147,26 +168,30 @@ class _Product:
 
     def call(self, addresses: Sequence[int], stream: int) -> None:
         """Give the product to a stream."""
-        left, right, result, memory = addresses
-        cublasLt.matmul(
-            self._handle,
-            self._operation,
-            self._one.ctypes.data,
-            right,
-            self._right,
-            left,
-            self._left,
-            self._zero.ctypes.data,
-            result,
-            self._result,
-            result,
-            self._result,
-            # The algorithm is the first field of what the heuristic found.
-            self._algorithm.ptr,
-            -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT,
-            self._plan.workspace_bytes,
-            stream,
-        )
+        left, right, *others, result, memory = addresses
+        addend = others[0] if self._plan.epilogue.weight else result
+        with self._turns:
+            if self._plan.epilogue.has_bias:
+                self._describe(cublasLt.MatmulDescAttribute.BIAS_POINTER, others[-1])
+            cublasLt.matmul(
+                self._handle,
+                self._operation,
+                self._scale.ctypes.data,
+                right,
+                self._right,
+                left,
+                self._left,
+                self._weight.ctypes.data,
+                addend,
+                self._result,
+                result,
+                self._result,
+                # The algorithm is the first field of what the heuristic found.
+                self._algorithm.ptr,
+                -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT,
+                self._plan.workspace_bytes,
+                stream,
+            )
 
     def __del__(self) -> None:
         self._owned.close()

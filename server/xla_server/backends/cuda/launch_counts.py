@@ -1,0 +1,54 @@
+"""Counts of what a GPU does for a program, from the code of its rows: no device is asked."""
+
+import dataclasses
+from collections.abc import Iterable
+
+from xla_server.backends.cuda.host_steps import PlacedRow
+from xla_server.buffers.code import CopyThunk, KernelThunk
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.plans import GemmPlan, LibraryPlan
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LaunchCounts:
+    """Launches, operations in additions, and bytes of arrays that are read or written.
+
+    An array counts once for a launch, however often its elements are read. Copies are launches,
+    too; workspaces of libraries are no arrays.
+    """
+
+    launches: int = 0
+    operations: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "LaunchCounts") -> "LaunchCounts":
+        return LaunchCounts(
+            self.launches + other.launches,
+            self.operations + other.operations,
+            self.bytes + other.bytes,
+        )
+
+    def __str__(self) -> str:
+        noun = "launch" if self.launches == 1 else "launches"
+        return f"{self.launches} {noun}, {self.operations} operations, {self.bytes} bytes"
+
+    @classmethod
+    def of(cls, row: PlacedRow) -> "LaunchCounts":
+        """Return those of one row; none of a jump or a step of the host."""
+        match row:
+            case CopyThunk():
+                return cls(1, 0, 2 * row.target.byte_size)
+            case KernelThunk(kernel=GridKernel(kernel=kernel)):
+                work = kernel.work
+                done = work.prologue.operations + work.item.operations * kernel.items
+                return cls(1, round(done), sum(value.byte_size for value in row.arguments))
+            case KernelThunk(kernel=LibraryPlan() as plan):
+                has_workspace = isinstance(plan, GemmPlan)
+                arrays = row.arguments[:-1] if has_workspace else row.arguments
+                return cls(1, plan.operations, sum(value.byte_size for value in arrays))
+        return cls()
+
+    @classmethod
+    def all(cls, rows: Iterable[PlacedRow]) -> "LaunchCounts":
+        """Return the sum over rows, each executed once."""
+        return sum(map(cls.of, rows), cls())

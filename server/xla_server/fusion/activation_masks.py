@@ -1,0 +1,47 @@
+"""Signs of what relu is applied to, read from its result."""
+
+from collections.abc import Mapping
+
+from xla_contract.ops.elementwise.compare import ComparisonDirection, ComparisonType
+from xla_contract.types.opcode import Opcode
+from xla_server.fusion.analysis.gelu import constant_of
+from xla_server.ir.module import HloComputation, HloInstruction
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import RewritePass, Rule
+
+
+class ActivationMasks(RewritePass):
+    """Compares maximum(x, 0) with 0, where x is compared and the maximum is there.
+
+    It is greater where x is: neither is if x is NaN. So a product's epilogue may end with it,
+    and x is not stored.
+    """
+
+    name = "activation-masks"
+    opcodes = (Opcode.COMPARE,)
+
+    def _rule_in(self, computation: HloComputation, editor: Editor) -> Rule | None:
+        found = _maxima(computation)
+
+        def compared(i: HloInstruction) -> HloInstruction | None:
+            of, zero = i.operands
+            attributes = i.attributes
+            is_greater = attributes.direction is ComparisonDirection.GT
+            if not is_greater or attributes.type is ComparisonType.TOTALORDER:
+                return None
+            if of not in found or constant_of(zero) != 0:
+                return None
+            return editor.add(Opcode.COMPARE, (found[of], zero), attributes)
+
+        return compared if found else None
+
+
+def _maxima(computation: HloComputation) -> Mapping[HloInstruction, HloInstruction]:
+    """Return the maximum of an array and 0, by the array."""
+    found = {}
+    for i in computation.instructions:
+        if i.opcode is Opcode.MAXIMUM:
+            for of, other in (i.operands, i.operands[::-1]):
+                if constant_of(other) == 0:
+                    found[of] = i
+    return found
