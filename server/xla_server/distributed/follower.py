@@ -245,16 +245,28 @@ class _RemoteFeeds:
         """Take the answer to the last question."""
         self._answers.put(answer)
 
-    def take_infeed(self, shape: Shape, cancellation: Cancellation, instruction: str) -> Value:
+    def take_infeed(
+        self,
+        shape: Shape,
+        cancellation: Cancellation,
+        instruction: str,
+        channel_id: int | None = None,
+    ) -> Value:
         """Wait for the next item, as Feeds.take_infeed says."""
-        value: Value = self._ask(messages.TakeInfeed(shape, instruction), cancellation)
+        question = messages.TakeInfeed(shape, instruction, channel_id)
+        value: Value = self._ask(question, cancellation)
         return value
 
     def put_outfeed(
-        self, value: Value, shape: Shape, cancellation: Cancellation, instruction: str
+        self,
+        value: Value,
+        shape: Shape,
+        cancellation: Cancellation,
+        instruction: str,
+        channel_id: int | None = None,
     ) -> None:
         """Append an item, as Feeds.put_outfeed says."""
-        self._ask(messages.PutOutfeed(value, shape, instruction), cancellation)
+        self._ask(messages.PutOutfeed(value, shape, instruction, channel_id), cancellation)
 
     def send(self, channel_id: int, value: Value, shape: Shape, cancellation: Cancellation) -> None:
         """Put a value on a channel, as Channels.send says."""

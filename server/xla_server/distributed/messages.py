@@ -126,19 +126,21 @@ class Done:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TakeInfeed:
-    """A participant waits for an item of its device's infeed."""
+    """A participant waits for an item of its device's infeed, or of a channel from the host."""
 
     shape: Shape
     instruction: str
+    channel_id: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PutOutfeed:
-    """A participant appends an item to its device's outfeed."""
+    """A participant appends an item to its device's outfeed, or to a channel to the host."""
 
     value: Value
     shape: Shape
     instruction: str
+    channel_id: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

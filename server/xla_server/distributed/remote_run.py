@@ -210,10 +210,10 @@ class RemoteRun:
         answer: object = None
         try:
             match question:
-                case messages.TakeInfeed(shape, instruction):
-                    answer = place.feeds.take_infeed(shape, cancellation, instruction)
-                case messages.PutOutfeed(value, shape, instruction):
-                    place.feeds.put_outfeed(value, shape, cancellation, instruction)
+                case messages.TakeInfeed(shape, name, channel_id):
+                    answer = place.feeds.take_infeed(shape, cancellation, name, channel_id)
+                case messages.PutOutfeed(value, shape, name, channel_id):
+                    place.feeds.put_outfeed(value, shape, cancellation, name, channel_id)
                 case messages.SendOnChannel(channel_id, value, shape):
                     place.channels.send(channel_id, value, shape, cancellation)
                 case messages.ReceiveFromChannel(channel_id, shape):
