@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.assignment import Assignment, Location
 from xla_server.buffers.code import (
     CANCELLATION,
     Branch,
@@ -32,7 +32,7 @@ def addressed(row: Row) -> tuple[Value, ...]:
     return ()
 
 
-def of_kind(kind: str, places: Iterable[Place]) -> list[Place]:
+def of_kind(kind: str, places: Iterable[Location]) -> list[Location]:
     """Return the buffers of a kind, each once."""
     return list(dict.fromkeys(place for place in places if place.kind == kind))
 

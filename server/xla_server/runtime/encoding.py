@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.assignment import Assignment, Location
 from xla_server.buffers.code import (
     CANCELLATION,
     Branch,
@@ -49,14 +49,14 @@ class Encoded:
     offsets: Any
     kernels: tuple[LoadedKernel, ...]
     hosts: dict[int, HostThunk]
-    slots: dict[Place, int]
+    slots: dict[Location, int]
     walked: tuple[Row, ...]
 
 
 def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     """The tables of a program, whose kernels are compiled."""
     rows = [row for row in code.rows if not copies_nothing(row, assignment)]
-    parameters = [Place("parameter", number) for number in range(len(code.parameters))]
+    parameters = [Location("parameter", number) for number in range(len(code.parameters))]
     results = of_kind("result", assignment.results)
     named = [assignment.places[value] for row in rows for value in addressed(row)]
     constants = of_kind("constant", [*named, *assignment.results])
@@ -79,7 +79,7 @@ def encode(code: Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     )
 
 
-_CANCELLATION_PLACE = Place("cancellation", 0)
+_CANCELLATION_PLACE = Location("cancellation", 0)
 
 
 class _Tables:
@@ -89,7 +89,7 @@ class _Tables:
         self,
         rows: list[Row],
         assignment: Assignment,
-        slots: dict[Place, int],
+        slots: dict[Location, int],
         compiled: dict[str, LoadedKernel],
         kernels: Kernels,
         chunks: Chunks,

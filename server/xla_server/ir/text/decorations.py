@@ -29,7 +29,7 @@ from xla_server.ir.text.attribute_kinds import (
     SHAPES,
     STRING,
     WINDOW,
-    Kind,
+    AttributeKind,
     in_braces,
     words,
 )
@@ -40,7 +40,7 @@ IGNORED = frozenset({"origin", "original_value", "statistics", "mode", "conv_kin
 """Attributes of other writers that are skipped: they do not change the value."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-_METADATA: dict[str, Kind] = {
+_METADATA: dict[str, AttributeKind] = {
     "op_type": STRING,
     "op_name": STRING,
     "source_file": STRING,
@@ -171,14 +171,14 @@ class _Decoration:
     read: Callable[[HloReader], Any]
 
 
-def _of_kind(name: str, field: str, kind: Kind) -> _Decoration:
+def _of_kind(name: str, field: str, kind: AttributeKind) -> _Decoration:
     return _Decoration(name, field, kind.write, kind.read)
 
 
 def _converted(
     name: str,
     field: str,
-    kind: Kind,
+    kind: AttributeKind,
     from_proto: Callable[[Any], Any],
     to_proto: Callable[..., Any],
 ) -> _Decoration:

@@ -40,7 +40,7 @@ from xla_server.ir.text.attribute_kinds import (
     SHAPE,
     SINGLE,
     SLICES,
-    Kind,
+    AttributeKind,
     members,
 )
 from xla_server.ir.text.forms.form import Attribute, Form, element, record_form
@@ -70,7 +70,7 @@ def _read_domain(reader: HloReader) -> _Shardings:
     return parts[1], parts[0]
 
 
-_DOMAIN = Kind(_write_domain, _read_domain)
+_DOMAIN = AttributeKind(_write_domain, _read_domain)
 
 _TYPE = operator.attrgetter("element_type")
 _DIMENSIONS = operator.attrgetter("dimensions")
