@@ -37,6 +37,7 @@ from xla_client.transport.transport import Transport
 from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.targets import ROUTING_KEY
 from xla_contract.types.layout import Layout
 from xla_contract.wire.shape_proto import (
     layout_to_proto,
@@ -99,6 +100,11 @@ class Client:
         # Other clients may end the session from now on.
         self._session.is_shared = True
         return opened.token
+
+    @property
+    def routing_key(self) -> str:
+        """The key by which a load balancer chooses the server of all calls of this client."""
+        return str(dict(self._session.transport.metadata)[ROUTING_KEY])
 
     @overload
     def compile(

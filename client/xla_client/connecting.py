@@ -9,7 +9,7 @@ from xla_client.transport.credentials import TokenSource, resolve
 from xla_client.transport.tls import Tls
 from xla_client.transport.transport import ChannelCredentials, Metadata, Transport, client_name
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.targets import normalized
+from xla_contract.targets import normalized, routing_metadata
 from xla_host import allocator
 
 
@@ -25,6 +25,7 @@ def connect(
     session: str | None = None,
     shared_memory: bool | None = None,
     insecure: bool = False,
+    routing_key: str | None = None,
 ) -> Client:
     """Open a session on a server; the client is usually a context manager.
 
@@ -49,6 +50,9 @@ def connect(
             host, which is tried by default (unless XLA_CLIENT_SHARED_MEMORY is 0 in the
             environment).
         insecure: Whether a token may go to other machines without TLS.
+        routing_key: The metadata `xla-routing-key` of every call, by which a load balancer chooses
+            the server; None for a random one. With `session` it must be the `Client.routing_key` of
+            the client that opened the session.
 
     Returns:
         The client.
@@ -59,7 +63,8 @@ def connect(
         UnauthenticatedError: The server does not know who calls.
         PermissionDeniedError: The caller may not use the server.
         NotFoundError: The session has ended.
-        InvalidArgumentError: The credentials cannot be used, or `session` is no token.
+        InvalidArgumentError: The credentials cannot be used, `session` is no token, or
+            `routing_key` is not 1 to 128 printable characters of ASCII.
     """
     if session is not None and not session:
         raise InvalidArgumentError(
@@ -82,7 +87,7 @@ def connect(
     transport = Transport(
         target,
         credentials=access.tls if credentials is None else credentials,
-        metadata=metadata,
+        metadata=(*metadata, routing_metadata(routing_key)),
         timeout=timeout,
         token=access.token,
     )
@@ -111,6 +116,7 @@ class ConnectOptions(TypedDict, total=False):
     session: str | None
     shared_memory: bool | None
     insecure: bool
+    routing_key: str | None
 
 
 async def aconnect(target: str, **options: Unpack[ConnectOptions]) -> Client:

@@ -1,11 +1,18 @@
-"""Targets of connections as people write them, made what grpc takes."""
+"""Targets of connections as people write them, made what grpc takes, and what routes to them."""
 
 import ipaddress
+import os
 
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 
 DEFAULT_PORT = 1685
 """The port of a target that names none: where `xla-server serve` listens by default."""
+
+ROUTING_KEY = "xla-routing-key"
+"""The metadata by which a load balancer leads all calls of a client to one server."""
+
+_MAX_ROUTING_KEY = 128
+"""Length limit of a routing key, in characters."""
 
 _GRPC_SCHEMES = ("unix", "unix-abstract", "dns", "ipv4", "ipv6", "vsock", "xds")
 
@@ -72,3 +79,20 @@ def _refused(target: str, hint: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"a target must be host:port or unix:/path, got {target!r}", hint=hint
     )
+
+
+def routing_metadata(key: str | None = None) -> tuple[str, str]:
+    """Return the name and the value of the metadata for a key; None draws one at random.
+
+    Raises InvalidArgumentError unless the key is 1 to 128 printable characters of ASCII, which is
+    what metadata of gRPC may hold.
+    """
+    if key is None:
+        return ROUTING_KEY, os.urandom(16).hex()
+    if not (0 < len(key) <= _MAX_ROUTING_KEY and key.isascii() and key.isprintable()):
+        raise InvalidArgumentError(
+            f"routing_key must be 1 to {_MAX_ROUTING_KEY} printable characters of ASCII, got "
+            f"{len(key)}: {key[:_MAX_ROUTING_KEY]!r}",
+            op="connect",
+        )
+    return ROUTING_KEY, key

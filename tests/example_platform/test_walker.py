@@ -94,14 +94,16 @@ def _kernels(corpus: str, step: int = 1) -> Iterator[tuple[str, KernelThunk, Con
 def _buffers(thunk: KernelThunk, constants: Constants) -> list[Bytes]:
     """Return constants, small numbers for other arguments, and 0 for the cancellation flag."""
     random = np.random.default_rng(0)
-    # Sums in any order of numbers with both signs have no error bound.
-    low = 0.25 if isinstance(thunk.kernel, Kernel) and _has_open_order(thunk.kernel) else -1.5
+    # Sums of whole numbers are exact in any order; those of others with both signs have no error
+    # bound, and the transforms of a convolution subtract even where all arguments are positive.
+    is_exact = isinstance(thunk.kernel, Kernel) and _has_open_order(thunk.kernel)
     found = []
     for value in thunk.arguments:
         count, dtype = max(1, value.shape.element_count), value.shape.element_type.dtype
         numbers = random.integers(0, 5, count).astype(dtype)
         if value.shape.element_type.is_floating:
-            numbers = random.uniform(low, 4, count).astype(dtype)
+            drawn = random.integers(1, 5, count) if is_exact else random.uniform(-1.5, 4, count)
+            numbers = drawn.astype(dtype)
         if value in constants:
             numbers = np.asarray(constants[value])
         is_data = value in (*thunk.reads, *thunk.writes, *constants)

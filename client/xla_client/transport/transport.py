@@ -146,7 +146,7 @@ class Transport:
         """
         self.target = target
         self.timeout = timeout
-        self._metadata = tuple(metadata)
+        self.metadata = tuple(metadata)
         self._token = token
         self._channel = _channel(target, credentials, (*_OPTIONS, *keepalive_options(*keepalive)))
         self._calls = {
@@ -363,7 +363,7 @@ class Transport:
         self, session: xla_extension_pb2.OpenSessionResponse | None
     ) -> tuple[tuple[str, str | bytes], ...]:
         """The metadata of a call in a session, or in none."""
-        headers = self._metadata
+        headers = self.metadata
         if session is not None:
             headers = (*headers, (_SESSION_KEY, session.token))
         if self._token is not None:
@@ -411,7 +411,7 @@ class Transport:
         """
         try:
             self._calls["OpenSession"](
-                request, timeout=_OBSTACLE_SECONDS, metadata=self._metadata, wait_for_ready=False
+                request, timeout=_OBSTACLE_SECONDS, metadata=self.metadata, wait_for_ready=False
             )
         except grpc.RpcError as error:
             call: Any = error

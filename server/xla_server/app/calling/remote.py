@@ -23,6 +23,7 @@ from xla_contract.errors import (
     XlaError,
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.targets import routing_metadata
 from xla_server.app.calling.credentials import ClientCredentials
 from xla_server.app.endings import ConfigurationError
 
@@ -52,7 +53,8 @@ class Remote:
         """
         self._target = target
         self._timeout = timeout
-        self._metadata: list[tuple[str, str]] = []
+        # All calls of a session must reach one server behind a load balancer.
+        self._metadata = [routing_metadata()]
         if credentials.token:
             self._metadata.append(("authorization", f"Bearer {credentials.token}"))
         self._channel = _channel(target, credentials)
