@@ -13,7 +13,7 @@ from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.codegen.routines.contraction import product_tiles, thin_products
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
-from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, VECTORS, Kind, heights
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, VECTORS, TileKind, heights
 from xla_server.target.machine import Machine
 
 WALKED = (HOST, Machine.avx2(cores=1))
@@ -27,7 +27,7 @@ _DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i16": np.int1
 
 
 def _panel(
-    kind: Kind,
+    kind: TileKind,
     stored: str,
     height: int,
     is_across: bool,
@@ -50,7 +50,7 @@ def _panel(
 
 
 def _tile(
-    kind: Kind,
+    kind: TileKind,
     height: int,
     arrays: Arrays,
     left: int,

@@ -8,7 +8,7 @@ import numpy as np
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.walker import run, supported
 from xla_contract.types.shape import Shape
-from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
+from xla_server.buffers.assignment import Assignment, Location, MemoryUse, assign, memory_use
 from xla_server.buffers.code import (
     CANCELLATION,
     Branch,
@@ -79,8 +79,8 @@ class WalkedProgram:
         results = {number: self._blocks.take(size) for number, size in sizes.items()}
         arena = np.zeros(self._assignment.arena_bytes, np.uint8)
         places = dict(zip(_numbered("parameter", len(addresses)), addresses, strict=True))
-        places |= {Place("constant", n): block.address for n, block in self.constants.items()}
-        places |= {Place("result", n): block.address for n, block in results.items()}
+        places |= {Location("constant", n): block.address for n, block in self.constants.items()}
+        places |= {Location("result", n): block.address for n, block in results.items()}
         _Run(self._assignment, self._labels, places, arena, cancellation, host).walk(self.code.rows)
         return results, 0
 
@@ -126,7 +126,7 @@ class _Run:
         self,
         assignment: Assignment,
         labels: Mapping[Label, int],
-        places: Mapping[Place, int],
+        places: Mapping[Location, int],
         arena: Bytes,
         cancellation: Cancellation,
         host: Callable[[], HostRun],
@@ -183,5 +183,5 @@ def _at(address: int, count: int) -> Bytes:
     return array
 
 
-def _numbered(kind: str, count: int) -> list[Place]:
-    return [Place(kind, number) for number in range(count)]
+def _numbered(kind: str, count: int) -> list[Location]:
+    return [Location(kind, number) for number in range(count)]

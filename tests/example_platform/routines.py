@@ -20,7 +20,7 @@ from xla_server.codegen.namespace import vocabulary
 from xla_server.codegen.routines.contraction import direct_block, winograd_block
 from xla_server.codegen.routines.indexing.radix_sort import sorter
 from xla_server.codegen.routines.movement import concatenation
-from xla_server.codegen.routines.movement.tiles import BLOCKS, SIDES, tile_name
+from xla_server.codegen.routines.movement.transposed_tiles import BLOCKS, SIDES, tile_name
 
 
 def _copy_bytes(arrays: Arrays, target: int, source: int, count: int) -> None:

@@ -103,7 +103,7 @@ class OneRun(PipelineTransport):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._steps: list[run_request.Step] = []
+        self._steps: list[run_request.RunStepMessage] = []
         # Executables and buffers must live until the server has the run.
         self._recordings: list[StepRecord] = []
         self._room = INLINE_BYTES

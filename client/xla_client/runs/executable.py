@@ -247,7 +247,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
 
     def _fetching(
         self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
-    ) -> runs.Step:
+    ) -> runs.RunStepMessage:
         """The step of a run whose result is sent back."""
         step = self.step(arguments, donate, timeout)
         runs.fetch(step.message, self._program_shape.result)
@@ -348,7 +348,7 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
 
     def step(
         self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
-    ) -> runs.Step:
+    ) -> runs.RunStepMessage:
         """The step of a run of this program, as `runs.make_step` gives it."""
         return runs.make_step(
             self._session,
@@ -388,14 +388,14 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
             template = self._template = RunTemplate(parameters, encode, runs.INLINE_BYTES)
         return template.request(arguments)
 
-    def _run(self, step: runs.Step, timeout: float | None) -> RunResult:
+    def _run(self, step: runs.RunStepMessage, timeout: float | None) -> RunResult:
         response = step.calling(lambda: self._session.call("Run", step.request, timeout))
         result: RunResult = response.results[0]
         return result
 
     def _batch_step(
         self, arguments: Sequence[Argument], donate: Sequence[int], timeout: float | None
-    ) -> runs.Step | Exception:
+    ) -> runs.RunStepMessage | Exception:
         """The step of one run of a batch, or the error of arguments that do not fit."""
         try:
             step = self.step(arguments_of_run("each entry of batch", arguments), donate, timeout)
@@ -405,11 +405,15 @@ class Executable(Explainable, ShardedRuns, Generic[R]):
         return step
 
     def _run_steps(
-        self, steps: Sequence[runs.Step | Exception], timeout: float | None
+        self, steps: Sequence[runs.RunStepMessage | Exception], timeout: float | None
     ) -> list[Any]:
         """Run steps in one message and return their outcomes; an error among them stays one."""
         outcomes: list[Any] = list(steps)
-        fit = [(number, step) for number, step in enumerate(steps) if isinstance(step, runs.Step)]
+        fit = [
+            (number, step)
+            for number, step in enumerate(steps)
+            if isinstance(step, runs.RunStepMessage)
+        ]
         if not fit:
             return outcomes
         request = RunBatchRequest(runs=[step.request for _, step in fit])

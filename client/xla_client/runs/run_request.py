@@ -29,7 +29,7 @@ Results: TypeAlias = "Buffer | tuple[Buffer, ...]"
 
 
 @dataclasses.dataclass(slots=True)
-class Step:
+class RunStepMessage:
     """A step with the buffers it names, which must stay alive until the server has it."""
 
     request: extension_pb2.RunRequest
@@ -68,7 +68,7 @@ def make_step(
     room: int = INLINE_BYTES,
     pipeline_id: object = None,
     label: str = "",
-) -> Step:
+) -> RunStepMessage:
     """Return the step that runs an executable; small arguments are sent in it, large ones uploaded.
 
     `donate` are numbers of donated arguments: Buffers among them cannot be used after the call.
@@ -79,7 +79,7 @@ def make_step(
     require_count(arguments, parameters)
     require_numbers(donate, len(arguments))
     request = extension_pb2.RunRequest()
-    step = Step(request, request.steps.add(), [], [])
+    step = RunStepMessage(request, request.steps.add(), [], [])
     step.message.executable.handle = executable
     for number, (argument, shape) in enumerate(zip(arguments, parameters, strict=True)):
         message = step.message.arguments.add(donate=number in donate)

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from xla_client.session.handle_reclaimer import Reclaimer
 from xla_client.transfers.chunked import ChunkedTransfers, Progress
-from xla_client.transfers.pipelined_copy import Calls
+from xla_client.transfers.pipelined_copy import RingCalls
 from xla_client.transfers.shared_memory import SharedMemory, is_enabled
 from xla_client.transfers.tuple_elements import (
     download_elements,
@@ -115,7 +115,7 @@ class Session:
         if opened is not None and opened.shared_memory_socket and self._wants_shared_memory:
             in_pieces = None
             if CAPABILITY_SHARED_PIECES in capabilities:
-                in_pieces = Calls(transport.call, self.reclaimer.due)
+                in_pieces = RingCalls(transport.call, self.reclaimer.due)
             self.shared_memory = SharedMemory(
                 opened.shared_memory_socket, opened.token, self.call, in_pieces
             )

@@ -53,7 +53,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 """Called now and then with the number of bytes transferred, and of all."""
 
 
-class Stream(Protocol):
+class ChunkStream(Protocol):
     """The methods of a streaming call that transfers use."""
 
     def send(self, message: Any) -> None:
@@ -69,7 +69,7 @@ class Stream(Protocol):
         """Give the call up."""
 
 
-class Transport(Protocol):
+class ChunkTransport(Protocol):
     """The methods of a transport that transfers use."""
 
     def call(self, name: str, request: Any, timeout: float | None = None) -> Any:
@@ -77,7 +77,7 @@ class Transport(Protocol):
 
     def stream(
         self, name: str, request: Any = None, timeout: float | None = None, *, parse: bool = True
-    ) -> Stream:
+    ) -> ChunkStream:
         """Begin a streaming call, whose responses come as bytes without `parse`."""
 
 
@@ -87,7 +87,7 @@ class ChunkedTransfers:
     `max_message_bytes` is what the server takes in one message.
     """
 
-    def __init__(self, transport: Transport, max_message_bytes: int) -> None:
+    def __init__(self, transport: ChunkTransport, max_message_bytes: int) -> None:
         self._transport = transport
         self._max_message_bytes = max_message_bytes
         room = max_message_bytes - MAX_ENVELOPE_BYTES
@@ -249,7 +249,7 @@ class _Upload:
             offset=offset,
         )
 
-    def send_chunks(self, stream: Stream, offset: int, chunk_bytes: int) -> None:
+    def send_chunks(self, stream: ChunkStream, offset: int, chunk_bytes: int) -> None:
         """Send all from an offset on, at least one chunk; the last has the checksum."""
         size = self._reader.size
         checksum = self._checksum_before(offset, chunk_bytes)

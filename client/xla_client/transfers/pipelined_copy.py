@@ -47,7 +47,7 @@ KEPT_RINGS = 4
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Calls:
+class RingCalls:
     """The calls and callbacks of an upload, beside the writing of pieces."""
 
     call: Callable[[str, Message, float | None], Any]
@@ -113,7 +113,7 @@ class SharedRing:
         self._free += slots or b""
 
 
-class Pieces:
+class RingUploads:
     """The rings of a session. Thread-safe.
 
     `path` and `token` are those of its shared memory. `take` allocates: it gives an offset with the
@@ -124,7 +124,7 @@ class Pieces:
         self,
         path: str,
         token: str,
-        calls: Calls,
+        calls: RingCalls,
         take: Callable[[int, float | None], tuple[int, Array] | None],
         free: Callable[[list[int]], None],
     ) -> None:

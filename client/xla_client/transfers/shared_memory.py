@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
-from xla_client.transfers.pipelined_copy import Calls, Pieces
+from xla_client.transfers.pipelined_copy import RingCalls, RingUploads
 from xla_client.transfers.progress import Progress, watching, write_in_steps
 from xla_client.transfers.shared_memory_socket import GREETING_SECONDS, greet
 from xla_contract.errors import (
@@ -104,14 +104,16 @@ class SharedMemory:
     Any thread may call any method; each transfer has an allocation of its own.
     """
 
-    def __init__(self, path: str, token: str, call: Call, in_pieces: Calls | None = None) -> None:
+    def __init__(
+        self, path: str, token: str, call: Call, in_pieces: RingCalls | None = None
+    ) -> None:
         """`in_pieces` is there if the server takes arrays so."""
         self._path = path
         self._token = token
         self._call = call
-        self._pieces: Pieces | None = None
+        self._pieces: RingUploads | None = None
         if in_pieces is not None:
-            self._pieces = Pieces(path, token, in_pieces, self._take_memory, self._free)
+            self._pieces = RingUploads(path, token, in_pieces, self._take_memory, self._free)
         self._connection: socket.socket | None = None
         self._memory: Array | None = None
         self._mapped: mmap.mmap | None = None

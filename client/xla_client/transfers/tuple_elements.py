@@ -15,7 +15,7 @@ LEAST_BYTES = 64 << 20
 """Bytes from which a tuple is worth the calls that take it apart or put it together."""
 
 
-class Session(Protocol):
+class TransferSession(Protocol):
     """The methods of a session that transfers use."""
 
     def call(self, name: str, request: Any, timeout: float | None = None) -> Any:
@@ -53,7 +53,7 @@ def is_split(shape: Shape) -> bool:
 
 
 def upload_elements(
-    session: Session,
+    session: TransferSession,
     literal: Literal,
     device: xla_data_pb2.DeviceHandle,
     timeout: float | None,
@@ -74,7 +74,7 @@ def upload_elements(
 
 
 def download_elements(
-    session: Session,
+    session: TransferSession,
     handle: int,
     shape: Shape,
     timeout: float | None,
@@ -129,7 +129,7 @@ def _program(
     return request
 
 
-def _free(session: Session, handles: Sequence[int]) -> None:
+def _free(session: TransferSession, handles: Sequence[int]) -> None:
     request = xla_pb2.UnregisterRequest(
         data=[xla_data_pb2.GlobalDataHandle(handle=handle) for handle in handles]
     )

@@ -19,7 +19,7 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.platform import Backend
 from xla_server.codegen.compiler.cache_directory import open_directory
 from xla_server.custom_calls.builtin_targets import builtin_registry
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -155,7 +155,7 @@ def _dumps(settings: Settings) -> DumpDirectory:
     return DumpDirectory(root)
 
 
-def _custom_calls(settings: Settings) -> Registry:
+def _custom_calls(settings: Settings) -> CustomCallRegistry:
     registry = builtin_registry()
     for name in settings.custom_calls:
         try:

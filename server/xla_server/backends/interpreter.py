@@ -20,11 +20,11 @@ from xla_server.backends.signature import (
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import MemoryUse, require_fit
 from xla_server.custom_calls.builtin_targets import BUILTIN
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, channel_ends
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
@@ -53,7 +53,7 @@ class Interpreter:
         *,
         max_value_bytes: int | None = None,
         check_values: bool = False,
-        custom_calls: Registry = BUILTIN,
+        custom_calls: CustomCallRegistry = BUILTIN,
         dumps: DumpDirectory | None = None,
     ) -> None:
         if device_count < 1:
@@ -115,7 +115,7 @@ class InterpreterExecutable:
         *,
         seed: int = 0,
         check_values: bool = False,
-        custom_calls: Registry = BUILTIN,
+        custom_calls: CustomCallRegistry = BUILTIN,
     ) -> None:
         self.name = module.name
         self.program_shape = program_shape
@@ -127,7 +127,7 @@ class InterpreterExecutable:
         self._module = module
         self._seed = seed
         self._check_values = check_values
-        self._plans = Plans(custom_calls, is_dynamic=has_dynamic_shapes(module))
+        self._plans = PlanCache(custom_calls, is_dynamic=has_dynamic_shapes(module))
         self._random_states = RandomStates()
         arguments = sum(shape.byte_size for shape in program_shape.parameters)
         temporary = temporary_bytes(module, self._plans)

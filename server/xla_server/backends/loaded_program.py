@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self
 from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.backends.platform import Device
-from xla_server.buffers.assignment import MemoryUse, Place
+from xla_server.buffers.assignment import Location, MemoryUse
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
@@ -39,7 +39,7 @@ class LoadedProgram(Protocol):
         """The static count of its code."""
 
     @property
-    def results(self) -> Sequence[Place]:
+    def results(self) -> Sequence[Location]:
         """The memory of each result: in memory of its own, in a parameter's or in a constant's."""
 
     @property

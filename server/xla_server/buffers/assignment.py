@@ -17,7 +17,7 @@ ALIGNMENT = 64
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A piece of memory. `kind` is parameter, constant, result or arena.
 
     `number` says which parameter, constant or result, and in the arena it is the offset.
@@ -35,9 +35,9 @@ class Assignment:
     donated, the result may have been written there.
     """
 
-    places: dict[Value, Place]
+    places: dict[Value, Location]
     arena_bytes: int
-    results: tuple[Place, ...]
+    results: tuple[Location, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,15 +114,15 @@ def assign(code: Code, donated: frozenset[int] = frozenset()) -> Assignment:
         if a not in fixed and b not in fixed:
             groups.join(a, b)
     _replace(code, given, numbers, groups)
-    places: dict[int, Place] = {}
+    places: dict[int, Location] = {}
     for number, value in enumerate(code.parameters):
-        places[groups.of(liveness.numbers[value])] = Place("parameter", number)
+        places[groups.of(liveness.numbers[value])] = Location("parameter", number)
     for number, value in enumerate(code.constants):
-        places[groups.of(liveness.numbers[value])] = Place("constant", number)
+        places[groups.of(liveness.numbers[value])] = Location("constant", number)
     results = []
     for number, value in enumerate(code.results):
         root = groups.of(liveness.numbers[value])
-        results.append(places.setdefault(root, Place("result", number)))
+        results.append(places.setdefault(root, Location("result", number)))
     sizes: dict[int, int] = {}
     for number, value in enumerate(liveness.values):
         root = groups.of(number)
@@ -203,7 +203,7 @@ class _Groups:
 
 
 def _place(
-    waiting: list[int], sizes: dict[int, int], groups: _Groups, places: dict[int, Place]
+    waiting: list[int], sizes: dict[int, int], groups: _Groups, places: dict[int, Location]
 ) -> int:
     """Put groups into the arena, large ones first, each at the lowest offset that is free."""
     top = 0
@@ -223,6 +223,6 @@ def _place(
             if begin - offset >= size:
                 break
             offset = max(offset, end)
-        places[root] = Place("arena", offset)
+        places[root] = Location("arena", offset)
         top = max(top, offset + size)
     return top

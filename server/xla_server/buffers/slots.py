@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from xla_server.buffers import code as thunks
-from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.assignment import Assignment, Location
 
 
 def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
@@ -22,7 +22,7 @@ def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
     return ()
 
 
-def of_kind(kind: str, places: Iterable[Place]) -> list[Place]:
+def of_kind(kind: str, places: Iterable[Location]) -> list[Location]:
     """Return the buffers of a kind, each once."""
     return list(dict.fromkeys(place for place in places if place.kind == kind))
 

@@ -32,7 +32,7 @@ from xla_server.codegen.routines.indexing.sorting import SORTING
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import MATRIX_BLOCKS
 from xla_server.codegen.routines.linear_algebra.perturbed import PERTURBED
 from xla_server.codegen.routines.movement.concatenation import CONCATENATION
-from xla_server.codegen.routines.movement.tiles import TILES
+from xla_server.codegen.routines.movement.transposed_tiles import TILES
 from xla_server.target.machine import Machine
 
 _NAMES: Mapping[str, Any] = {

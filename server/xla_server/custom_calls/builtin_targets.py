@@ -11,7 +11,7 @@ from xla_server.custom_calls.linear_algebra import (
 from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
 from xla_server.custom_calls.linear_algebra.lapack import PREFIX
 from xla_server.custom_calls.target import CustomCallTarget
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.custom_calls.targets import (
     approximate_topk,
     partitioning_markers,
@@ -33,9 +33,9 @@ def builtin_targets() -> Iterator[CustomCallTarget]:
     yield random_state.TARGET
 
 
-def builtin_registry() -> Registry:
+def builtin_registry() -> CustomCallRegistry:
     """A new registry of them, to which an operator's may be added."""
-    return Registry(builtin_targets())
+    return CustomCallRegistry(builtin_targets())
 
 
 BUILTIN = builtin_registry()

@@ -32,7 +32,7 @@ _NAMES_SHOWN = 3
 _NAME_SHOWN = 200
 
 
-class Registry:
+class CustomCallRegistry:
     """Targets by name. Filled before the server listens, only read from then on."""
 
     def __init__(self, targets: Iterable[CustomCallTarget] = ()) -> None:

@@ -14,7 +14,7 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_server.evaluator import vectorized_scalars
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
-from xla_server.evaluator.plan import PlannedInstruction, Plans
+from xla_server.evaluator.plan import PlanCache, PlannedInstruction
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, NoChannels, OwnChannels
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
@@ -36,7 +36,7 @@ def evaluate(
     channels: Channels | None = None,
     cancellation: Cancellation | None = None,
     collectives: Collectives = ALONE_RUN,
-    plans: Plans | None = None,
+    plans: PlanCache | None = None,
     random_states: RandomStates | None = None,
     seed: int = 0,
     check_values: bool = False,
@@ -61,7 +61,7 @@ def evaluate(
         channels=OwnChannels(computation, NoChannels() if channels is None else channels),
         cancellation=Cancellation() if cancellation is None else cancellation,
         collectives=collectives,
-        plans=Plans(is_dynamic=has_dynamic_shapes(program)) if plans is None else plans,
+        plans=PlanCache(is_dynamic=has_dynamic_shapes(program)) if plans is None else plans,
         random_states=RandomStates() if random_states is None else random_states,
         seed=seed,
         check_values=check_values,
@@ -77,7 +77,7 @@ class Run(Environment):
     __slots__ = ("_check_values", "_plans")
 
     def __init__(
-        self, *, plans: Plans, check_values: bool = False, **environment: Unpack[Surroundings]
+        self, *, plans: PlanCache, check_values: bool = False, **environment: Unpack[Surroundings]
     ) -> None:
         super().__init__(**environment)
         self._plans = plans

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
-from xla_server.evaluator.plan import Plan, PlannedInstruction, Plans
+from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.memory_check import NO_MEMORY_OF_THEIR_OWN
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 
@@ -76,7 +76,7 @@ class _Summary:
     root: tuple[_Part, ...]
 
 
-def temporary_bytes(module: HloModule, plans: Plans) -> int:
+def temporary_bytes(module: HloModule, plans: PlanCache) -> int:
     """Return the bytes of values and workspaces that an evaluation has at once.
 
     Arguments, constants and the result are not among them.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.builtin_targets import BUILTIN
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import at_actual_sizes
 from xla_server.execution.memory_check import is_large
 from xla_server.ir.module import HloComputation, HloInstruction
@@ -39,7 +39,7 @@ class Plan:
     slot_count: int
 
 
-class Plans:
+class PlanCache:
     """The plans of a program's computations, each made when it is first needed.
 
     Threads may share one: making a plan twice gives the same plan. Custom calls are looked up
@@ -52,7 +52,7 @@ class Plans:
 
     def __init__(
         self,
-        custom_calls: Registry = BUILTIN,
+        custom_calls: CustomCallRegistry = BUILTIN,
         *,
         is_dynamic: bool = False,
         evaluator_of: Callable[[Opcode], Evaluator] | None = None,

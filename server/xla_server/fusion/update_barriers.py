@@ -9,7 +9,7 @@ from xla_server.fusion.analysis.fusible import is_fusible
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.scheduling.alias_analysis import (
-    Buffer,
+    AliasedBuffer,
     Overwrite,
     Storage,
     dependences,
@@ -59,7 +59,7 @@ class UpdateBarriers:
 def _updates(storage: Storage, min_bytes: int) -> list[Overwrite]:
     """Return the last update of each array that is large and neither a result nor a constant."""
     live_out = set(storage.outputs)
-    last: dict[Buffer, Overwrite] = {}
+    last: dict[AliasedBuffer, Overwrite] = {}
     for update in storage.overwrites:
         old = update.old
         is_constant = old.definer.opcode is Opcode.CONSTANT
@@ -88,7 +88,7 @@ class _Analysis:
         self,
         storage: Storage,
         updates: Sequence[Overwrite],
-        arguments: Collection[Buffer],
+        arguments: Collection[AliasedBuffer],
         tuning: InPlaceUpdates,
     ) -> None:
         self._tuning = tuning
@@ -138,7 +138,7 @@ class _Analysis:
             1 << n for n, update in enumerate(self._updates) if stored[n] <= self._limit(update.old)
         )
 
-    def _limit(self, old: Buffer) -> float:
+    def _limit(self, old: AliasedBuffer) -> float:
         """Return the most bytes that may be stored to avoid the copy of an array."""
         is_argument, tuning = old in self._arguments, self._tuning
         return (tuning.max_stored_of_argument if is_argument else tuning.max_stored) * old.byte_size

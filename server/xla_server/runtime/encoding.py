@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xla_server.buffers import code as thunks
-from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.assignment import Assignment, Location
 from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
@@ -37,14 +37,14 @@ class Encoded:
     offsets: Any
     kernels: tuple[LoadedKernel, ...]
     hosts: dict[int, thunks.HostThunk]
-    slots: dict[Place, int]
+    slots: dict[Location, int]
     walked: tuple[thunks.Row, ...]
 
 
 def encode(code: thunks.Code, assignment: Assignment, kernels: Kernels) -> Encoded:
     """The tables of a program, whose kernels are compiled."""
     rows = [row for row in code.rows if not copies_nothing(row, assignment)]
-    parameters = [Place("parameter", number) for number in range(len(code.parameters))]
+    parameters = [Location("parameter", number) for number in range(len(code.parameters))]
     results = of_kind("result", assignment.results)
     named = [assignment.places[value] for row in rows for value in addressed(row)]
     constants = of_kind("constant", [*named, *assignment.results])
@@ -67,7 +67,7 @@ def encode(code: thunks.Code, assignment: Assignment, kernels: Kernels) -> Encod
     )
 
 
-_CANCELLATION_PLACE = Place("cancellation", 0)
+_CANCELLATION_PLACE = Location("cancellation", 0)
 
 
 class _Tables:
@@ -77,7 +77,7 @@ class _Tables:
         self,
         rows: list[thunks.Row],
         assignment: Assignment,
-        slots: dict[Place, int],
+        slots: dict[Location, int],
         compiled: dict[str, LoadedKernel],
         kernels: Kernels,
         chunks: Chunks,

@@ -8,7 +8,7 @@ import numpy as np
 
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import Run
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.environment import Environment
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.evaluation import Value
@@ -26,7 +26,7 @@ class HostRun(Environment):
             channels=self._channels,
             cancellation=self.cancellation,
             random_states=self._random_states,
-            plans=Plans(),
+            plans=PlanCache(),
         )
         return run.call_lifted(computation, arguments)
 

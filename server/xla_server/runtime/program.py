@@ -17,7 +17,7 @@ from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.encoding import encode
 from xla_server.runtime.host import HostRun, array_at
 from xla_server.runtime.row_times import RowTimes
-from xla_server.runtime.threads import ThreadPool
+from xla_server.runtime.threads import KernelThreads
 
 Array = Any
 
@@ -40,7 +40,7 @@ class Program:
         code: Code,
         assignment: Assignment,
         kernels: Kernels,
-        threads: ThreadPool,
+        threads: KernelThreads,
         blocks: BlockPool,
         work: ProgramWork | None = None,
     ) -> None:

@@ -145,7 +145,7 @@ def _stop(board: int) -> None:
     _unlock((board + 8 * _MUTEX,))
 
 
-class ThreadPool:
+class KernelThreads:
     """`count` threads in all, by default as many as the machine has cores.
 
     The caller's own is among them. They start with the first program.

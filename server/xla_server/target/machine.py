@@ -13,7 +13,7 @@ import platform
 from xla_server.target.gpu import GPUS, Gpu
 
 
-class Kind(enum.Enum):
+class Architecture(enum.Enum):
     """A family of instruction sets, by LLVM's name."""
 
     X86_64 = "x86_64"
@@ -23,10 +23,10 @@ class Kind(enum.Enum):
 
 
 _KINDS = {
-    "x86_64": Kind.X86_64,
-    "amd64": Kind.X86_64,
-    "aarch64": Kind.AARCH64,
-    "arm64": Kind.AARCH64,
+    "x86_64": Architecture.X86_64,
+    "amd64": Architecture.X86_64,
+    "aarch64": Architecture.AARCH64,
+    "arm64": Architecture.AARCH64,
 }
 _AVX2 = "+64bit,+sse4.2,+popcnt,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt"
 _AVX512 = f"{_AVX2},+avx512f,+avx512cd,+avx512bw,+avx512dq,+avx512vl"
@@ -45,7 +45,7 @@ class Machine:
     feature is the version of PTX.
     """
 
-    kind: Kind
+    kind: Architecture
     name: str
     features: str
     l2_bytes: int = _L2_BYTES
@@ -61,24 +61,24 @@ class Machine:
     @classmethod
     def sse2(cls, cores: int = 4) -> "Machine":
         """Return the least that x86-64 may be."""
-        return cls(Kind.X86_64, "x86-64", "+64bit,+sse,+sse2", cores=cores)
+        return cls(Architecture.X86_64, "x86-64", "+64bit,+sse,+sse2", cores=cores)
 
     @classmethod
     def avx2(cls, cores: int = 4) -> "Machine":
         """Return a processor with AVX2: 16 vector registers of 32 bytes."""
-        return cls(Kind.X86_64, "haswell", _AVX2, cores=cores)
+        return cls(Architecture.X86_64, "haswell", _AVX2, cores=cores)
 
     @classmethod
     def avx512(cls, *, has_vnni: bool = False, cores: int = 4) -> "Machine":
         """Return a processor with AVX-512: 32 vector registers of 64 bytes, and masks."""
         if has_vnni:
-            return cls(Kind.X86_64, "cascadelake", f"{_AVX512},+avx512vnni", cores=cores)
-        return cls(Kind.X86_64, "skylake-avx512", _AVX512, cores=cores)
+            return cls(Architecture.X86_64, "cascadelake", f"{_AVX512},+avx512vnni", cores=cores)
+        return cls(Architecture.X86_64, "skylake-avx512", _AVX512, cores=cores)
 
     @classmethod
     def neon(cls, cores: int = 4) -> "Machine":
         """Return an Arm processor with NEON: 32 vector registers of 16 bytes."""
-        return cls(Kind.AARCH64, "neoverse-n1", "+neon,+fp-armv8", cores=cores)
+        return cls(Architecture.AARCH64, "neoverse-n1", "+neon,+fp-armv8", cores=cores)
 
     @classmethod
     def cuda(cls, name: str) -> "Machine":
@@ -89,7 +89,9 @@ class Machine:
         gpu = GPUS.get(name)
         if gpu is None:
             raise ValueError(f"a GPU must be one of {', '.join(GPUS)}, got {name}")
-        return cls(Kind.NVPTX64, name, f"+ptx{gpu.ptx}", gpu.l2_bytes, gpu.multiprocessors, gpu)
+        return cls(
+            Architecture.NVPTX64, name, f"+ptx{gpu.ptx}", gpu.l2_bytes, gpu.multiprocessors, gpu
+        )
 
     def has(self, *features: str) -> bool:
         """Return whether the processor has all of these features, by LLVM's names."""
@@ -98,12 +100,12 @@ class Machine:
     @property
     def is_x86(self) -> bool:
         """Return whether instructions are those of x86-64."""
-        return self.kind is Kind.X86_64
+        return self.kind is Architecture.X86_64
 
     @property
     def converts_halves(self) -> bool:
         """Return whether there are instructions between F16 and F32."""
-        return self.kind is Kind.AARCH64 or self.has("f16c")
+        return self.kind is Architecture.AARCH64 or self.has("f16c")
 
     @property
     def has_masks(self) -> bool:
@@ -135,7 +137,7 @@ class Machine:
     @property
     def vector_set(self) -> str:
         """The common name of the vector instructions."""
-        if self.kind is Kind.AARCH64:
+        if self.kind is Architecture.AARCH64:
             return "NEON"
         names = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse2": "SSE2"}
         return next((name for feature, name in names.items() if self.has(feature)), "none")
@@ -160,7 +162,7 @@ def _host(name: str | None, features: str | None, cores: int) -> Machine:
 
     if features is None:
         features = str(llvm.get_host_cpu_features().flatten())
-    kind = _KINDS.get(platform.machine().lower(), Kind.OTHER)
+    kind = _KINDS.get(platform.machine().lower(), Architecture.OTHER)
     l2_bytes = _system("SC_LEVEL2_CACHE_SIZE")
     l2_bytes = l2_bytes if l2_bytes > 0 else _L2_BYTES
     return Machine(kind, name or str(llvm.get_host_cpu_name()), features, l2_bytes, cores)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -10,23 +10,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
-from tests.e2e.process import start_server
 from xla_client.feeds import infeed, outfeed
-
-QUEUE = 8
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = ("--platform", "interpreter", "--feed-items", str(QUEUE), "--feed-bytes", "4096")
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server.address
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[xc.Client]:
-    with xc.connect(address, timeout=30) as client:
-        yield client
 
 
 async def _numbers(count: int) -> AsyncIterator[np.int32]:

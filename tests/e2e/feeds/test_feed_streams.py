@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import time
 import weakref
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -14,7 +13,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
-from tests.e2e.process import start_server
+from tests.e2e.feeds.conftest import QUEUE
 from tests.fault.plain import until
 from xla_client.feeds.state import FeedState
 from xla_contract.stubs import xla_data_pb2
@@ -23,20 +22,6 @@ from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.feed_items import FeedItemEncoder, items_part
 
 VECTOR = xc.Shape.parse("f32[4]")
-QUEUE = 8
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = ("--platform", "interpreter", "--feed-items", str(QUEUE), "--feed-bytes", "4096")
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server.address
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[xc.Client]:
-    with xc.connect(address, timeout=30) as client:
-        yield client
 
 
 def _infeed(client: xc.Client) -> FeedState:

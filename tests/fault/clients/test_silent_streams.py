@@ -8,7 +8,6 @@ from typing import Any
 
 import grpc
 import numpy as np
-import psutil
 import pytest
 from google.protobuf.message import Message
 
@@ -16,9 +15,10 @@ import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import is_served
+from tests.fault.clients.conftest import LIMIT, MEBIBYTE, ended, resident_bytes
 from tests.fault.plain import RPCS_BY_NAME, Plain, until
 from tests.fault.programs import numbers
-from tests.fault.raw_peer import DATA, RESET, RawPeer
+from tests.fault.raw_peer import DATA, RawPeer
 from tests.fault.rounds import rounds
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
@@ -26,9 +26,6 @@ from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.proto import literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
 
-MEBIBYTE = 1 << 20
-LIMIT = 256 * MEBIBYTE
-"""Memory limit of the server; its resident memory alone is half of it."""
 PART = 64 * MEBIBYTE
 """Size of the part of each message: one fits, three do not."""
 SMALL_PART = 24 * MEBIBYTE
@@ -36,32 +33,6 @@ SMALL_PART = 24 * MEBIBYTE
 MESSAGE = b"\0" + (PART + MEBIBYTE).to_bytes(4, "big") + bytes(PART)
 UNAVAILABLE = b"grpc-status\x0214"
 UPLOAD_IDS = (b"first", b"second")
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ("--platform", "interpreter", "--max-resident-bytes", str(LIMIT))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: ServerProcess) -> Iterator[Plain]:
-    """A well-behaved client; everything is as before in the end."""
-    client = Plain(server.address)
-    is_served(client)
-    before = client.counters()
-    yield client
-    until(lambda: client.counters() == before)
-    client.end_session()
-
-
-def resident_bytes(server: ServerProcess) -> int:
-    return int(psutil.Process(server.process.pid).memory_info().rss)
-
-
-def ended(calls: list[tuple[RawPeer, int]]) -> list[tuple[RawPeer, int]]:
-    return [(peer, stream) for peer, stream in calls if (RESET, stream) in peer.frames]
 
 
 def message(request: Message) -> bytes:

@@ -2,56 +2,24 @@
 
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
-import psutil
-import pytest
 
-from tests.e2e.process import ServerProcess, start_server
 from tests.fault.calls import is_served
-from tests.fault.plain import Plain, until
-from tests.fault.raw_peer import DATA, HEADERS, RESET, RawPeer
+from tests.fault.clients.conftest import LIMIT, MEBIBYTE, ended, resident_bytes
+from tests.fault.plain import until
+from tests.fault.raw_peer import DATA, HEADERS, RawPeer
 from tests.fault.rounds import rounds
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.proto import literal_to_proto
 
-MEBIBYTE = 1 << 20
-LIMIT = 256 * MEBIBYTE
-"""Memory limit of the server; its resident memory alone is half of it."""
 NAMES = (
     ("TransferToServer", "Compile", "Download"),
     ("TransferToServer", "Run", "/grpc.health.v1.Health/Watch"),
 )
 """Calls of two connections: rpcs of all kinds that have one request."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ("--platform", "interpreter", "--max-resident-bytes", str(LIMIT))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: ServerProcess) -> Iterator[Plain]:
-    """A well-behaved client; everything is as before in the end."""
-    client = Plain(server.address)
-    is_served(client)
-    before = client.counters()
-    yield client
-    until(lambda: client.counters() == before)
-    client.end_session()
-
-
-def resident_bytes(server: ServerProcess) -> int:
-    return int(psutil.Process(server.process.pid).memory_info().rss)
-
-
-def ended(calls: list[tuple[RawPeer, int]]) -> list[tuple[RawPeer, int]]:
-    return [(peer, stream) for peer, stream in calls if (RESET, stream) in peer.frames]
 
 
 def test_large_requests_that_do_not_end_are_refused_when_memory_is_short(server, client):

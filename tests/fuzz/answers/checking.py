@@ -13,7 +13,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.custom_calls.builtin_targets import BUILTIN
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels, OwnChannels
 from xla_server.execution.feed_protocol import NoFeeds
@@ -50,7 +50,7 @@ class Reference:
         self.proto = proto
         self.module = import_module(proto)
         verify(self.module)
-        plans = Plans(BUILTIN, is_dynamic=has_dynamic_shapes(self.module))
+        plans = PlanCache(BUILTIN, is_dynamic=has_dynamic_shapes(self.module))
         self._plan = plans.of(self.module.entry)
         self._run = Run(
             feeds=NoFeeds(),

@@ -6,7 +6,7 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.interpreter import Interpreter
 from xla_server.backends.support import require_supported
 from xla_server.custom_calls.builtin_targets import BUILTIN
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 
@@ -30,7 +30,7 @@ def test_computations_without_callers_must_be_supported(name: str) -> None:
 
 
 def test_a_registered_target_is_supported() -> None:
-    registry = Registry()
+    registry = CustomCallRegistry()
     registry.register_function("nothing", lambda x: x)
     require_supported(module("custom call"), registry)
 

@@ -1,7 +1,7 @@
 """Slots of encoded programs: named buffers, rows that do nothing, positions of labels."""
 
 from xla_contract.types.shape import Shape
-from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.assignment import Assignment, Location
 from xla_server.buffers.code import (
     Branch,
     CopyThunk,
@@ -25,12 +25,19 @@ def test_rows_need_the_addresses_of_what_they_read_and_write() -> None:
 
 
 def test_buffers_of_a_kind_are_there_once() -> None:
-    places = [Place("arena", 64), Place("result", 0), Place("arena", 0), Place("arena", 64)]
-    assert of_kind("arena", places) == [Place("arena", 64), Place("arena", 0)]
+    places = [
+        Location("arena", 64),
+        Location("result", 0),
+        Location("arena", 0),
+        Location("arena", 64),
+    ]
+    assert of_kind("arena", places) == [Location("arena", 64), Location("arena", 0)]
 
 
 def test_a_copy_into_the_same_memory_does_nothing() -> None:
-    same = Assignment({A: Place("arena", 0), B: Place("arena", 0), C: Place("arena", 64)}, 128, ())
+    same = Assignment(
+        {A: Location("arena", 0), B: Location("arena", 0), C: Location("arena", 64)}, 128, ()
+    )
     assert copies_nothing(CopyThunk(A, B), same)
     assert not copies_nothing(CopyThunk(A, C), same)
     assert not copies_nothing(Jump(FIRST), same)

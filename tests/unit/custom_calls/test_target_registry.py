@@ -14,13 +14,15 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.custom_calls.builtin_targets import BUILTIN, builtin_registry
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.interpret import evaluate
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.ir.module import HloComputation, HloInstruction
 
 
-def call(registry: Registry, target: str, shape: str, *operands: Any, config: bytes = b"") -> Any:
+def call(
+    registry: CustomCallRegistry, target: str, shape: str, *operands: Any, config: bytes = b""
+) -> Any:
     parameters = tuple(
         HloInstruction(
             f"p{number}",
@@ -34,7 +36,7 @@ def call(registry: Registry, target: str, shape: str, *operands: Any, config: by
     attributes = CustomCallAttributes(target, result, config)
     root = HloInstruction("root", 9, Opcode.CUSTOM_CALL, result, parameters, attributes)
     program = HloComputation("main", 0, [*parameters, root], root, parameters)
-    return evaluate(program, operands, plans=Plans(registry), check_values=True)
+    return evaluate(program, operands, plans=PlanCache(registry), check_values=True)
 
 
 def test_an_unknown_target_is_told_with_names_near_it() -> None:
@@ -66,7 +68,7 @@ def test_names_are_taken_once() -> None:
 
 
 def test_a_python_function_gets_read_only_arrays_and_attributes() -> None:
-    registry = Registry()
+    registry = CustomCallRegistry()
 
     def scale(x: Any, *, by: float) -> Any:
         assert not x.flags.writeable
@@ -81,7 +83,7 @@ def test_a_python_function_gets_read_only_arrays_and_attributes() -> None:
 
 
 def test_what_a_function_gives_is_held_against_the_program() -> None:
-    registry = Registry()
+    registry = CustomCallRegistry()
     registry.register_function("same", lambda x: x)
     registry.register_function("fails", lambda x: 1 // 0)
     x = np.zeros(2, np.float32)
@@ -97,7 +99,7 @@ def test_a_signature_is_a_text_or_a_rule() -> None:
         (shape,) = shapes
         return Shape.array(ElementType.F32, shape.dimensions[:1])
 
-    registry = Registry()
+    registry = CustomCallRegistry()
     registry.register_function("pair", lambda x: x, "(f32[2]) -> f32[2]")
     registry.register_function("rows", lambda x: x.sum(1), rule)
     x = np.ones((2, 3), np.float32)
@@ -108,7 +110,7 @@ def test_a_signature_is_a_text_or_a_rule() -> None:
 
 
 def test_numba_functions_and_c_symbols() -> None:
-    registry = Registry()
+    registry = CustomCallRegistry()
     registry.register_function("total", numba.njit(lambda x: np.cumsum(x)))
 
     @numba.cfunc(types.void(types.voidptr, types.CPointer(types.voidptr)))
@@ -140,7 +142,7 @@ def test_a_symbol_with_a_tuple_gets_a_pointer_for_each_array() -> None:
         for number in range(2):
             ctypes.memmove(out[number], ins[0] + 4 * number, 4)
 
-    registry = Registry()
+    registry = CustomCallRegistry()
     registry.register_symbol("split", split, "(f32[2]) -> (f32[], f32[1])")
     first, second = call(registry, "split", "(f32[], f32[1])", np.float32([1, 2]))
     assert (first, second) == (1, 2)

@@ -257,7 +257,7 @@ def test_programs_of_static_shapes_are_planned_with_bare_evaluators() -> None:
     module = _module(lambda c: ops.reduce_all(c(LINE) + 1.0, zero(c), ADD))
     assert not has_dynamic_shapes(module)
     assert not has_dynamic_shapes(module.entry)
-    steps = plan.Plans().of(module.entry).steps
+    steps = plan.PlanCache().of(module.entry).steps
     assert all(step.evaluate is evaluator(step.instruction.opcode) for step in steps)
 
 

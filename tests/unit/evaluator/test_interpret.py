@@ -19,7 +19,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator import plan as plan_module
 from xla_server.evaluator.interpret import evaluate, has_shape
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloInstruction, HloModule
@@ -112,7 +112,7 @@ ENTRY main { x = f32[4] parameter(0)
 
 def test_plans_are_made_once() -> None:
     module = module_of(VECTOR_LOOP)
-    plans = Plans()
+    plans = PlanCache()
     assert plans.of(module.entry) is plans.of(module.entry)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.corpus.hlo_text import parse_hlo
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 
@@ -42,7 +42,7 @@ def module(body: str, before: str = "") -> HloModule:
 
 
 def temporary(body: str, before: str = "") -> int:
-    return temporary_bytes(module(body, before), Plans())
+    return temporary_bytes(module(body, before), PlanCache())
 
 
 @pytest.mark.parametrize(
@@ -168,5 +168,5 @@ def test_no_evaluation_takes_more_than_its_plan_says(name: str) -> None:
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    said = temporary_bytes(program, Plans()) + program.entry.root.shape.byte_size
+    said = temporary_bytes(program, PlanCache()) + program.entry.root.shape.byte_size
     assert taken <= said + SIZE // 4

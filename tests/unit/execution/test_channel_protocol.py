@@ -8,7 +8,7 @@ from xla_contract.errors import FailedPreconditionError, ResourceExhaustedError
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.execution import channel_protocol
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import MAX_ITEMS, NoChannels, OwnChannels, channel_ends
@@ -73,7 +73,7 @@ def test_what_a_token_puts_behind_a_recv_stays_behind_it() -> None:
     channels = Recorder()
     evaluate(main_of(*recv(1), *recv(3), behind, *send(2, "after")), [ONE], channels=channels)
     assert channels.calls == ["receive 1", "send 2", "receive 3"]
-    opcodes = [step.instruction.opcode for step in Plans().of(main_of(*send(2))).steps]
+    opcodes = [step.instruction.opcode for step in PlanCache().of(main_of(*send(2))).steps]
     assert opcodes == [Opcode.AFTER_ALL, Opcode.SEND, Opcode.SEND_DONE, Opcode.NEGATE]
 
 

@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.operations_page.probes import PROBES
-from tests.unit.client.test_ops import (
-    FIRST_HALVES,
-    NOT_WRITTEN_BY_PROGRAMS,
-    OPCODE,
-    SOURCE_OPCODE,
-)
+from tests.unit.client.test_ops import NOT_WRITTEN_BY_PROGRAMS, WRITTEN
 from tests.unit.ops.constraints.tables import CASES
 from xla_contract.errors import UnimplementedError
 from xla_contract.ops.definitions import DEFINITION, UNDEFINED, definition
@@ -74,8 +69,7 @@ def test_an_opcode_has_a_shape_rule_an_evaluator_a_builder_function_and_tests(
 ) -> None:
     assert DEFINITION[opcode].opcode is opcode
     assert (opcode in EVALUATORS) != (opcode in STRUCTURAL)
-    written = {*OPCODE.values(), *SOURCE_OPCODE.values(), *FIRST_HALVES}
-    assert (opcode in written) != (opcode in NOT_WRITTEN_BY_PROGRAMS)
+    assert (opcode in WRITTEN) != (opcode in NOT_WRITTEN_BY_PROGRAMS)
     assert opcode in PROBES, "test_page.py evaluates its smallest program"
     assert (opcode in BROKEN) != (opcode is Opcode.TUPLE), "a tuple takes any operands"
 

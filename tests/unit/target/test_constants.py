@@ -83,7 +83,7 @@ ROUTINES = {
     "codegen/routines/contraction/gemm_tiles.py": {"VECTORS"},
     "codegen/routines/contraction/product_tiles.py": {"VECTORS"},
     "codegen/routines/indexing/radix_sort.py": {"_FEW"},
-    "codegen/routines/movement/tiles.py": {"SIDES"},
+    "codegen/routines/movement/transposed_tiles.py": {"SIDES"},
 }
 """Sizes that the code of routines is written for, in vectors and cache lines of any machine."""
 
@@ -148,7 +148,7 @@ FACTS = {
     "codegen/routines/indexing/heaps.py": {"_BYTES"},
     "codegen/routines/contraction/product_tiles.py": {"LEVELS", "_BYTES", "_ROWS_OF_A_POINTER"},
     "codegen/routines/indexing/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
-    "codegen/routines/movement/tiles.py": {"_REGISTERS", "_SHORT"},
+    "codegen/routines/movement/transposed_tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/contraction/exact_sums.py": {"_ALL"},
     "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},

@@ -10,7 +10,7 @@ import pytest
 import xla_server
 from tests.processors import MACHINES
 from xla_server.target.gpu import GPUS, MAX_BLOCK_THREADS, STATIC_SHARED_BYTES
-from xla_server.target.machine import Kind, Machine
+from xla_server.target.machine import Architecture, Machine
 
 
 def test_the_host_is_what_llvm_and_the_system_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,14 +57,14 @@ def test_vectors_follow_features(
     assert machine.partial_sums == sums
     assert machine.vector_set == vectors
     assert machine.has_masks == has_masks
-    assert machine.is_x86 == (machine.kind is Kind.X86_64) == (vectors != "NEON")
+    assert machine.is_x86 == (machine.kind is Architecture.X86_64) == (vectors != "NEON")
     assert [machine.lanes(width) for width in (4, 8)] == [size // 4, size // 8]
 
 
 def test_instructions_convert_f16_where_the_processor_has_them() -> None:
     assert not Machine.sse2().converts_halves
     assert all(m.converts_halves for m in (Machine.avx2(), Machine.avx512(), Machine.neon()))
-    assert not dataclasses.replace(Machine.sse2(), kind=Kind.OTHER).converts_halves
+    assert not dataclasses.replace(Machine.sse2(), kind=Architecture.OTHER).converts_halves
 
 
 def test_only_one_machine_of_avx512_multiplies_pairs_at_once() -> None:
@@ -123,7 +123,7 @@ def test_a_gpu_is_known_by_its_compute_capability(name: str) -> None:
     machine = Machine.cuda(name)
     gpu = machine.gpu
     assert gpu is GPUS[name]
-    assert (machine.kind, machine.name) == (Kind.NVPTX64, name)
+    assert (machine.kind, machine.name) == (Architecture.NVPTX64, name)
     assert machine.has(f"ptx{gpu.ptx}")
     assert not machine.is_x86
     assert (machine.cores, machine.l2_bytes) == (gpu.multiprocessors, gpu.l2_bytes)

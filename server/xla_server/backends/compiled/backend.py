@@ -33,7 +33,7 @@ from xla_server.buffers.code import Code, KernelCode, KernelError, KernelThunk
 from xla_server.codegen.lower.fusion_faults import FUSED, FUSION_FAULTS
 from xla_server.codegen.lower.lowering import Lower
 from xla_server.custom_calls.builtin_targets import BUILTIN
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.fingerprint import fingerprint
 from xla_server.ir.module import HloInstruction, HloModule
@@ -53,7 +53,7 @@ class PlatformOptions(TypedDict, total=False):
     """
 
     max_value_bytes: int | None
-    custom_calls: Registry
+    custom_calls: CustomCallRegistry
     dumps: DumpDirectory | None
     incidents: Incidents | None
 
@@ -78,7 +78,7 @@ class CompiledBackend(abc.ABC):
         preparation: Preparation,
         *,
         max_value_bytes: int | None = None,
-        custom_calls: Registry = BUILTIN,
+        custom_calls: CustomCallRegistry = BUILTIN,
         dumps: DumpDirectory | None = None,
         incidents: Incidents | None = None,
     ) -> None:

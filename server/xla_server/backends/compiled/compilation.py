@@ -14,7 +14,7 @@ from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.recomputation import LoopNestCosts
 from xla_server.custom_calls.builtin_targets import BUILTIN
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.fusion.pipeline import fusions
 from xla_server.ir.module import HloModule
 from xla_server.passes.framework.editor import copy_module
@@ -71,7 +71,7 @@ def compile_module(
     *,
     target: Target | None = None,
     lowerings: Mapping[Opcode, Lower] = LOWERINGS,
-    custom_calls: Registry = BUILTIN,
+    custom_calls: CustomCallRegistry = BUILTIN,
     observer: Observer | None = None,
     fuses: bool = True,
 ) -> Compilation:

@@ -18,7 +18,7 @@ from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.runtime.blocks import BlockPool
 from xla_server.runtime.executor import walker
 from xla_server.runtime.program import Program
-from xla_server.runtime.threads import ThreadPool
+from xla_server.runtime.threads import KernelThreads
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -50,7 +50,7 @@ class Cpu(CompiledBackend):
         self._kernels = Kernels(cache, target.machine)
         # Every program runs on it: made before the first of them waits for it.
         walker(self._kernels)
-        self._pool = ThreadPool(self._kernels, threads)
+        self._pool = KernelThreads(self._kernels, threads)
         self._blocks = BlockPool()
         steps = preparation(self._kernels, self._pool)
         super().__init__(device_count, target, lowerings, steps, **options)

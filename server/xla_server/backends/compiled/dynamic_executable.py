@@ -19,15 +19,15 @@ from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compiled.size_variants import SizeVariant, SizeVariants
 from xla_server.backends.device_buffer import Buffers
 from xla_server.backends.diagnostics.dump import Dump, constant_bytes
+from xla_server.backends.diagnostics.interpreter_times import InterpreterTimes
 from xla_server.backends.diagnostics.profile import write_profile
-from xla_server.backends.diagnostics.walk_times import WalkTimes
 from xla_server.backends.platform import Buffer, Device, Execution, Profile
 from xla_server.backends.signature import argument_values, has_state, owned
 from xla_server.buffers.assignment import MemoryUse
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.dynamic_shapes import ANY_SIZE, has_dynamic_shapes
 from xla_server.evaluator.interpret import Run
-from xla_server.evaluator.plan import Plan, PlannedInstruction, Plans
+from xla_server.evaluator.plan import Plan, PlanCache, PlannedInstruction
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
@@ -78,7 +78,7 @@ class DynamicExecutable:
         programs: SizeVariants,
         buffers: Buffers[Any],
         *,
-        custom_calls: Registry,
+        custom_calls: CustomCallRegistry,
         seed: int = 0,
         dump: Dump | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class DynamicExecutable:
         self._seed = seed
         self._dump = dump
         self._random_states = RandomStates()
-        self._plans = Plans(custom_calls, is_dynamic=True, evaluator_of=_evaluator_of)
+        self._plans = PlanCache(custom_calls, is_dynamic=True, evaluator_of=_evaluator_of)
         for computation in module.computations:
             self._plans.of(computation)
 
@@ -117,7 +117,7 @@ class DynamicExecutable:
         """Run on `device` and wait for the result; raises as Executable.execute says."""
         started = time.perf_counter_ns()
         values = argument_values(arguments, self.program_shape.parameters, self._buffers.kind)
-        times = None if self._dump is None else WalkTimes()
+        times = None if self._dump is None else InterpreterTimes()
         run = SizedRun(
             feeds=feeds,
             channels=OwnChannels(self._entry, channels),
@@ -158,10 +158,10 @@ class SizedRun(Run):
     def __init__(
         self,
         *,
-        plans: Plans,
+        plans: PlanCache,
         programs: SizeVariants,
         device: Device,
-        times: WalkTimes | None = None,
+        times: InterpreterTimes | None = None,
         **environment: Unpack[Surroundings],
     ) -> None:
         super().__init__(plans=plans, **environment)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.namespace import vocabulary
 from xla_server.runtime.copies import copy_range
-from xla_server.runtime.threads import ThreadPool
+from xla_server.runtime.threads import KernelThreads
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Preparation:
         return not is_over()
 
 
-def preparation(kernels: Kernels, pool: ThreadPool) -> Preparation:
+def preparation(kernels: Kernels, pool: KernelThreads) -> Preparation:
     """Return what loads shared functions, what runs programs, and what the first kernel awaits."""
     prepared = by_likelihood(vocabulary(kernels.machine).prepared)
     loads = [functools.partial(kernels.load_shared, symbol) for symbol in prepared]

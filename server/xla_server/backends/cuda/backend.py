@@ -24,7 +24,7 @@ from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower
-from xla_server.runtime.threads import ThreadPool
+from xla_server.runtime.threads import KernelThreads
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -63,7 +63,7 @@ class Cuda(CompiledBackend):
         cache = KernelCache(Path(compilation_cache_dir)) if compilation_cache_dir else None
         self._modules = DeviceModules(toolchain or PtxToolchain(machine, cache))
         kernels = Kernels(cache, Machine.host())
-        self._pool = ThreadPool(kernels, threads)
+        self._pool = KernelThreads(kernels, threads)
         self._steps = HostSteps(kernels, self._pool)
         self._placement = Placement(self._workers)
         self.buffers = self._placement.buffers

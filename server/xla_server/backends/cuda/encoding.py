@@ -8,7 +8,7 @@ from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
 from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceKernel, DeviceProgram, DeviceRow
-from xla_server.buffers.assignment import Assignment, Place
+from xla_server.buffers.assignment import Assignment, Location
 from xla_server.buffers.code import (
     CANCELLATION,
     Branch,
@@ -53,7 +53,7 @@ def encode(
     """
     kept = [row for row in rows if not copies_nothing(row, assignment)]
     named = [assignment.places[value] for row in kept for value in _named(row)]
-    parameters = [Place("parameter", number) for number in range(len(code.parameters))]
+    parameters = [Location("parameter", number) for number in range(len(code.parameters))]
     results = of_kind("result", assignment.results)
     constants = of_kind("constant", [*named, *assignment.results])
     arena = of_kind("arena", named)
@@ -87,7 +87,7 @@ class _Tables:
         self,
         rows: Sequence[PlacedRow],
         assignment: Assignment,
-        slots: Mapping[Place, int],
+        slots: Mapping[Location, int],
         modules: Mapping[str, DeviceModule],
     ) -> None:
         self._assignment, self._slots, self._compiled = assignment, slots, modules

@@ -31,7 +31,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.runtime.blocks import BlockPool, block_size
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.program import Program
-from xla_server.runtime.threads import ThreadPool
+from xla_server.runtime.threads import KernelThreads
 
 Array: TypeAlias = Any
 
@@ -148,7 +148,7 @@ def _counted(count: int, one: str, many: str) -> list[str]:
 class HostSteps:
     """Kernels, threads and memory of this process, which the steps of all programs share."""
 
-    def __init__(self, kernels: Kernels, threads: ThreadPool) -> None:
+    def __init__(self, kernels: Kernels, threads: KernelThreads) -> None:
         self._kernels, self._threads, self._blocks = kernels, threads, BlockPool()
 
     def load(self, step: HostStep) -> "LoadedHostStep":

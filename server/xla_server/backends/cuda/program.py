@@ -26,7 +26,7 @@ from xla_server.backends.cuda.worker.supervisor.process import (
     LoadedDeviceProgram,
 )
 from xla_server.backends.platform import Device
-from xla_server.buffers.assignment import Assignment, MemoryUse, Place, assign, memory_use
+from xla_server.buffers.assignment import Assignment, Location, MemoryUse, assign, memory_use
 from xla_server.buffers.code import Code, HostThunk, Label, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
@@ -73,7 +73,7 @@ class CudaProgram:
         self.constants: Mapping[int, DeviceMemory] = {}
         # A constant that is a result is memory of each device, which a run gives.
         self.results = tuple(
-            Place("result", number) if place.kind == "constant" else place
+            Location("result", number) if place.kind == "constant" else place
             for number, place in enumerate(assignment.results)
         )
         self._constant_results = {

@@ -11,7 +11,7 @@ from xla_server.runtime.row_times import RowTimes
 
 
 @dataclasses.dataclass(slots=True)
-class Timed:
+class TimedEntry:
     """A row of a program, or a step between programs: what it is, and what it took in all."""
 
     row: str
@@ -26,16 +26,16 @@ class Timed:
 class Event:
     """One run of a row or step, from `start` to `stop` in nanoseconds."""
 
-    timed: Timed
+    timed: TimedEntry
     start: int
     stop: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Measured:
+class ExecutionTimes:
     """Measurements of an execution: events with times, and the first of `run_count` runs."""
 
-    timed: Sequence[Timed]
+    timed: Sequence[TimedEntry]
     events: Sequence[Event]
     run_count: int
 
@@ -78,18 +78,18 @@ class Measured:
 
 def measured_rows(
     code: thunks.Code, rows: Sequence[thunks.Row], times: RowTimes, program: str = ""
-) -> Measured:
+) -> ExecutionTimes:
     """The rows of a program by their numbers, behind its name where it is one of several."""
     prefix = f"{program}:" if program else ""
     timed = [
-        Timed(f"{prefix}{number}", _what(row), _origin(code, row), _kind(row), time, count)
+        TimedEntry(f"{prefix}{number}", _what(row), _origin(code, row), _kind(row), time, count)
         for number, (row, (time, count)) in enumerate(zip(rows, times.totals, strict=True))
     ]
     events = [Event(timed[span.row], span.start, span.stop) for span in times.spans]
-    return Measured(timed, events, times.run_count)
+    return ExecutionTimes(timed, events, times.run_count)
 
 
-def write_profile(dump: Dump, measured: Measured) -> None:
+def write_profile(dump: Dump, measured: ExecutionTimes) -> None:
     """Write the profile of one execution into the dump of its program, in both forms."""
     name = dump.next_profile()
     dump.write(f"{name}.txt", measured.table())

@@ -206,7 +206,7 @@ class ModuleText:
         return target + self._functions
 
 
-class Loop:
+class TextLoop:
     """A loop that is run at least once: counts from `first` up to below `stop`.
 
     `values` are the values of `carried`, (type, first value), in an iteration; `number` is the

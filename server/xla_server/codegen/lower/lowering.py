@@ -9,7 +9,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS, is_fault
 from xla_server.custom_calls.builtin_targets import BUILTIN
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.evaluator.plan import in_order
 from xla_server.ir.explicit_stack import Deep, result_of
@@ -36,7 +36,7 @@ class Lowering:
         self,
         table: Mapping[Opcode, Lower],
         target: Target,
-        custom_calls: Registry = BUILTIN,
+        custom_calls: CustomCallRegistry = BUILTIN,
         *,
         fuses: bool = True,
     ) -> None:
@@ -174,7 +174,7 @@ def lower(
     module: HloModule,
     table: Mapping[Opcode, Lower],
     target: Target,
-    custom_calls: Registry = BUILTIN,
+    custom_calls: CustomCallRegistry = BUILTIN,
     *,
     fuses: bool = True,
 ) -> Code:

@@ -19,28 +19,30 @@ from xla_server.ir.text.scanner import HloReader, quoted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class AttributeKind:
     """`read(reader)` gives back what `write(value)` wrote."""
 
     write: Callable[[Any], str]
     read: Callable[[HloReader], Any]
 
 
-def words(values: Mapping[Any, str]) -> Kind:
+def words(values: Mapping[Any, str]) -> AttributeKind:
     """A kind with a word for each value."""
     found = {word: value for value, word in values.items()}
     rule = f"the value must be one of {', '.join(found)}"
-    return Kind(values.__getitem__, lambda reader: reader.known(reader.word, "a word", found, rule))
+    return AttributeKind(
+        values.__getitem__, lambda reader: reader.known(reader.word, "a word", found, rule)
+    )
 
 
-def members(kind: type[enum.Enum]) -> Kind:
+def members(kind: type[enum.Enum]) -> AttributeKind:
     """A kind with the name of each member of an enumeration."""
     return words({member: member.name for member in kind})
 
 
-def in_braces(kind: Kind) -> Kind:
+def in_braces(kind: AttributeKind) -> AttributeKind:
     """{value,value ...} as a tuple."""
-    return Kind(
+    return AttributeKind(
         lambda values: "{" + ",".join(map(kind.write, values)) + "}",
         lambda reader: tuple(reader.braced(lambda: kind.read(reader))),
     )
@@ -167,23 +169,25 @@ def _read_json_or_string(reader: HloReader) -> bytes:
     return reader.dictionary() if reader.peek("{") else reader.string()
 
 
-BOOL = Kind(lambda value: str(bool(value)).lower(), HloReader.boolean)
-INTEGER = Kind(str, HloReader.signed)
-NARROW = Kind(str, HloReader.narrow)
-FLOAT = Kind(_write_float, _read_float)
-DOUBLE = Kind(repr, HloReader.real)
+BOOL = AttributeKind(lambda value: str(bool(value)).lower(), HloReader.boolean)
+INTEGER = AttributeKind(str, HloReader.signed)
+NARROW = AttributeKind(str, HloReader.narrow)
+FLOAT = AttributeKind(_write_float, _read_float)
+DOUBLE = AttributeKind(repr, HloReader.real)
 INTEGERS = in_braces(INTEGER)
-SINGLE = Kind(lambda number: f"{{{number}}}", _read_single)
+SINGLE = AttributeKind(lambda number: f"{{{number}}}", _read_single)
 INTEGER_PAIRS = in_braces(INTEGERS)
-WORD = Kind(str, lambda reader: reader.word("a word"))
-BYTES = Kind(quoted, HloReader.string)
-STRING = Kind(
+WORD = AttributeKind(str, lambda reader: reader.word("a word"))
+BYTES = AttributeKind(quoted, HloReader.string)
+STRING = AttributeKind(
     lambda text: quoted(text.encode()), lambda reader: reader.string().decode(errors="replace")
 )
-SHAPE = Kind(str, lambda reader: reader.shape())
+SHAPE = AttributeKind(str, lambda reader: reader.shape())
 SHAPES = in_braces(SHAPE)
-WINDOW = Kind(_write_window, _read_window)
-PADDING = Kind(str, _read_padding)
-DIM_LABELS = Kind(str, _read_dim_labels)
-SLICES = Kind(_write_slices, lambda reader: tuple(reader.braced(lambda: _read_slice(reader))))
-JSON_OR_STRING = Kind(_write_json_or_string, _read_json_or_string)
+WINDOW = AttributeKind(_write_window, _read_window)
+PADDING = AttributeKind(str, _read_padding)
+DIM_LABELS = AttributeKind(str, _read_dim_labels)
+SLICES = AttributeKind(
+    _write_slices, lambda reader: tuple(reader.braced(lambda: _read_slice(reader)))
+)
+JSON_OR_STRING = AttributeKind(_write_json_or_string, _read_json_or_string)

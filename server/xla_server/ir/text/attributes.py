@@ -8,7 +8,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction
-from xla_server.ir.text.attribute_kinds import Kind
+from xla_server.ir.text.attribute_kinds import AttributeKind
 from xla_server.ir.text.decorations import IGNORED, read_decoration
 from xla_server.ir.text.forms.form import REQUIRED, Form
 from xla_server.ir.text.scanner import HloReader
@@ -75,7 +75,7 @@ def read_attributes(
     return read
 
 
-def _kind(forms: Sequence[Form], name: str) -> Kind | None:
+def _kind(forms: Sequence[Form], name: str) -> AttributeKind | None:
     for form in forms:
         for attribute in form.attributes:
             if attribute.name == name:

@@ -26,7 +26,7 @@ IGNORED = frozenset({"origin", "original_value", "statistics", "mode", "conv_kin
 """Attributes of other writers that are skipped: they do not change the value."""
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-_METADATA: dict[str, kinds.Kind] = {
+_METADATA: dict[str, kinds.AttributeKind] = {
     "op_type": kinds.STRING,
     "op_name": kinds.STRING,
     "source_file": kinds.STRING,
@@ -157,14 +157,14 @@ class _Decoration:
     read: Callable[[HloReader], Any]
 
 
-def _of_kind(name: str, field: str, kind: kinds.Kind) -> _Decoration:
+def _of_kind(name: str, field: str, kind: kinds.AttributeKind) -> _Decoration:
     return _Decoration(name, field, kind.write, kind.read)
 
 
 def _converted(
     name: str,
     field: str,
-    kind: kinds.Kind,
+    kind: kinds.AttributeKind,
     from_proto: Callable[[Any], Any],
     to_proto: Callable[..., Any],
 ) -> _Decoration:

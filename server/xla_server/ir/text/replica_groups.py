@@ -8,7 +8,7 @@ from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.replica_groups import GroupForm, Groups, ReplicaGroups
 from xla_contract.wire.replica_groups_proto import iota_groups, mesh_axes_groups
-from xla_server.ir.text.attribute_kinds import INTEGER_PAIRS, Kind
+from xla_server.ir.text.attribute_kinds import INTEGER_PAIRS, AttributeKind
 from xla_server.ir.text.scanner import HloReader
 
 T = TypeVar("T")
@@ -168,4 +168,4 @@ def _sizes(sizes: Sequence[int]) -> str:
     return "[" + ",".join(map(str, sizes)) + "]"
 
 
-GROUPS = Kind(_write_groups, _read_groups)
+GROUPS = AttributeKind(_write_groups, _read_groups)

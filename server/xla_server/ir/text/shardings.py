@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xla_contract.stubs import xla_data_pb2
-from xla_server.ir.text.attribute_kinds import Kind
+from xla_server.ir.text.attribute_kinds import AttributeKind
 from xla_server.ir.text.replica_groups import (
     axes_text,
     iota_text,
@@ -173,4 +173,4 @@ def _read_named(reader: HloReader, sharding: xla_data_pb2.NamedShardingProto) ->
             reader.refuse("a sharding has no such part", repr(word), start)
 
 
-SHARDING = Kind(_write, _read)
+SHARDING = AttributeKind(_write, _read)

@@ -16,7 +16,7 @@ from xla_contract.types.shape import Shape
 from xla_server.ops.evaluation import Array
 
 
-class Part(np.ndarray[Any, Any]):
+class PaddedArray(np.ndarray[Any, Any]):
     """A view of the elements of `whole` that count; other views and results remember nothing."""
 
     whole: Array | None = None
@@ -26,21 +26,21 @@ def part_of(whole: Array, sizes: Sequence[int]) -> Array:
     """The first elements of `whole` in every dimension, which remember it if it has more."""
     if whole.shape == tuple(sizes):
         return whole
-    part = cut(whole, sizes).view(Part)
+    part = cut(whole, sizes).view(PaddedArray)
     part.whole = whole
     return part
 
 
 def whole_of(array: Array) -> Array:
     """The larger array that this is a part of; itself where it is none."""
-    if isinstance(array, Part) and array.whole is not None:
+    if isinstance(array, PaddedArray) and array.whole is not None:
         return array.whole
     return plain(array)
 
 
 def plain(array: Array) -> Array:
     """The array without its memory of a larger one."""
-    return array.view(np.ndarray) if isinstance(array, Part) else array
+    return array.view(np.ndarray) if isinstance(array, PaddedArray) else array
 
 
 def with_size(sizes: Sequence[int], dimension: int, size: int) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Values of dynamic shape while a program of static shape is written.
 
-An array is an instruction of static shape and the number of elements that count in each dimension:
-the counterpart of xla_server.ops.numerics.dynamic_bounds.Part, with its operations on arrays.
+An array is an instruction of static shape and the number of elements that count in each dimension,
+as in xla_server.ops.numerics.dynamic_bounds.PaddedArray, with its operations on arrays.
 """
 
 import dataclasses

@@ -25,7 +25,7 @@ def callers(module: HloModule) -> dict[HloComputation, int]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Loop:
+class WhileLoop:
     """A while whose state is a tuple that body and condition only take apart.
 
     `reads` and `tests` are the get-tuple-elements of the state in body and condition.
@@ -86,7 +86,7 @@ class Loop:
         }
 
 
-def loop_of(i: HloInstruction) -> Loop | None:
+def loop_of(i: HloInstruction) -> WhileLoop | None:
     """The loop of a while instruction, where it has the usual form."""
     if i.opcode is not Opcode.WHILE or not i.shape.is_tuple:
         return None
@@ -102,7 +102,7 @@ def loop_of(i: HloInstruction) -> Loop | None:
         if any(part.opcode is not Opcode.GET_TUPLE_ELEMENT for part in readers):
             return None
         found.append(tuple(readers))
-    return Loop(i, body, condition, *found)
+    return WhileLoop(i, body, condition, *found)
 
 
 def is_element(part: HloInstruction, parameter: HloInstruction) -> bool:
@@ -138,7 +138,7 @@ def resize(
     rearrange(computation)
 
 
-def trip_count(loop: Loop) -> int | None:
+def trip_count(loop: WhileLoop) -> int | None:
     """Return the number of iterations, if a counter with known start, step and end decides."""
     test = loop.seen(loop.condition.root)
     always = splat(test)
@@ -159,7 +159,7 @@ def trip_count(loop: Loop) -> int | None:
 
 
 def _counted(
-    loop: Loop, counter: HloInstruction, limit: HloInstruction, relation: ComparisonDirection
+    loop: WhileLoop, counter: HloInstruction, limit: HloInstruction, relation: ComparisonDirection
 ) -> int | None:
     if not is_element(counter, loop.condition.parameters[0]):
         return None
@@ -181,7 +181,7 @@ def _counted(
     return trips if low <= last < low + (1 << kind.bit_width) else None
 
 
-def _step(loop: Loop, index: int) -> int | None:
+def _step(loop: WhileLoop, index: int) -> int | None:
     """Return the constant that the body adds to an element, None if there is none."""
     new = loop.seen(loop.body.root.operands[index])
     parameter = loop.body.parameters[0]
@@ -196,7 +196,7 @@ def _step(loop: Loop, index: int) -> int | None:
     return int(amount) if new.opcode is Opcode.ADD else -int(amount)
 
 
-def _value(loop: Loop, limit: HloInstruction) -> int | None:
+def _value(loop: WhileLoop, limit: HloInstruction) -> int | None:
     """A number that the condition compares with: a constant, or an element that stays one."""
     if is_element(limit, loop.condition.parameters[0]):
         index = limit.attributes.index

@@ -9,7 +9,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor, users
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
-from xla_server.passes.loops.while_analysis import Loop, callers, is_element, loop_of, resize
+from xla_server.passes.loops.while_analysis import WhileLoop, callers, is_element, loop_of, resize
 
 _FREE = frozenset({Opcode.BROADCAST, Opcode.IOTA, Opcode.RESHAPE, Opcode.REVERSE, Opcode.SLICE})
 """Moved along with what reads them, but not worth memory of their own."""
@@ -77,7 +77,7 @@ def _hoisted(
     return editor.add(Opcode.TUPLE, [editor.element(new, k) for k in range(loop.size)])
 
 
-def _invariant(loop: Loop) -> set[HloInstruction]:
+def _invariant(loop: WhileLoop) -> set[HloInstruction]:
     """Instructions of the body that depend on nothing but invariant elements."""
     parameter = loop.body.parameters[0]
     same = loop.invariants()
@@ -100,7 +100,7 @@ def _invariant(loop: Loop) -> set[HloInstruction]:
     return moved
 
 
-def _frontier(loop: Loop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
+def _frontier(loop: WhileLoop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
     """Return the invariants that the rest of the loop reads; those not worth their memory stay
     inside.
     """
@@ -125,7 +125,7 @@ def _is_worth_memory(part: HloInstruction, free_bytes: int) -> bool:
 
 
 def _outside(
-    loop: Loop, handed_in: list[HloInstruction], editor: Editor
+    loop: WhileLoop, handed_in: list[HloInstruction], editor: Editor
 ) -> dict[HloInstruction, HloInstruction]:
     """Copies of instructions, and of all they depend on, that read what the loop starts from."""
     (start,) = loop.instruction.operands
@@ -143,7 +143,9 @@ def _outside(
     return copies
 
 
-def _hand_in(loop: Loop, handed_in: list[HloInstruction], state: Shape, editor: Editor) -> None:
+def _hand_in(
+    loop: WhileLoop, handed_in: list[HloInstruction], state: Shape, editor: Editor
+) -> None:
     """Let body and condition take the larger state, and the body read results from it."""
     places = {k: k for k in range(loop.size)}
     parameter = loop.body.parameters[0]

@@ -5,7 +5,7 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
-from xla_server.passes.loops.while_analysis import Loop, loop_of, trip_count
+from xla_server.passes.loops.while_analysis import WhileLoop, loop_of, trip_count
 from xla_server.passes.simplify.call_inliner import copied
 from xla_server.target.pass_tuning import ControlFlow
 
@@ -31,7 +31,7 @@ class WhileSimplifier(TargetRewritePass):
         return state
 
 
-def _is_small(loop: Loop, trips: int, tuning: ControlFlow) -> bool:
+def _is_small(loop: WhileLoop, trips: int, tuning: ControlFlow) -> bool:
     return (
         trips <= tuning.max_unrolled_iterations
         and trips * len(loop.body.instructions) <= tuning.max_unrolled_instructions

@@ -8,7 +8,7 @@ from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor, rearrange, rewrite, users
-from xla_server.passes.loops.while_analysis import Loop, callers, loop_of, resize
+from xla_server.passes.loops.while_analysis import WhileLoop, callers, loop_of, resize
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class WhileState:
         return changed
 
 
-def _loops(computation: HloComputation, counts: dict[HloComputation, int]) -> Iterable[Loop]:
+def _loops(computation: HloComputation, counts: dict[HloComputation, int]) -> Iterable[WhileLoop]:
     """Yield the loops of a computation whose body and condition have no other caller."""
     for i in list(computation.instructions):
         loop = loop_of(i)
@@ -116,7 +116,7 @@ def _shrink(computation: HloComputation, counts: dict[HloComputation, int], edit
     return rewrite(computation, rule, editor)
 
 
-def _shrunk(loop: Loop, read: set[int] | None, editor: Editor) -> HloInstruction | None:
+def _shrunk(loop: WhileLoop, read: set[int] | None, editor: Editor) -> HloInstruction | None:
     """A tuple of what the loop gives: read from before it, or from a loop over fewer elements."""
     size = loop.size
     (start,) = loop.instruction.operands
@@ -144,7 +144,7 @@ def _shrunk(loop: Loop, read: set[int] | None, editor: Editor) -> HloInstruction
     )
 
 
-def _dependencies(loop: Loop, needed: set[int]) -> list[int]:
+def _dependencies(loop: WhileLoop, needed: set[int]) -> list[int]:
     """The elements that the condition, effects or needed elements depend on, in order."""
     masks: dict[HloInstruction, int] = {}
     parameter = loop.body.parameters[0]

@@ -22,7 +22,7 @@ _ALIASES = _FIRST_OPERAND | {Opcode.AFTER_ALL, Opcode.GET_TUPLE_ELEMENT, Opcode.
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Buffer:
+class AliasedBuffer:
     """The memory of one array, which instructions that alias each other share."""
 
     definer: HloInstruction
@@ -34,7 +34,7 @@ class Buffer:
         return self.definer.opcode in (Opcode.PARAMETER, Opcode.CONSTANT)
 
 
-Tree: TypeAlias = "Buffer | tuple[Tree, ...] | None"
+Tree: TypeAlias = "AliasedBuffer | tuple[Tree, ...] | None"
 """The buffers of an instruction: one for an array, None for a token, a tuple for a tuple."""
 
 
@@ -46,8 +46,8 @@ class Overwrite:
     """
 
     writer: HloInstruction
-    old: Buffer
-    new: Buffer | None = None
+    old: AliasedBuffer
+    new: AliasedBuffer | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -60,10 +60,10 @@ class Storage:
     """
 
     computation: HloComputation
-    inputs: tuple[Buffer, ...]
-    outputs: tuple[Buffer, ...]
-    defined: Mapping[HloInstruction, tuple[Buffer, ...]]
-    readers: Mapping[Buffer, list[HloInstruction]]
+    inputs: tuple[AliasedBuffer, ...]
+    outputs: tuple[AliasedBuffer, ...]
+    defined: Mapping[HloInstruction, tuple[AliasedBuffer, ...]]
+    readers: Mapping[AliasedBuffer, list[HloInstruction]]
     overwrites: tuple[Overwrite, ...]
 
 
@@ -108,7 +108,7 @@ def dependences(
     return found
 
 
-def leaves(tree: Tree) -> Iterator[Buffer]:
+def leaves(tree: Tree) -> Iterator[AliasedBuffer]:
     """Yield the buffers of a tree in order."""
     if isinstance(tree, tuple):
         for part in tree:
@@ -122,9 +122,9 @@ class _Analysis:
 
     def __init__(self, known: Mapping[HloComputation, Storage]) -> None:
         self.trees: dict[HloInstruction, Tree] = {}
-        self.defined: dict[HloInstruction, tuple[Buffer, ...]] = {}
-        self.readers: dict[Buffer, list[HloInstruction]] = {}
-        self.overwrites: dict[tuple[HloInstruction, Buffer], Overwrite] = {}
+        self.defined: dict[HloInstruction, tuple[AliasedBuffer, ...]] = {}
+        self.readers: dict[AliasedBuffer, list[HloInstruction]] = {}
+        self.overwrites: dict[tuple[HloInstruction, AliasedBuffer], Overwrite] = {}
         self._known = known
 
     def visit(self, i: HloInstruction) -> None:
@@ -137,7 +137,9 @@ class _Analysis:
             for buffer in leaves(self.trees[operand]):
                 self.readers.setdefault(buffer, []).append(i)
 
-    def overwrite_state(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+    def overwrite_state(
+        self, inputs: Sequence[AliasedBuffer], outputs: Sequence[AliasedBuffer]
+    ) -> None:
         """Add an overwrite for each next value of a loop's state that is in another buffer."""
         begun_as = {o.new: o.old for o in self.overwrites.values() if o.new is not None}
         for old, new in zip(inputs, outputs, strict=True):
@@ -146,7 +148,9 @@ class _Analysis:
             if not new.is_given:
                 self._add(new.definer, old)
 
-    def _add(self, writer: HloInstruction, old: Buffer, new: Buffer | None = None) -> None:
+    def _add(
+        self, writer: HloInstruction, old: AliasedBuffer, new: AliasedBuffer | None = None
+    ) -> None:
         self.overwrites.setdefault((writer, old), Overwrite(writer, old, new))
 
     def _tree(self, i: HloInstruction) -> Tree:
@@ -171,7 +175,7 @@ class _Analysis:
         read = [self.trees[operand] for operand in i.operands]
         for number, new in zip(range(_updated_operands(i)), leaves(tree), strict=False):
             old = read[number]
-            assert isinstance(old, Buffer)
+            assert isinstance(old, AliasedBuffer)
             # An operand that is also read as another operand has to be copied.
             if read.count(old) == 1:
                 self._add(i, old, new)
@@ -182,7 +186,7 @@ class _Analysis:
         initial = list(leaves(self.trees[i.operands[0]]))
         # Loop invariants alias the initial state.
         state = [
-            old if before is after else Buffer(i, old.byte_size)
+            old if before is after else AliasedBuffer(i, old.byte_size)
             for old, before, after in zip(initial, body.inputs, body.outputs, strict=True)
         ]
         invariants = set(initial).intersection(state)
@@ -194,14 +198,14 @@ class _Analysis:
     def _call(self, i: HloInstruction) -> Tree:
         outside = self._overwrite_in(i, i.called[0], i.operands)
         results = (
-            outside.get(buffer) or Buffer(i, buffer.byte_size)
+            outside.get(buffer) or AliasedBuffer(i, buffer.byte_size)
             for buffer in self._known[i.called[0]].outputs
         )
         return _tree_of(i.shape, results)
 
     def _overwrite_in(
         self, i: HloInstruction, called: HloComputation, operands: Sequence[HloInstruction]
-    ) -> dict[Buffer, Buffer]:
+    ) -> dict[AliasedBuffer, AliasedBuffer]:
         """Add what a called computation overwrites of its parameters.
 
         The result of a branch is copied, so a parameter that it returns is overwritten, too.
@@ -230,10 +234,10 @@ def _fresh(i: HloInstruction, shape: Shape) -> Tree:
     """Return new buffers for every array of a shape."""
     if shape.is_tuple:
         return tuple(_fresh(i, part) for part in shape.tuple_shapes)
-    return Buffer(i, shape.byte_size) if shape.is_array else None
+    return AliasedBuffer(i, shape.byte_size) if shape.is_array else None
 
 
-def _tree_of(shape: Shape, buffers: Iterator[Buffer]) -> Tree:
+def _tree_of(shape: Shape, buffers: Iterator[AliasedBuffer]) -> Tree:
     """Return the buffers as the leaves of a shape."""
     if shape.is_tuple:
         return tuple(_tree_of(part, buffers) for part in shape.tuple_shapes)

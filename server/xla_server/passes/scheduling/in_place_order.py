@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import SEQUENTIAL_CALLERS, HloComputation, HloInstruction, HloModule
 from xla_server.ir.side_effects import acts
-from xla_server.passes.scheduling.alias_analysis import Buffer, Overwrite, Storage, storage_of
+from xla_server.passes.scheduling.alias_analysis import (
+    AliasedBuffer,
+    Overwrite,
+    Storage,
+    storage_of,
+)
 from xla_server.passes.scheduling.list_scheduling import SoftDependence, schedule
 
 MAX_PEAK_GROWTH = 1 / 8
@@ -126,8 +131,8 @@ class _Orders:
             if o.new is not None and not self._is_fixed(o.old) and placed.is_in_place(o)
         }
         kept = {*self._storage.outputs, *reused.values()}
-        dying: dict[HloInstruction, list[Buffer]] = {}
-        counted: set[Buffer] = set()
+        dying: dict[HloInstruction, list[AliasedBuffer]] = {}
+        counted: set[AliasedBuffer] = set()
         live = top = 0
         for i in order:
             for buffer in self._storage.defined.get(i, ()):
@@ -154,14 +159,14 @@ class _Orders:
         copies = sum(o.old.byte_size for o in self._inside.get(i, ()) if not order.is_in_place(o))
         return copies + max(self._peaks[called] for called in i.called)
 
-    def _readers(self, buffer: Buffer) -> Sequence[HloInstruction]:
+    def _readers(self, buffer: AliasedBuffer) -> Sequence[HloInstruction]:
         return self._storage.readers.get(buffer, ())
 
     def _others(self, overwrite: Overwrite) -> set[HloInstruction]:
         """Return the readers of the old array other than the writer."""
         return set(self._readers(overwrite.old)) - {overwrite.writer}
 
-    def _is_fixed(self, buffer: Buffer) -> bool:
+    def _is_fixed(self, buffer: AliasedBuffer) -> bool:
         """Return whether a buffer is an argument, which is overwritten only if it is donated."""
         return self._is_entry and buffer.definer.opcode is Opcode.PARAMETER
 
@@ -230,11 +235,11 @@ class _Order:
     """The positions of instructions in one order, and those of the last readers of buffers."""
 
     def __init__(
-        self, order: Sequence[HloInstruction], readers: Mapping[Buffer, list[HloInstruction]]
+        self, order: Sequence[HloInstruction], readers: Mapping[AliasedBuffer, list[HloInstruction]]
     ) -> None:
         self.positions = {i: n for n, i in enumerate(order)}
         self._readers = readers
-        self._last: dict[Buffer, int] = {}
+        self._last: dict[AliasedBuffer, int] = {}
 
     def is_in_place(self, overwrite: Overwrite) -> bool:
         """Return whether no reader of the old array comes after the writer."""

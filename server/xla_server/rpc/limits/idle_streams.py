@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from xla_contract.errors import NotBegunError, UnavailableError, XlaError
 from xla_server.rpc.limits.connection_bytes import Received
-from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, count_to_end, to_end
+from xla_server.rpc.limits.slow_requests import SLOW_SECONDS, calls_to_end, count_to_end
 from xla_server.rpc.peers.addresses import tcp_address
 
 UNASKED_BYTES = 1 << 16
@@ -160,9 +160,9 @@ class IdleStreams:
         """Return the streams to end in a round."""
         count = count_to_end(len(self._found))
         first = [each for each in self._found if is_all_alike or _comes_first(each)]
-        chosen = to_end(((each, each.peer) for each in first), count)
+        chosen = calls_to_end(((each, each.peer) for each in first), count)
         last = [] if is_all_alike else [each for each in self._found if not _comes_first(each)]
-        return chosen + to_end(((each, each.peer) for each in last), count - len(chosen))
+        return chosen + calls_to_end(((each, each.peer) for each in last), count - len(chosen))
 
 
 def _since(silence: IdleTimer) -> float | None:

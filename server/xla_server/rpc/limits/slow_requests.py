@@ -28,7 +28,7 @@ def count_to_end(count: int) -> int:
     return max(_LEAST_ENDED, count // _ENDED_PART)
 
 
-def to_end(calls: Iterable[tuple[T, str]], count: int) -> list[T]:
+def calls_to_end(calls: Iterable[tuple[T, str]], count: int) -> list[T]:
     """Return the `count` of `calls`, each with its peer, the oldest first, that are to be ended.
 
     Calls are chosen one after the other: the newest of the peer with most calls left; the newest
@@ -74,7 +74,7 @@ class SlowRequests:
         peers = {state: event.call.peer().decode() for state, event in slow.items()}
         held = collections.Counter(peers.values())
         ended = 0
-        for state in to_end(peers.items(), count_to_end(len(slow))):
+        for state in calls_to_end(peers.items(), count_to_end(len(slow))):
             error = ResourceExhaustedError(
                 f"a request may arrive for more than {SLOW_SECONDS:g} s while the server has at "
                 f"most {limit} bytes of memory, got {used} with {len(slow)} such requests, "

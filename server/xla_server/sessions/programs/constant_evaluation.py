@@ -13,7 +13,7 @@ from xla_server.buffers.assignment import MemoryUse
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
 from xla_server.evaluator.peak_memory import temporary_bytes
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.module import HloModule
 from xla_server.ir.side_effects import SIDE_EFFECTS
@@ -52,7 +52,7 @@ def compute_constant(
         raise ResourceExhaustedError(
             f"a value may take {max_bytes} bytes, got {shape.byte_size} for the result {shape}"
         )
-    plans = Plans(is_dynamic=has_dynamic_shapes(module))
+    plans = PlanCache(is_dynamic=has_dynamic_shapes(module))
     use = MemoryUse(0, 0, shape.byte_size, temporary_bytes(module, plans))
     with reserve(use):
         return literal_of(evaluate(module, (), cancellation=cancellation, plans=plans), shape)

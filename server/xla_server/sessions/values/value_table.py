@@ -77,7 +77,7 @@ class Reservation:
 
 
 @dataclasses.dataclass(slots=True)
-class _Held:
+class _RefCountedValue:
     """A leaf buffer and how many kept values it is part of."""
 
     leaf: Buffer
@@ -106,7 +106,7 @@ class ValueTable:
         self.handles: HandleTable[Buffer | ValueFuture] = HandleTable(
             handles, HandleKind.DATA, max_handles
         )
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _RefCountedValue] = {}
         self._used = 0
         self._reserved = 0
         self._running = 0
@@ -320,7 +320,7 @@ class ValueTable:
         for leaf in _leaves(buffer):
             held = self._held.get(id(leaf))
             if held is None:
-                self._held[id(leaf)] = _Held(leaf, 1)
+                self._held[id(leaf)] = _RefCountedValue(leaf, 1)
                 added += leaf.byte_size
             else:
                 held.count += 1

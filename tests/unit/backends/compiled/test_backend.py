@@ -21,7 +21,7 @@ from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.blocks import BlockPool
 from xla_server.runtime.program import Program
-from xla_server.runtime.threads import ThreadPool
+from xla_server.runtime.threads import KernelThreads
 
 X = np.arange(4, dtype=np.float32)
 SIZED = """HloModule sized
@@ -52,7 +52,7 @@ class Foreign(CompiledBackend):
     def __init__(self) -> None:
         super().__init__(1, TARGET, LOWERINGS, Preparation([]))
         self._kernels = Kernels(None, HOST)
-        self._pool = ThreadPool(self._kernels, 1)
+        self._pool = KernelThreads(self._kernels, 1)
 
     def load(self, compilation: Compilation) -> Program:
         code, assignment = compilation.code, compilation.assignment

@@ -24,7 +24,7 @@ from xla_server.buffers.code import HostThunk, Jump, Label, Value
 from xla_server.codegen.kernel import Kernels
 from xla_server.execution import memory_check
 from xla_server.execution.cancellation import Cancellation
-from xla_server.runtime.threads import ThreadPool
+from xla_server.runtime.threads import KernelThreads
 
 
 class Slots:
@@ -54,7 +54,7 @@ class Slots:
 @pytest.fixture(scope="module")
 def steps() -> HostSteps:
     kernels = Kernels(None, HOST)
-    return HostSteps(kernels, ThreadPool(kernels, 1))
+    return HostSteps(kernels, KernelThreads(kernels, 1))
 
 
 def only_step(rows: list[Any]) -> HostStep:

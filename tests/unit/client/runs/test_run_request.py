@@ -19,7 +19,9 @@ from xla_contract.wire.shape_proto import shape_from_proto
 LARGE = Shape.parse(f"f32[{runs.INLINE_BYTES // 4}]")
 
 
-def made(client: xc.Client, *arguments: Any, shapes: Any = None, **options: Any) -> runs.Step:
+def made(
+    client: xc.Client, *arguments: Any, shapes: Any = None, **options: Any
+) -> runs.RunStepMessage:
     parameters = [VECTOR] * len(arguments) if shapes is None else shapes
     options = {"donate": (), "device": 0, "timeout": None} | options
     return runs.make_step(client._session, 99, parameters, arguments, **options)

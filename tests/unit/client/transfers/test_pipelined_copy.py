@@ -15,8 +15,8 @@ from xla_client.transfers.pipelined_copy import (
     SLOTS,
     THRESHOLD,
     WARM_SLOTS,
-    Calls,
-    Pieces,
+    RingCalls,
+    RingUploads,
     SharedRing,
 )
 from xla_contract.errors import (
@@ -121,10 +121,10 @@ def server():
 
 @pytest.fixture
 def pieces(server):
-    made = Pieces(
+    made = RingUploads(
         server.path,
         "token",
-        Calls(server.call, server.take_due),
+        RingCalls(server.call, server.take_due),
         server.take,
         server.freed.extend,
     )

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.fault.plain import until
 from tests.unit.client.ctrl_c import press_in
 from xla_client.transport import inline_stream
 from xla_client.transport.inline_stream import DirectStream, open_direct_stream
@@ -79,13 +80,6 @@ def exchanged(stream: DirectStream, message: bytes) -> bytes | None:
     return stream.receive()
 
 
-def wait_until_ended(stream: DirectStream) -> None:
-    deadline = time.monotonic() + 20
-    while stream.is_active:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_messages_go_there_and_back(server, stream) -> None:
     assert [exchanged(stream, each) for each in (b"a", b"", b"b" * 100_000)] == [
         b"a",
@@ -116,7 +110,7 @@ def test_an_error_is_that_of_the_server(stream) -> None:
 
 def test_an_unobserved_end_is_seen_before_the_next_message(stream) -> None:
     assert exchanged(stream, b"last") == b"last"
-    wait_until_ended(stream)
+    until(lambda: not stream.is_active)
 
 
 def test_who_waits_is_woken_when_another_thread_gives_the_stream_up(server, stream) -> None:

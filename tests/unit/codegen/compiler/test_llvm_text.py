@@ -8,8 +8,8 @@ from tests.processors import HOST
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import (
     FunctionText,
-    Loop,
     ModuleText,
+    TextLoop,
     lanes_of,
     suffix_of,
 )
@@ -33,13 +33,13 @@ def test_numbers_are_computed() -> None:
 @pytest.mark.parametrize("is_plain", [False, True])
 def test_a_loop_carries_its_values(is_plain: bool) -> None:
     f = FunctionText("tried", ["stop"], is_plain=is_plain)
-    loop = Loop(f, "1", "%stop", 2, [("i64", "0")])
+    loop = TextLoop(f, "1", "%stop", 2, [("i64", "0")])
     (total,) = loop.values
     added = f.plus(total, loop.number)
     loop.end([added])
     assert ran(f, added, 8) == 1 + 3 + 5 + 7
     f = FunctionText("tried", ["stop"])
-    loop = Loop(f, "3", "%stop", 1, [])
+    loop = TextLoop(f, "3", "%stop", 1, [])
     loop.end()
     assert ran(f, f.opaque(loop.number), 0) == 3
 

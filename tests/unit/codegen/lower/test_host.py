@@ -6,11 +6,11 @@ from tests.unit.codegen.compiled import built, on_cpu
 from xla_client import ops
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.custom_calls.target_registry import Registry
+from xla_server.custom_calls.target_registry import CustomCallRegistry
 
 
 def test_a_function_gets_a_reshaped_operand_in_its_own_shape() -> None:
-    registry = Registry()
+    registry = CustomCallRegistry()
     registry.register_function("rows", lambda x: x.sum(1))
     x = np.arange(12, dtype=np.float32)
     module = built(

@@ -1,10 +1,8 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.corpus.root_text import run_text
-from xla_contract.errors import ShapeError
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes, infer_convolution
 from xla_contract.types.dimension_numbers import (
     ConvolutionDimensionNumbers,
@@ -44,28 +42,3 @@ def test_padding_that_cuts_off_everything_leaves_no_positions() -> None:
     ones = [np.ones((1, 3, 1), np.float32), np.ones((2, 1, 1), np.float32)]
     found: Any = run_text(["f32[1,3,1]", "f32[2,1,1]"], root, ones)
     assert found.shape == (1, 0, 1)
-
-
-@pytest.mark.parametrize(
-    ("lhs", "rhs", "groups", "message"),
-    [
-        ("f32[2,8,9,4]", "f32[3,3,5,6]", (1, 1), r"input dim 3 = 4 of f32\[2,8,9,4\] and kernel"),
-        ("f32[2,8,9,4]", "f32[3,3,2,5]", (2, 1), r"multiple of the group count, got kernel dim 3"),
-        ("f32[3,8,9,4]", "f32[3,3,4,6]", (1, 2), r"multiple of batch_group_count, got input dim 0"),
-        ("f32[2,8,9,4]", "f32[3,3,4,6]", (0, 1), r"group counts must be positive"),
-        ("f32[2,8,9,4]", "f32[3,2,4,6]", (1, 1), r"kernel's spatial sizes, got .*size=3x3"),
-        ("f32[2,8,4]", "f32[3,3,4,6]", (1, 1), r"the input dimension numbers must name each"),
-    ],
-)
-def test_broken_rules_name_both_sides(
-    lhs: str, rhs: str, groups: tuple[int, int], message: str
-) -> None:
-    with pytest.raises(ShapeError, match=message):
-        infer(lhs, rhs, *SAME, groups=groups)
-
-
-@pytest.mark.parametrize("field", ["stride", "window_dilation", "base_dilation"])
-def test_windows_must_move(field: str) -> None:
-    bad = WindowDimension(3, **{field: 0})
-    with pytest.raises(ShapeError, match=f"a window's {field} must be positive, got 0"):
-        infer("f32[2,8,9,4]", "f32[3,3,4,6]", SAME[0], bad)

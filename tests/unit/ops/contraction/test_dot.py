@@ -1,10 +1,8 @@
 import ml_dtypes
 import numpy as np
-import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.errors import ShapeError
 from xla_contract.ops.contraction.dot import DotAttributes, infer_dot
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
@@ -27,35 +25,6 @@ def test_the_result_is_batch_then_lhs_then_rhs() -> None:
 def test_the_element_type_is_the_wider_or_the_preferred() -> None:
     assert infer("bf16[2]", "f32[2]", (0,), (0,)) == "f32[]"
     assert infer("s8[2]", "s8[2]", (0,), (0,), preferred="s32") == "s32[]"
-
-
-@pytest.mark.parametrize(
-    ("lhs", "rhs", "numbers", "message"),
-    [
-        (
-            "f32[2,3]",
-            "f32[4,5]",
-            ((1,), (0,)),
-            r"contracting dimensions must have equal size, got lhs dim 1 = 3 of f32\[2,3\] and "
-            r"rhs dim 0 = 4 of f32\[4,5\]",
-        ),
-        ("f32[2,3]", "f32[3,2]", ((), (), (0,), (0,)), r"batch dimensions must have equal size"),
-        ("f32[2]", "f32[2]", ((0,), ()), r"as many contracting dimensions, got 1 .* and 0"),
-        ("f32[2]", "f32[2]", ((1,), (0,)), r"in range \[0, 1\), got \{1\} for f32\[2\]"),
-        ("f32[2,2]", "f32[2,2]", ((0,), (0,), (0,), (1,)), r"distinct .* got \{0,0\}"),
-        ("f32[2]", "s32[2]", ((0,), (0,)), r"one element type, got lhs f32\[2\] and rhs s32"),
-    ],
-)
-def test_broken_rules_name_both_sides(
-    lhs: str, rhs: str, numbers: tuple[tuple[int, ...], ...], message: str
-) -> None:
-    with pytest.raises(ShapeError, match=message):
-        infer(lhs, rhs, *numbers)
-
-
-def test_a_narrower_integer_cannot_be_preferred() -> None:
-    with pytest.raises(ShapeError, match=r"not be narrower than the operands, got s8 for lhs s32"):
-        infer("s32[2]", "s32[2]", (0,), (0,), preferred="s8")
 
 
 def test_large_integers_wrap_exactly() -> None:

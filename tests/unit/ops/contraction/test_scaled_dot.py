@@ -41,19 +41,9 @@ def test_the_shape_is_the_dot_s() -> None:
     assert infer("f4e2m1fn[4,64]", "bf16[64,8]", "f8e4m3fn[2,4]", "bf16[]") == result
 
 
-@pytest.mark.parametrize(
-    ("operands", "message"),
-    [
-        (("s8[4,64]", "f32[64,8]", "f32[]", "f32[]"), r"must be floating-point, got s8\[4,64\]"),
-        (("f32[4,64]", "f32[64,8]", "f32[4]", "f32[]"), r"of lhs.*rank.*f32\[4\] for f32\[4,64\]"),
-        (("f32[4,64]", "f32[64,8]", "f32[]", "f32[3,8]"), r"of rhs.*dim 0 = 3 .* for 64 of f32"),
-        (("f32[4,64]", "f32[64,8]", "f32[4,0]", "f32[]"), r"of lhs.*dim 1 = 0 of f32\[4,0\]"),
-        (("f32[4,64]", "f32[63,8]", "f32[]", "f32[]"), "contracting dimensions must have equal"),
-    ],
-)
-def test_refusals(operands: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ShapeError, match=f"^scaled-dot: .*{message}"):
-        infer(*operands)
+def test_scales_of_no_blocks_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"^scaled-dot: .*of lhs.*dim 1 = 0 of f32\[4,0\]"):
+        infer("f32[4,64]", "f32[64,8]", "f32[4,0]", "f32[]")
 
 
 def test_a_scale_is_for_a_block_in_every_dimension() -> None:

@@ -50,17 +50,8 @@ def test_shapes() -> None:
 @pytest.mark.parametrize(
     ("opcode", "operands", "called", "message"),
     [
-        (Opcode.ASYNC_START, ["f32[2]"], [CALLED], r"must take parameters \(f32\[2\]\)"),
-        (Opcode.ASYNC_START, ["f32[2]"], [], "called computations must be the computation"),
-        (Opcode.ASYNC_UPDATE, [STARTED, STARTED], [], "one operand"),
         (Opcode.ASYNC_DONE, ["(f32[2], f32[4])"], [], r"tuple \(\(operands\), result, ...\), got"),
         (Opcode.ASYNC_DONE, ["((f32[2]), f32[4])"], [CALLED], "must take parameters"),
-        (
-            Opcode.ASYNC_DONE,
-            ["((f32[2], f32[2]), f32[5])"],
-            [CALLED],
-            "must give the operand's result",
-        ),
     ],
 )
 def test_broken_rules(opcode: Opcode, operands: list[str], called: Any, message: str) -> None:

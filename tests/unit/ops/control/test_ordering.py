@@ -1,8 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import ShapeError
+from tests.corpus.single_op import result_of
 from xla_contract.ops.control.ordering import DomainAttributes
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.opcode import Opcode
@@ -24,10 +22,3 @@ def test_a_domain_keeps_its_shardings() -> None:
     attributes = DomainAttributes(b"", sharding.SerializeToString())
     assert result_of(Opcode.DOMAIN, np.array(1), attributes=attributes) == 1
     assert result_of(Opcode.DOMAIN, np.array(1), attributes=DomainAttributes()) == 1
-
-
-def test_refusals() -> None:
-    with pytest.raises(ShapeError, match=r"operand 1 must be a token, got f32\[\]"):
-        inferred(Opcode.AFTER_ALL, ["token[]", "f32[]"])
-    with pytest.raises(ShapeError, match=r"second operand must be a token, got f32\[\]"):
-        inferred(Opcode.ADD_DEPENDENCY, ["f32[]", "f32[]"])

@@ -1,8 +1,6 @@
 import numpy as np
-import pytest
 
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import ShapeError
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.ops.evaluation import TOKEN
@@ -15,16 +13,3 @@ def test_together_and_apart() -> None:
     second = GetTupleElementAttributes(1)
     assert result_of(Opcode.GET_TUPLE_ELEMENT, pair, attributes=second) is TOKEN
     assert inferred(Opcode.TUPLE, ["f32[2]{0}", "()"]) == "(f32[2], ())"
-
-
-@pytest.mark.parametrize(
-    ("operand", "index", "message"),
-    [
-        ("f32[2]", 0, r"must be a tuple, got f32\[2\]"),
-        ("(f32[2])", 1, r"in \[0, 1\), got 1 for \(f32\[2\]\)"),
-        ("(f32[2])", -1, r"in \[0, 1\), got -1"),
-    ],
-)
-def test_refusals(operand: str, index: int, message: str) -> None:
-    with pytest.raises(ShapeError, match=message):
-        inferred(Opcode.GET_TUPLE_ELEMENT, [operand], GetTupleElementAttributes(index))

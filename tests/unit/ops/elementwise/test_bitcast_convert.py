@@ -2,8 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import ShapeError
+from tests.corpus.single_op import result_of
 from xla_contract.ops.elementwise.bitcast_convert import BitcastConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -33,17 +32,3 @@ def test_bits_stay(operand: np.ndarray, target: ElementType, expected: np.ndarra
     result = result_of(Opcode.BITCAST_CONVERT, operand, attributes=attributes)
     np.testing.assert_array_equal(result.astype(np.int64), expected.astype(np.int64))
     assert result.shape == expected.shape
-
-
-@pytest.mark.parametrize(
-    ("operand", "target", "message"),
-    [
-        ("f32[3]", ElementType.F64, r"must hold the 2 parts of an element, got f32\[3\] to f64"),
-        ("f32[]", ElementType.F64, r"got f32\[\] to f64"),
-        ("f64[]", ElementType.C64, r"between real and complex types, got f64\[\] to c64"),
-        ("f6e3m2fn[4]", ElementType.U8, r"multiple of the other, got f6e3m2fn\[4\] to u8"),
-    ],
-)
-def test_refusals(operand: str, target: ElementType, message: str) -> None:
-    with pytest.raises(ShapeError, match=message):
-        inferred(Opcode.BITCAST_CONVERT, [operand], BitcastConvertAttributes(target))

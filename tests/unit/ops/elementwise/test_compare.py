@@ -2,17 +2,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from tests.corpus.single_op import result_of
 from xla_contract.ops.elementwise.compare import (
-    DEFINITION,
     CompareAttributes,
     ComparisonDirection,
     ComparisonType,
 )
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 
 LT, LE, NE = ComparisonDirection.LT, ComparisonDirection.LE, ComparisonDirection.NE
 
@@ -52,23 +48,6 @@ def test_sign_is_the_type_s_own() -> None:
     assert compare(np.array([-1], np.int8), np.array([1], np.int8), LT) == [True]
     assert compare(np.array([255], np.uint8), np.array([1], np.uint8), LT) == [False]
     assert compare(np.array([-8], ml_dtypes.int4), np.array([7], ml_dtypes.int4), LT) == [True]
-
-
-def test_refusals() -> None:
-    with pytest.raises(ShapeError, match=r"of s32 must be SIGNED, got UNSIGNED on s32\[2\]"):
-        inferred(Opcode.COMPARE, ["s32[2]"] * 2, CompareAttributes(LT, ComparisonType.UNSIGNED))
-    with pytest.raises(ShapeError, match=r"direction must be EQ or NE, got LT on c64\[\]"):
-        inferred(Opcode.COMPARE, ["c64[]"] * 2, CompareAttributes(LT))
-    with pytest.raises(ShapeError, match=r"f32\[2\] and f32\[3\]"):
-        inferred(Opcode.COMPARE, ["f32[2]", "f32[3]"], CompareAttributes(LT))
-    shape = Shape.parse("pred[]")
-    with pytest.raises(
-        InvalidArgumentError, match=r"comparison_direction must be one of .* got ''"
-    ):
-        DEFINITION.decode(hlo_pb2.HloInstructionProto(), shape)
-    proto = hlo_pb2.HloInstructionProto(comparison_direction="LT", comparison_type="float")
-    with pytest.raises(InvalidArgumentError, match=r"comparison_type must be .* got 'float'"):
-        DEFINITION.decode(proto, shape)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])

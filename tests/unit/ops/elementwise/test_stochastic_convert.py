@@ -1,8 +1,6 @@
 import numpy as np
-import pytest
 
-from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import ShapeError
+from tests.corpus.single_op import result_of
 from xla_contract.ops.elementwise.stochastic_convert import StochasticConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
@@ -24,17 +22,3 @@ def test_the_threshold_is_exact_and_bounds_hold() -> None:
     random = np.array([2**31 - 1, 2**31, 0, 0, 0, 0, 0, 0], np.uint32)
     result = result_of(Opcode.STOCHASTIC_CONVERT, operand, random, attributes=TO_S8)
     assert result.tolist() == [1, 0, 127, 127, -128, 0, 127, 3]
-
-
-@pytest.mark.parametrize(
-    ("operands", "target", "message"),
-    [
-        (["f32[2]", "u16[2]"], ElementType.S8, r"as many bits .* got u16\[2\] and f32\[2\]"),
-        (["f32[2]", "s32[2]"], ElementType.S8, r"must be unsigned, got s32\[2\]"),
-        (["f32[2]", "u32[3]"], ElementType.S8, r"got f32\[2\] and u32\[3\]"),
-        (["f32[2]", "u32[2]"], ElementType.U8, r"signed integer, got f32\[2\] to u8"),
-    ],
-)
-def test_refusals(operands: list[str], target: ElementType, message: str) -> None:
-    with pytest.raises(ShapeError, match=message):
-        inferred(Opcode.STOCHASTIC_CONVERT, operands, StochasticConvertAttributes(target))

@@ -1,8 +1,6 @@
 import numpy as np
-import pytest
 
 from tests.corpus.single_op import inferred
-from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.feeds.infeed import DEFINITION, InfeedAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
@@ -55,13 +53,3 @@ def test_elements_that_lie_askew_in_a_message_are_copied() -> None:
     (array, _), _ = value  # type: ignore[misc]
     assert array.flags.aligned  # type: ignore[union-attr]
     assert array.tolist() == [1, 2]  # type: ignore[union-attr]
-
-
-def test_refusals() -> None:
-    with pytest.raises(ShapeError, match=r"must be a token, got f32\[\]"):
-        inferred(Opcode.INFEED, ["f32[]"], InfeedAttributes(PAIR))
-    attributes = InfeedAttributes(Shape.parse("(f32[], token[])"))
-    with pytest.raises(ShapeError, match=r"only arrays can be fed, got \(f32\[\], token\[\]\)"):
-        inferred(Opcode.INFEED, ["token[]"], attributes)
-    with pytest.raises(InvalidArgumentError, match=r"pair of data and token, got f32\[2\]"):
-        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))

@@ -20,7 +20,7 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
@@ -104,7 +104,7 @@ def test_a_program_sends_to_itself_in_whatever_order_it_is_stored() -> None:
 
 
 def test_every_run_has_channels_of_its_own() -> None:
-    module, plans = loopback(), Plans()
+    module, plans = loopback(), PlanCache()
     for value in (X, 3 * X):
         doubled, _ = evaluate(module, [value], plans=plans)
         np.testing.assert_array_equal(doubled, 2 * value)

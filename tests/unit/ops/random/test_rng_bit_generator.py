@@ -109,28 +109,6 @@ def test_the_shape_is_the_state_and_the_bits() -> None:
         assert found == f"({state}, f32[5,0])"
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "state", "shape", "message"),
-    [
-        (THREE_FRY, "u64[3]", "u32[1]", r"of three_fry must be u64\[2\], got u64\[3\]"),
-        (PHILOX, "u64[4]", "u32[1]", r"of philox must be u64\[2\] or u64\[3\], got u64\[4\]"),
-        (PHILOX, "u64[1]", "u32[1]", r"got u64\[1\]"),
-        (DEFAULT, "s64[2]", "u32[1]", r"of default must be .*, got s64\[2\]"),
-        (DEFAULT, "u64[2,1]", "u32[1]", r"got u64\[2,1\]"),
-        (DEFAULT, "u64[<=2]", "u32[1]", r"got u64\[<=2\]"),
-        (DEFAULT, "(u64[2])", "u32[1]", r"got \(u64\[2\]\)"),
-        (DEFAULT, "u64[2]", "pred[1]", r"type of the random bits must be .*, got pred\[1\]"),
-        (DEFAULT, "u64[2]", "c64[1]", r"got c64\[1\]"),
-        (DEFAULT, "u64[2]", "f6e2m3fn[1]", r"got f6e2m3fn\[1\]"),
-        (DEFAULT, "u64[2]", "token[]", r"the random bits must be an array, got token\[\]"),
-        (DEFAULT, "u64[2]", "u32[<=4]", r"must have a static shape, got u32\[<=4\]"),
-    ],
-)
-def test_broken_rules(algorithm: RandomAlgorithm, state: str, shape: str, message: str) -> None:
-    with pytest.raises(ShapeError, match=message):
-        inferred(Opcode.RNG_BIT_GENERATOR, [state], asking(algorithm, shape))
-
-
 def test_what_the_wire_must_say() -> None:
     decode = definition(Opcode.RNG_BIT_GENERATOR).decode
     proto = hlo_pb2.HloInstructionProto.FromString(b"\xb0\x04\x07")  # rng_algorithm = 7

@@ -16,7 +16,7 @@ from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.evaluator.interpret import evaluate
-from xla_server.evaluator.plan import Plans
+from xla_server.evaluator.plan import PlanCache
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 from xla_server.ops.evaluation import TOKEN, Value
@@ -40,7 +40,7 @@ class Segmented:
         example = Example()
         self.module = import_module(example.build(program(example)).proto)
         self.arguments: list[Value] = list(replaced) or example.arguments
-        self.plan = Plans(is_dynamic=True).of(self.module.entry)
+        self.plan = PlanCache(is_dynamic=True).of(self.module.entry)
         constants = {
             step.result: step.instruction
             for step in self.plan.steps

@@ -9,7 +9,7 @@ from tests.fault.plain import until
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.limits.memory_pressure import MemoryPressure, resident_bytes
-from xla_server.rpc.limits.slow_requests import to_end
+from xla_server.rpc.limits.slow_requests import calls_to_end
 
 LIMIT = 1000
 
@@ -29,7 +29,7 @@ LIMIT = 1000
     ],
 )
 def test_the_newest_of_who_has_most_are_ended(peers: str, count: int, ended: list[int]) -> None:
-    assert to_end(enumerate(peers), count) == ended
+    assert calls_to_end(enumerate(peers), count) == ended
 
 
 def test_the_memory_of_this_process_is_known() -> None:

@@ -8,7 +8,7 @@ access that is found is one that the kernel does.
 import dataclasses
 from collections.abc import Iterator, Sequence, Set
 
-from xla_server.codegen.kernel_ir.analysis.known_numbers import Known, Numbers, Place
+from xla_server.codegen.kernel_ir.analysis.known_numbers import ByteAddress, Known, Numbers
 from xla_server.codegen.kernel_ir.expressions import START, STOP, Cell, Load, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Break, For, If, Let, Part, Statement, Store
@@ -23,7 +23,7 @@ _MOST_STATEMENTS = 1 << 12
 class Access:
     """A load or a store of an element by a work item; `item` is None outside of all of them."""
 
-    place: Place
+    place: ByteAddress
     type: Type
     is_store: bool
     item: int | None
@@ -96,7 +96,7 @@ class _Execution(Numbers):
             return
         place = self.place(access.memory)
         index = self.value(access.index)
-        if isinstance(place, Place) and isinstance(index, int):
+        if isinstance(place, ByteAddress) and isinstance(index, int):
             found = place + index * access.type.byte_size
             self.found.append(Access(found, access.type, is_store, item))
 

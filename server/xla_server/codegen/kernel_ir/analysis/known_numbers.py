@@ -9,22 +9,22 @@ from xla_server.codegen.kernel_ir.types import Type
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class ByteAddress:
     """A byte of memory."""
 
     memory: ir.Buffer | ir.StackArray | ir.SharedArray
     byte: int
 
-    def __add__(self, ahead: int) -> "Place":
-        return Place(self.memory, self.byte + ahead)
+    def __add__(self, ahead: int) -> "ByteAddress":
+        return ByteAddress(self.memory, self.byte + ahead)
 
-    def __sub__(self, back: int) -> "Place":
+    def __sub__(self, back: int) -> "ByteAddress":
         return self + -back
 
     __radd__ = __add__
 
 
-Known = int | Place | None
+Known = int | ByteAddress | None
 """A number, an address, or what is not known."""
 
 _FUNCTIONS: Mapping[str, Callable[..., int]] = {
@@ -65,7 +65,9 @@ class Numbers:
 
     def place(self, memory: ir.Memory) -> Known:
         """Return where memory begins."""
-        return self.value(memory.address) if isinstance(memory, ir.Region) else Place(memory, 0)
+        return (
+            self.value(memory.address) if isinstance(memory, ir.Region) else ByteAddress(memory, 0)
+        )
 
     def value(self, expression: ir.Expression) -> Known:
         """Return the number or the address that an expression is."""
@@ -87,7 +89,7 @@ class Numbers:
                 return dividend % divisor if isinstance(dividend, int) else None
             case ir.Address(memory=memory, index=index, byte_size=byte_size):
                 place, ahead = self.place(memory), self.value(index)
-                if isinstance(place, Place) and isinstance(ahead, int):
+                if isinstance(place, ByteAddress) and isinstance(ahead, int):
                     return place + ahead * byte_size
             case ir.Apply(function=function, operands=operands) if function in _FUNCTIONS:
                 return self._applied(function, [self.value(each) for each in operands])
@@ -96,7 +98,9 @@ class Numbers:
     def _applied(self, function: str, operands: Sequence[Known]) -> Known:
         if None in operands or function in self._unknown:
             return 0 if function == "bit_and" and 0 in operands else None
-        addresses = [number for number, each in enumerate(operands) if isinstance(each, Place)]
+        addresses = [
+            number for number, each in enumerate(operands) if isinstance(each, ByteAddress)
+        ]
         if addresses and (function, *addresses) not in _OF_ADDRESSES:
             return None
         return _FUNCTIONS[function](*operands)

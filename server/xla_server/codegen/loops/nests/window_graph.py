@@ -10,7 +10,7 @@ from xla_contract.types.opcode import Opcode
 from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.loops.builders.collapse import groups_of, indices_of, merged
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
-from xla_server.codegen.loops.nests.window_tiles import Axis, TiledAxis
+from xla_server.codegen.loops.nests.window_tiles import TiledAxis, WindowAxis
 from xla_server.codegen.trace.elementwise import literal
 from xla_server.codegen.trace.graph import Literal, Node, ReductionResult, Store
 from xla_server.codegen.trace.kernel_types import KERNEL_TYPE
@@ -181,8 +181,8 @@ class AxisFinder:
             and len(groups_of([loops[before], loops[after]], indices)) == 1
         }
 
-    def _axes(self) -> list[Axis]:
-        axes: list[Axis] = []
+    def _axes(self) -> list[WindowAxis]:
+        axes: list[WindowAxis] = []
         self._axis_of: dict[int, int] = {}
         for number in self._kept:
             size, base, window = (
@@ -193,9 +193,9 @@ class AxisFinder:
             is_joined = all(number in joined for joined in self._joined)
             if is_joined and window == axes[-1].window == WindowDimension(1):
                 size, base = size * axes[-1].size, base * axes[-1].base
-                axes[-1] = Axis(size, base, window)
+                axes[-1] = WindowAxis(size, base, window)
             else:
-                axes.append(Axis(size, base, window))
+                axes.append(WindowAxis(size, base, window))
             self._axis_of[number] = len(axes) - 1
         return axes
 

@@ -15,7 +15,7 @@ from xla_server.target.loop_tuning import WindowTiles
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Axis:
+class WindowAxis:
     """A dimension, or several that no window covers: `size` positions over `base` elements."""
 
     size: int
@@ -32,7 +32,7 @@ class Axis:
 class TiledAxis:
     """An axis cut into `blocks` of `length` positions; the last is moved back to end with it."""
 
-    axis: Axis
+    axis: WindowAxis
     length: int
 
     @property
@@ -100,7 +100,7 @@ class WindowTile:
 
 
 def tile_of(
-    axes: Sequence[Axis], width: int, tuned: WindowTiles, *, is_idempotent: bool
+    axes: Sequence[WindowAxis], width: int, tuned: WindowTiles, *, is_idempotent: bool
 ) -> WindowTile | None:
     """Return the tile for elements of `width` bytes; None where windows are too large for one."""
     positions = math.prod(axis.size for axis in axes)
@@ -117,7 +117,7 @@ def tile_of(
     return None
 
 
-def _cut(axes: Sequence[Axis], aimed: int, segment: int) -> tuple[TiledAxis, ...]:
+def _cut(axes: Sequence[WindowAxis], aimed: int, segment: int) -> tuple[TiledAxis, ...]:
     """Cut axes so that a tile has about `aimed` elements, and `segment` of an axis inside of one
     that windows cover.
     """

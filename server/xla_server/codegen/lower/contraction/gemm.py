@@ -17,7 +17,7 @@ from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.contraction.gemm_functions import panel_name, tile_name
 from xla_server.codegen.routines.contraction.gemm_loops import BAND, BAND_BY_ROWS, LAYOUT
 from xla_server.codegen.routines.contraction.gemm_panels import SLACK, SOURCES
-from xla_server.codegen.routines.contraction.gemm_tiles import VECTORS, Kind, heights
+from xla_server.codegen.routines.contraction.gemm_tiles import VECTORS, TileKind, heights
 from xla_server.target.target import Target
 from xla_server.target.tuning import MatrixProducts
 
@@ -52,7 +52,7 @@ class Gemm:
     """A product of `batch` pairs of matrices. `whole_rows` keeps each row in one work item."""
 
     target: Target
-    kind: Kind
+    kind: TileKind
     left: Side
     right: Side
     batch: int

@@ -49,7 +49,7 @@ from xla_server.codegen.routines.movement.concatenation import (
     TILE_BYTES,
     copying,
 )
-from xla_server.codegen.routines.movement.tiles import side_of, tile_name
+from xla_server.codegen.routines.movement.transposed_tiles import side_of, tile_name
 from xla_server.codegen.trace.graph import Node, Reduction
 from xla_server.codegen.trace.tracer import Origins
 from xla_server.ir.affine import dense_strides

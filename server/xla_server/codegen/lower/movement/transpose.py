@@ -19,7 +19,12 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.routines.movement.tiles import BLOCKS, side_of, tile_name, tile_routine
+from xla_server.codegen.routines.movement.transposed_tiles import (
+    BLOCKS,
+    side_of,
+    tile_name,
+    tile_routine,
+)
 from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.kernel_tuning import Transposes

@@ -24,24 +24,24 @@ from xla_server.codegen.routines.contraction.gemm_tiles import (
     KINDS,
     TILE,
     VECTORS,
-    Kind,
+    TileKind,
     heights,
     tile_text,
 )
 from xla_server.target.machine import Machine
 
 
-def tile_name(kind: Kind, rows: int, vectors: int) -> str:
+def tile_name(kind: TileKind, rows: int, vectors: int) -> str:
     """Return the name of a tile."""
     return f"gemm_tile_{kind.name}_{rows}x{vectors}"
 
 
-def panel_name(kind: Kind, source: str, height: int, *, is_across: bool) -> str:
+def panel_name(kind: TileKind, source: str, height: int, *, is_across: bool) -> str:
     """Return the name of the function that packs a panel of a type, stored across or along."""
     return f"gemm_{'across' if is_across else 'along'}_{kind.name}_{source}_{height}"
 
 
-def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFunction:
+def _tile(machine: Machine, kind: TileKind, rows: int, vectors: int) -> SharedFunction:
     routine = TILE.named(tile_name(kind, rows, vectors))
     if has_assembly(machine):
         text = functools.partial(
@@ -53,7 +53,7 @@ def _tile(machine: Machine, kind: Kind, rows: int, vectors: int) -> SharedFuncti
 
 
 def _panel(
-    machine: Machine, kind: Kind, source: str, height: int, *, is_across: bool
+    machine: Machine, kind: TileKind, source: str, height: int, *, is_across: bool
 ) -> SharedFunction:
     routine = PANEL.named(panel_name(kind, source, height, is_across=is_across))
     # Packing in pairs is more than a copy.

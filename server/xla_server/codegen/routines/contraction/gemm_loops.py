@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
 LAYOUT = Routine(
@@ -74,17 +74,17 @@ def layout_text(symbol: str) -> str:
     """The function that lays out panels, a run of steps of a group's after the other."""
     f = FunctionText(symbol, LAYOUT.names)
     function = f.pointer("%lay_out")
-    item = Loop(f, "%start", "%stop", 1, [])
+    item = TextLoop(f, "%start", "%stop", 1, [])
     group, matrix = f.divided(item.number, "%groups")
     source = f.address("%source", (matrix, "%matrix_ahead"), (group, "%group_ahead"))
     target = f.address("%target", (matrix, "%matrix_bytes"), (group, "%group_bytes"))
     there = f.minus("%members", f.let(f"mul i64 {group}, %group"))
     there = f.smaller(there, "%group")
-    step = Loop(f, "0", "%depth", "%run", [])
+    step = TextLoop(f, "0", "%depth", "%run", [])
     steps = f.smaller(f.minus("%depth", step.number), "%run")
     source = f.address(source, (step.number, "%step_ahead"))
     target = f.address(target, (step.number, "%step_bytes"))
-    panel = Loop(f, "0", there, "%height", [("i64", source), ("i64", target)])
+    panel = TextLoop(f, "0", there, "%height", [("i64", source), ("i64", target)])
     source, target = panel.values
     members = f.smaller(f.minus(there, panel.number), "%height")
     f.invoke(function, source, "%ahead", target, steps, members)
@@ -131,7 +131,7 @@ class _Block:
 def _band_text(symbol: str, multiply: Callable[[_Block], None]) -> str:
     f = FunctionText(symbol, BAND.names)
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
-    item = Loop(f, "%start", "%stop", 1, [])
+    item = TextLoop(f, "%start", "%stop", 1, [])
     block, rest = f.divided(item.number, "%across")
     band, batch = f.divided(rest, "%down")
     first_row = f.let(f"mul i64 {band}, %band_rows")
@@ -142,7 +142,7 @@ def _band_text(symbol: str, multiply: Callable[[_Block], None]) -> str:
     right = f.address("%right", (batch, "%right_batch_ahead"), (block, "%block_ahead"))
     row = f.plus(f.let(f"mul i64 {batch}, %rows"), first_row)
     result = f.address("%result", (row, "%pitch"), (first_column, "%width"))
-    step = Loop(f, "0", "%depth", "%run", [])
+    step = TextLoop(f, "0", "%depth", "%run", [])
     steps = f.smaller(f.minus("%depth", step.number), "%run")
     left = f.address(left, (step.number, "%step_ahead"))
     right = f.address(right, (step.number, "%right_step_ahead"))
@@ -155,7 +155,7 @@ def _band_text(symbol: str, multiply: Callable[[_Block], None]) -> str:
 
 def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: str) -> None:
     """The panels of a band of rows."""
-    row = Loop(f, "0", rows, "%height", [("i64", "%band")])
+    row = TextLoop(f, "0", rows, "%height", [("i64", "%band")])
     (address,) = row.values
     there = f.smaller(f.minus(rows, row.number), "%height")
     source = f.address(left, (row.number, "%member_ahead"))
@@ -167,7 +167,7 @@ def _multiply_by_columns(block: _Block) -> None:
     """All tiles of a band with the panels of a block of columns, panel by panel."""
     f, rows, columns = block.f, block.rows, block.columns
     whole, adds = _whole_steps(f, block.steps), _adds(f, block.step)
-    column = Loop(f, "0", columns, "%panel_columns", [("i64", block.right)])
+    column = TextLoop(f, "0", columns, "%panel_columns", [("i64", block.right)])
     (right,) = column.values
     _return_if_cancelled(f)
     there = f.minus(columns, column.number)
@@ -178,7 +178,7 @@ def _multiply_by_columns(block: _Block) -> None:
     factors = f.let(f"select i1 {is_narrow}, i64 %room, i64 {right}")
     ahead = f.let(f"select i1 {is_narrow}, i64 %laid_out_ahead, i64 %right_ahead")
     result = f.address(block.result, (column.number, "%width"))
-    row = Loop(f, "0", rows, "%height", [("i64", "%band")])
+    row = TextLoop(f, "0", rows, "%height", [("i64", "%band")])
     (address,) = row.values
     height = f.smaller(f.minus(rows, row.number), "%height")
     into = f.address(result, (row.number, "%pitch"))
@@ -191,12 +191,12 @@ def _multiply_by_rows(block: _Block) -> None:
     """All tiles of a band with the panels of a block of columns, row of tiles by row of tiles."""
     f, rows, columns = block.f, block.rows, block.columns
     whole, adds = _whole_steps(f, block.steps), _adds(f, block.step)
-    row = Loop(f, "0", rows, "%height", [("i64", "%band")])
+    row = TextLoop(f, "0", rows, "%height", [("i64", "%band")])
     (address,) = row.values
     _return_if_cancelled(f)
     height = f.smaller(f.minus(rows, row.number), "%height")
     result = f.address(block.result, (row.number, "%pitch"))
-    column = Loop(f, "0", columns, "%panel_columns", [("i64", block.right)])
+    column = TextLoop(f, "0", columns, "%panel_columns", [("i64", block.right)])
     (right,) = column.values
     width = f.smaller(f.minus(columns, column.number), "%panel_columns")
     into = f.address(result, (column.number, "%width"))

@@ -7,9 +7,9 @@ the excess is overwritten by the next panel.
 
 from collections.abc import Sequence
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop, lanes_of
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.contraction.gemm_tiles import Kind
+from xla_server.codegen.routines.contraction.gemm_tiles import TileKind
 from xla_server.target.machine import Machine
 
 SLACK = 64
@@ -50,7 +50,9 @@ PANEL = Routine(
 class _Panel:
     """The function that packs a panel of `height` rows, while it is written."""
 
-    def __init__(self, symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> None:
+    def __init__(
+        self, symbol: str, machine: Machine, kind: TileKind, source: str, height: int
+    ) -> None:
         self.f = FunctionText(symbol, PANEL.names, is_plain=True)
         self.kind, self.height, self.lanes = kind, height, machine.lanes(kind.width)
         self.stored, self.bytes = SOURCES[source]
@@ -70,7 +72,7 @@ class _Panel:
         return self.f.let(f"lshr i64 {number}, 1")
 
 
-def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
+def along_text(symbol: str, machine: Machine, kind: TileKind, source: str, height: int) -> str:
     """Return the function for a matrix in which the rows at one k index are contiguous.
 
     `ahead` is the distance of k indices. Rows beyond `width` become zeros.
@@ -83,7 +85,7 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
     steps = "%steps"
     if kind.pairs:
         steps = panel.halved(f.let("add i64 %steps, 1"))
-    loop = Loop(f, "0", steps, 1, [("ptr", f.pointer("%panel"))])
+    loop = TextLoop(f, "0", steps, 1, [("ptr", f.pointer("%panel"))])
     (to,) = loop.values
     first = f.let(f"mul i64 {loop.number}, 2") if kind.pairs else loop.number
     start = f.pointer(f.address("%source", (first, "%ahead")))
@@ -107,7 +109,7 @@ def along_text(symbol: str, machine: Machine, kind: Kind, source: str, height: i
     return f.text()
 
 
-def across_text(symbol: str, machine: Machine, kind: Kind, source: str, height: int) -> str:
+def across_text(symbol: str, machine: Machine, kind: TileKind, source: str, height: int) -> str:
     """Return the function for a matrix in which the k indices of a row are contiguous.
 
     `ahead` is the distance of rows. Rows beyond `width` are copies of the last one.
@@ -147,9 +149,9 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
     unit = width if not panel.kind.pairs else 2 * panel.bytes
     few = _QUARTER // width
     groups = -(-panel.height // few)
-    chunk = Loop(f, "0", whole, _CHUNK, [])
+    chunk = TextLoop(f, "0", whole, _CHUNK, [])
     end = f.smaller(f.let(f"add i64 {chunk.number}, {_CHUNK}"), whole)
-    group = Loop(f, "0", str(groups), 1, [])
+    group = TextLoop(f, "0", str(groups), 1, [])
     first = f.let(f"mul i64 {f.let(f'sub i64 {groups - 1}, {group.number}')}, {few}")
     rows = []
     for member in range(few):
@@ -157,7 +159,7 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
         rows.append(f.pointer(f.address("%source", (number, "%ahead"))))
     into = f.pointer(f.address("%panel", (first, width)))
     latest = f.let(f"sub i64 {whole}, {lanes}")
-    block = Loop(f, chunk.number, end, lanes, [])
+    block = TextLoop(f, chunk.number, end, lanes, [])
     # The last block begins earlier, and lays out some steps once more.
     step = f.smaller(block.number, latest)
     offset = f.let(f"mul i64 {step}, {unit}")
@@ -208,8 +210,8 @@ def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list
 def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
     """Pack the k indices from `start` on, which are too few for squares."""
     f = panel.f
-    step = Loop(f, start, steps, 1, [])
-    row = Loop(f, "0", str(panel.height), 1, [])
+    step = TextLoop(f, start, steps, 1, [])
+    row = TextLoop(f, "0", str(panel.height), 1, [])
     base = f.address("%source", (f.smaller(row.number, last), "%ahead"))
 
     def element(number: str) -> str:

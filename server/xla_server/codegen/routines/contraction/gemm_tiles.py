@@ -10,7 +10,7 @@ A step of 16-bit integers is a pair: what is multiplied and added up in one inst
 import dataclasses
 from collections.abc import Sequence
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
@@ -19,7 +19,7 @@ VECTORS = 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Kind:
+class TileKind:
     """Types of a product: the element type of results, its bytes, and the bytes of a k step.
 
     `sources` are the types of elements that are laid out for it; with `pairs` there are two of
@@ -36,10 +36,10 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("f32", "float", 4, ("f32",)),
-        Kind("f64", "double", 8, ("f64",)),
-        Kind("i32", "i32", 4, ("i32",)),
-        Kind("i16", "i32", 4, ("i8", "u8", "i16"), pairs=True),
+        TileKind("f32", "float", 4, ("f32",)),
+        TileKind("f64", "double", 8, ("f64",)),
+        TileKind("i32", "i32", 4, ("i32",)),
+        TileKind("i16", "i32", 4, ("i8", "u8", "i16"), pairs=True),
     )
 }
 """The kinds by their names in kernels."""
@@ -69,7 +69,7 @@ TILE = Routine(
 """Multiplies two panels. Each tile has these parameters."""
 
 
-def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int) -> str:
+def tile_text(symbol: str, machine: Machine, kind: TileKind, rows: int, vectors: int) -> str:
     """The function of a tile."""
     f = FunctionText(symbol, TILE.names)
     lanes, form = machine.lanes(kind.width), kind.form
@@ -79,7 +79,7 @@ def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int
     zero = "zeroinitializer"
     carried = [("ptr", f.pointer("%left")), ("ptr", f.pointer("%right"))]
     carried += [(vector, zero)] * (rows * vectors)
-    loop = Loop(f, "0", "%steps", 1, carried)
+    loop = TextLoop(f, "0", "%steps", 1, carried)
     left, right, *sums = loop.values
     factors = []
     for number in range(vectors):
@@ -102,7 +102,7 @@ def tile_text(symbol: str, machine: Machine, kind: Kind, rows: int, vectors: int
 
 
 def _store(
-    f: FunctionText, lanes: int, kind: Kind, sums: Sequence[str], rows: int, kept: str
+    f: FunctionText, lanes: int, kind: TileKind, sums: Sequence[str], rows: int, kept: str
 ) -> None:
     """Write the sums of a tile, or add them to what is there, by way of the memory `kept`.
 
@@ -126,7 +126,7 @@ def _store(
     for label in (whole, partial):
         f.start(label)
         start = [("ptr", kept), ("ptr", f.pointer("%result"))]
-        loop = Loop(f, "0", "%rows", 1, start)
+        loop = TextLoop(f, "0", "%rows", 1, start)
         source, target = loop.values
         for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
             total = f.read(vector, f.behind(source, number * size), size)
@@ -143,7 +143,7 @@ def _store(
 
 
 def _added(
-    f: FunctionText, machine: Machine, kind: Kind, factor: str, other: str, total: str
+    f: FunctionText, machine: Machine, kind: TileKind, factor: str, other: str, total: str
 ) -> str:
     """The sums with the products of two vectors added."""
     lanes = machine.lanes(kind.width)

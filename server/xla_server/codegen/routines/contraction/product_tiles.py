@@ -15,7 +15,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.instruction import Instruction, instruction_of
 from xla_server.codegen.kernel_ir.effort import Effort
@@ -132,7 +132,7 @@ class _Tile:
         f.do(f"br label %{store}")
         f.start(store)
         # A loop over rows is compiled in less time than all of them after each other.
-        row = Loop(f, "0", str(self._rows), 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
+        row = TextLoop(f, "0", str(self._rows), 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
         source, target = row.values
         for number, mask in enumerate(self._masks):
             value = f.read(self._vector, f.behind(source, number * self._bytes), self._width)

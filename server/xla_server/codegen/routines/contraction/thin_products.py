@@ -8,10 +8,10 @@ sums; sums along its columns ("outer") are added to the result a few rows at a t
 import functools
 from collections.abc import Callable, Sequence
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, lanes_of
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop, lanes_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, Kind
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, TileKind
 from xla_server.target.machine import Machine
 
 INNER = Routine(
@@ -90,7 +90,7 @@ def streamed_name(kind: str) -> str:
     return f"thin_streamed_{kind}"
 
 
-def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
+def inner_text(symbol: str, machine: Machine, kind: TileKind, height: int) -> str:
     """Return the function of sums along rows, for `height` vectors at a time."""
     f = FunctionText(symbol, INNER.names)
     lanes, vector = machine.lanes(kind.width), _vector(machine, kind)
@@ -98,10 +98,10 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     # The last vector of elements is read under a mask, and has one element at least.
     whole = f.let(f"and i64 {f.minus('%steps', '1')}, {-lanes}")
     mask = f.mask(lanes, 0, f.minus("%steps", whole))
-    row = Loop(f, "0", "%count", ROWS, [])
+    row = TextLoop(f, "0", "%count", ROWS, [])
     rows = [f.smaller(f.plus(row.number, str(n)), last_row) for n in range(ROWS)]
     lefts = [f.pointer(f.address("%matrix", (n, "%ahead"))) for n in rows]
-    some = Loop(f, "0", "%vector_count", height, [])
+    some = TextLoop(f, "0", "%vector_count", height, [])
     chosen = [f.smaller(f.plus(some.number, str(n)), last_vector) for n in range(height)]
     rights = [f.pointer(f.address("%vectors", (n, "%vector_ahead"))) for n in chosen]
     zeros = ["zeroinitializer"] * (height * ROWS)
@@ -144,7 +144,7 @@ def inner_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
     return f.text()
 
 
-def streamed_text(symbol: str, machine: Machine, kind: Kind) -> str:
+def streamed_text(symbol: str, machine: Machine, kind: TileKind) -> str:
     """Return the function of sums along rows for one vector, which reads a row after the other.
 
     The processor's prefetching then sees one stream of memory, not `ROWS` of them. A row has
@@ -157,7 +157,7 @@ def streamed_text(symbol: str, machine: Machine, kind: Kind) -> str:
     together = f.let(f"and i64 {whole}, {-lanes * _SUMS}")
     right = f.pointer("%vectors")
     adds = f.let("icmp ne i64 %adds, 0")
-    row = Loop(f, "0", "%count", 1, [])
+    row = TextLoop(f, "0", "%count", 1, [])
     left = f.pointer(f.address("%matrix", (row.number, "%ahead")))
 
     def added(number: str, sums: Sequence[str], mask: str = "") -> list[str]:
@@ -202,7 +202,7 @@ def _accumulated(
     before, inside, after = f.block, f.label(), f.label()
     f.do(f"br i1 {f.let(f'icmp slt i64 {start}, {stop}')}, label %{inside}, label %{after}")
     f.start(inside)
-    step = Loop(f, start, stop, by, [(vector, total) for total in first])
+    step = TextLoop(f, start, stop, by, [(vector, total) for total in first])
     following = body(step.number, step.values)
     step.end(following)
     behind = f.block
@@ -245,7 +245,7 @@ def _totals(f: FunctionText, vector: str, sums: Sequence[str]) -> list[str]:
     return [f.let(f"extractelement {vector} {value}, i32 {n * part}") for n in range(len(sums))]
 
 
-def outer_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
+def outer_text(symbol: str, machine: Machine, kind: TileKind, height: int) -> str:
     """Return the function of sums along columns, for `height` vectors at a time."""
     return _Outer(symbol, machine, kind, height).text()
 
@@ -253,7 +253,7 @@ def outer_text(symbol: str, machine: Machine, kind: Kind, height: int) -> str:
 class _Outer:
     """The function of sums along columns while it is written."""
 
-    def __init__(self, symbol: str, machine: Machine, kind: Kind, height: int) -> None:
+    def __init__(self, symbol: str, machine: Machine, kind: TileKind, height: int) -> None:
         self._f = FunctionText(symbol, OUTER.names)
         self._kind, self._height = kind, height
         self._vector, self._lanes = _vector(machine, kind), machine.lanes(kind.width)
@@ -268,7 +268,7 @@ class _Outer:
         mask = f.mask(self._lanes, 0, f.minus("%columns", whole))
         steps = f.let(f"and i64 %steps, {-together}")
         last = f.minus("%vector_count", "1")
-        some = Loop(f, "0", "%vector_count", self._height, [])
+        some = TextLoop(f, "0", "%vector_count", self._height, [])
         chosen = [f.smaller(f.plus(some.number, str(n)), last) for n in range(self._height)]
         vectors = [f.address("%vectors", (n, "%vector_ahead")) for n in chosen]
         results = [f.pointer(f.address("%result", (n, "%result_ahead"))) for n in chosen]
@@ -279,7 +279,7 @@ class _Outer:
                 f.call("void", "llvm.memset.p0.i64", given)
         for first, stop, count in (("0", steps, together), (steps, "%steps", 1)):
             with f.when(f.let(f"icmp slt i64 {first}, {stop}")):
-                step = Loop(f, first, stop, count, [])
+                step = TextLoop(f, first, stop, count, [])
                 self._add(step.number, count, vectors, results, whole, mask)
                 step.end()
         some.end()
@@ -304,7 +304,7 @@ class _Outer:
             singles = [f.read(kind.form, p, kind.width) for p in pointers]
             factors.append([f.splat(kind.form, self._lanes, single) for single in singles])
         with f.when(f.let(f"icmp sgt i64 {whole}, 0")):
-            column = Loop(f, "0", whole, self._lanes, [])
+            column = TextLoop(f, "0", whole, self._lanes, [])
             self._column(column.number, rows, factors, results, "")
             column.end()
         self._column(whole, rows, factors, results, mask)
@@ -332,7 +332,7 @@ class _Outer:
             f.write(vector, total, pointer, kind.width, mask)
 
 
-def _vector(machine: Machine, kind: Kind) -> str:
+def _vector(machine: Machine, kind: TileKind) -> str:
     return f"<{machine.lanes(kind.width)} x {kind.form}>"
 
 

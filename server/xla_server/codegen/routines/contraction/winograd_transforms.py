@@ -10,7 +10,7 @@ import struct
 from collections.abc import Sequence
 from fractions import Fraction
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop, suffix_of
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop, suffix_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
@@ -99,7 +99,7 @@ class _Transform:
         seen = f.let(f"alloca {self._bits}, align {size}")
         f.write(self._bits, "zeroinitializer", seen, size)
         latest = f.minus("%count", str(self._lanes))
-        vector = Loop(f, "0", "%count", self._lanes, [])
+        vector = TextLoop(f, "0", "%count", self._lanes, [])
         feature = vector.number
         if self._is_partial:
             self._mask = f.mask(self._lanes, 0, f.minus("%count", feature))
@@ -111,9 +111,9 @@ class _Transform:
         # same of the target; lines.
         first = [f.plus("%source", at), "%down", "%across", half, wide * size, size, wide]
         then = [half, size, wide * size, f.plus("%target", at), "%target_across", "%target_down"]
-        way = Loop(f, "0", "2", 1, [("i64", str(value)) for value in first])
+        way = TextLoop(f, "0", "2", 1, [("i64", str(value)) for value in first])
         source, step, ahead, target, target_step, target_ahead, lines = way.values
-        line = Loop(f, "0", lines, 1, [("i64", source), ("i64", target)])
+        line = TextLoop(f, "0", lines, 1, [("i64", source), ("i64", target)])
         read, written = line.values
         values = [
             f.read(self._vector, pointer, 4, self._mask)

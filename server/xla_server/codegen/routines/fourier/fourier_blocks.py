@@ -7,7 +7,7 @@ exchanged; tables have complex numbers.
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from xla_server.codegen.compiler.llvm_text import Loop
+from xla_server.codegen.compiler.llvm_text import TextLoop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText
@@ -106,7 +106,7 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
         begin = [
             ("ptr", f.behind(pointer, step)) for pointer, step in zip(pointers, steps, strict=True)
         ]
-        k = Loop(f, "1", middle, 1, [*begin, ("ptr", f.behind(table, 2 * f.width))])
+        k = TextLoop(f, "1", middle, 1, [*begin, ("ptr", f.behind(table, 2 * f.width))])
         *at, root = k.values
         low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
         _mixed(f, low, high, scale, f.broadcast_pair(root), at)
@@ -128,7 +128,7 @@ def _mix_text(symbol: str, machine: Machine, kind: str) -> str:
     f = FourierText(symbol, block_routine("mix", kind).names, machine, kind)
     scale = f.factor("%scale")
     pointers = [("ptr", f.pointer(f"%{name}")) for name in (*_PARTS, "table")]
-    k = Loop(f, "0", "%count", 1, pointers)
+    k = TextLoop(f, "0", "%count", 1, pointers)
     *at, root = k.values
     low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
     _mixed(f, low, high, scale, f.load_pair(root), at)
@@ -162,7 +162,7 @@ def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
             ("ptr", f.behind(f.let(f"getelementptr i8, ptr {pointer}, i64 {end}"), -f.pair))
             for pointer in (real, imaginary)
         ]
-        k = Loop(f, "0", half, 1, [*pointers, *ends])
+        k = TextLoop(f, "0", half, 1, [*pointers, *ends])
         at = k.values
         f.store(f.load(at[0]), at[2])
         f.store(f.neg(f.load(at[1])), at[3])
@@ -180,11 +180,11 @@ def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) 
     take: Callable[[str], Complex] = f.broadcast_pair if is_broadcast else f.load_pair
     begin = [("ptr", f.pointer("%block")), ("ptr", f.pointer("%coarse"))]
     fine = f.pointer("%fine")
-    outer = Loop(f, "0", "%count", "%rows", begin)
+    outer = TextLoop(f, "0", "%count", "%rows", begin)
     source, coarse = outer.values
     root = take(coarse)
     rest = f.smaller(f.minus("%count", outer.number), "%rows")
-    inner = Loop(f, "0", rest, 1, [("ptr", source), ("ptr", fine)])
+    inner = TextLoop(f, "0", rest, 1, [("ptr", source), ("ptr", fine)])
     here, other = inner.values
     factor = f.complex_mul(take(other), root)
     f.store_pair(f.complex_mul(f.load_pair(here), factor), here)
@@ -202,7 +202,7 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
     """
     f = FourierText(symbol, block_routine("chirp", kind).names, machine, kind)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target", "table")]
-    k = Loop(f, "0", "%count", 1, begin)
+    k = TextLoop(f, "0", "%count", 1, begin)
     source, target, table = k.values
     value = f.load_pair(source)
     value = (value[1], value[0]) if swapped == "operand" else value
@@ -211,7 +211,7 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
     following = f.behind(target, "%target_step")
     k.end([f.behind(source, "%source_step"), following, f.behind(table, 2 * f.width)])
     with f.when(f.let("icmp slt i64 %count, %padded")):
-        rest = Loop(f, "%count", "%padded", 1, [("ptr", following)])
+        rest = TextLoop(f, "%count", "%padded", 1, [("ptr", following)])
         (pointer,) = rest.values
         f.store_pair(("zeroinitializer", "zeroinitializer"), pointer)
         rest.end([f.behind(pointer, "%target_step")])
@@ -223,7 +223,7 @@ def _take_text(symbol: str, machine: Machine, kind: str) -> str:
     f = FourierText(symbol, block_routine("take", kind).names, machine, kind)
     source = f.pointer("%source")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("target", "offsets")]
-    k = Loop(f, "0", "%count", 1, begin)
+    k = TextLoop(f, "0", "%count", 1, begin)
     target, offsets = k.values
     f.store_pair(f.load_pair(f.behind(source, f.let(f"load i64, ptr {offsets}"))), target)
     k.end([f.behind(target, f.pair), f.behind(offsets, 8)])
@@ -235,7 +235,7 @@ def _give_text(symbol: str, machine: Machine, kind: str) -> str:
     f = FourierText(symbol, block_routine("give", kind).names, machine, kind)
     target = f.pointer("%target")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "offsets", "table")]
-    k = Loop(f, "0", "%count", 1, begin)
+    k = TextLoop(f, "0", "%count", 1, begin)
     source, offsets, table = k.values
     real, imaginary = f.load_pair(source)
     product = f.complex_mul((imaginary, real), f.broadcast_pair(table))

@@ -11,7 +11,7 @@ from each other: exchanging the two turns a forward transform into an inverse on
 
 import functools
 
-from xla_server.codegen.compiler.llvm_text import Loop
+from xla_server.codegen.compiler.llvm_text import TextLoop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText
@@ -89,7 +89,7 @@ class _Rows(_Move):
             self._square(rows, "0", mask)
             return self.text()
         latest = self.minus("%count", str(span))
-        square = Loop(self, "0", "%count", span, [])
+        square = TextLoop(self, "0", "%count", span, [])
         self._square(rows, self.smaller(square.number, latest), "")
         square.end()
         return self.text()
@@ -149,7 +149,7 @@ class _Columns(_Move):
 
     def _loop(self, masks: list[str]) -> None:
         names = [("ptr", self.pointer(f"%{name}")) for name in ("memory", *_BLOCK)]
-        element = Loop(self, "0", "%count", 1, names)
+        element = TextLoop(self, "0", "%count", 1, names)
         pointer, real, imaginary = element.values
         pointers = [pointer] if self.is_real else [pointer, self.behind(pointer, self.bytes)]
         if self.is_load:
@@ -193,7 +193,7 @@ class _Lines(_Move):
             address = self.let(f"add {words} {address}, {part}")
         ahead, across = self._words("%ahead"), self._words(str(self.width))
         blocks = [("ptr", self.pointer(f"%{name}")) for name in _BLOCK]
-        element = Loop(self, "0", "%count", 1, [(words, address), *blocks])
+        element = TextLoop(self, "0", "%count", 1, [(words, address), *blocks])
         at, real, imaginary = element.values
         beside = self.let(f"add {words} {at}, {across}")
         pointers = [at] if self.is_real else [at, beside]

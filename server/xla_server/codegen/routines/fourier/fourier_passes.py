@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from xla_server.codegen.compiler.llvm_text import Loop
+from xla_server.codegen.compiler.llvm_text import TextLoop
 from xla_server.codegen.compiler.shared_functions import TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText, unit_root
@@ -138,9 +138,9 @@ def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: 
     apart_in = f.let(f"mul i64 {per_row}, %m")
     further = f.let(f"mul i64 {per_row}, {radix - 1}")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target")]
-    rows = Loop(f, "0", "%m", 1, [*begin, ("ptr", f.pointer("%twiddles"))])
+    rows = TextLoop(f, "0", "%m", 1, [*begin, ("ptr", f.pointer("%twiddles"))])
     source, target, twiddles = rows.values
-    column = Loop(f, "0", "%s", 1, [("ptr", source), ("ptr", target)])
+    column = TextLoop(f, "0", "%s", 1, [("ptr", source), ("ptr", target)])
     here, there = column.values
     pointer, values = here, []
     for b in range(radix):
@@ -187,14 +187,14 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     room, roots = f.pointer("%room"), f.pointer("%roots")
     minus_in, minus_out = f.minus("0", apart_in), f.minus("0", per_row)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target")]
-    rows = Loop(f, "0", "%m", 1, [*begin, ("ptr", f.pointer("%twiddles"))])
+    rows = TextLoop(f, "0", "%m", 1, [*begin, ("ptr", f.pointer("%twiddles"))])
     source, target, twiddles = rows.values
-    column = Loop(f, "0", "%s", 1, [("ptr", source), ("ptr", target)])
+    column = TextLoop(f, "0", "%s", 1, [("ptr", source), ("ptr", target)])
     here, there = column.values
     zero = f.load_pair(here)
     up, down = f.behind(here, apart_in), f.behind(here, last_in)
     vectors = [("ptr", up), ("ptr", down), ("ptr", room), (f.vector, zero[0]), (f.vector, zero[1])]
-    fold = Loop(f, "1", half, 1, vectors)
+    fold = TextLoop(f, "1", half, 1, vectors)
     one, other = f.load_pair(fold.values[0]), f.load_pair(fold.values[1])
     total = f.complex_add(one, other)
     f.store_pair(total, fold.values[2])
@@ -210,10 +210,10 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     )
     f.store_pair(sums, there)
     out, tuo = f.behind(there, per_row), f.behind(there, last_out)
-    k = Loop(f, "1", half, 1, [("ptr", out), ("ptr", tuo)])
+    k = TextLoop(f, "1", half, 1, [("ptr", out), ("ptr", tuo)])
     empty = "zeroinitializer"
     parts = [(f.vector, name) for name in (*zero, empty, empty)]
-    j = Loop(f, "1", half, 1, [("ptr", room), ("i64", k.number), *parts])
+    j = TextLoop(f, "1", half, 1, [("ptr", room), ("i64", k.number), *parts])
     pointer, angle, *totals = j.values
     root = f.let(f"getelementptr i8, ptr {roots}, i64 {f.let(f'mul i64 {angle}, {2 * f.width}')}")
     cosine, sine = f.broadcast_pair(root)

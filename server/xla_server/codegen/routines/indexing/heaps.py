@@ -4,7 +4,7 @@ An entry is two words: a signed key, and the number of its element, by which equ
 ordered.
 """
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 
 KEEP = Routine(
@@ -79,7 +79,7 @@ def sort_text(symbol: str) -> str:
     some, end, look, go = (f.label() for _ in range(4))
     f.do(f"br i1 {f.let('icmp sgt i64 %count, 1')}, label %{some}, label %{end}")
     f.start(some)
-    done = Loop(f, "1", "%count", 1, [])
+    done = TextLoop(f, "1", "%count", 1, [])
     at = f.minus("%count", done.number)
     often = f.let(f"and i64 {at}, {_LOOK - 1}")
     f.do(f"br i1 {f.let(f'icmp eq i64 {often}, 0')}, label %{look}, label %{go}")

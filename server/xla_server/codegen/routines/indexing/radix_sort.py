@@ -6,7 +6,7 @@ brings them back. Few are inserted one by one.
 
 from collections.abc import Callable, Sequence
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
 
@@ -83,7 +83,7 @@ class RadixText:
         self._leave("%entries")
         f.start(some)
         begin = f.pointer("%entries")
-        new = Loop(f, "1", "%length", 1, [("ptr", f.behind(begin, self._bytes))])
+        new = TextLoop(f, "1", "%length", 1, [("ptr", f.behind(begin, self._bytes))])
         entry = self._loaded(new.values[0])
         before, sift, look, move, put = f.block, *(f.label() for _ in range(4))
         f.do(f"br label %{sift}")
@@ -126,7 +126,7 @@ class RadixText:
         f = self._f
         first, last = 8 * self._first, 8 * self._last
         carried = [("i64", "%entries"), ("i64", "%room"), ("i64", "%counts")]
-        turn = Loop(f, str(first), str(last), 8, carried)
+        turn = TextLoop(f, str(first), str(last), 8, carried)
         shift, (entries, room, counts) = turn.number, turn.values
         column = f.pointer(counts)
         lead = self._byte(f.let(f"load i64, ptr {f.pointer(entries)}"), shift)
@@ -137,7 +137,7 @@ class RadixText:
         # The highest byte has the sign, and what is negative comes first.
         is_highest = f.let(f"icmp eq i64 {shift}, {last - 8}")
         flip = f.let(f"select i1 {is_highest}, i64 128, i64 0")
-        value = Loop(f, "0", str(_VALUES), 1, [("i64", room)])
+        value = TextLoop(f, "0", str(_VALUES), 1, [("i64", room)])
         cell = self._cell(column, f.let(f"xor i64 {value.number}, {flip}"))
         size = f.let(f"mul i64 {f.let(f'load i64, ptr {cell}')}, {self._bytes}")
         f.do(f"store i64 {value.values[0]}, ptr {cell}")
@@ -164,7 +164,7 @@ class RadixText:
     def _each(self, entries: str, do: Callable[[str], None]) -> None:
         """Do something at each entry's address; look before each span of them."""
         f = self._f
-        spans = Loop(f, "0", "%length", LOOK, [("i64", entries)])
+        spans = TextLoop(f, "0", "%length", LOOK, [("i64", entries)])
         begin = spans.values[0]
         is_cancelled, stop, go = f.is_cancelled(), f.label(), f.label()
         f.do(f"br i1 {is_cancelled}, label %{stop}, label %{go}")
@@ -174,7 +174,7 @@ class RadixText:
         count = f.smaller(f.minus("%length", spans.number), str(LOOK))
         size = f.let(f"mul i64 {count}, {self._bytes}")
         end = f.plus(begin, size)
-        each = Loop(f, begin, end, self._bytes, [])
+        each = TextLoop(f, begin, end, self._bytes, [])
         do(f.pointer(each.number))
         each.end()
         spans.end([end])

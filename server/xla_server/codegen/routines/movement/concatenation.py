@@ -20,13 +20,13 @@ from typing import Any
 
 from numba import njit
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.compiler.shared_functions import PythonFunction, TextFunction
 from xla_server.codegen.instructions.intrinsics import minimum, whole_div, whole_mod
 from xla_server.codegen.instructions.memory import COPY_BYTES, MEMORY
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.movement.tiles import SIDES
+from xla_server.codegen.routines.movement.transposed_tiles import SIDES
 
 COUNT, ROW_BYTES, COPIED_BYTES, ROWS, BLOCK_ROWS = range(5)
 HEAD_WORDS = 5
@@ -190,11 +190,11 @@ def _interleave_text(symbol: str) -> str:
         entries = f.plus(table, str(8 * HEAD_WORDS))
         tall = f.let(f"udiv i64 {TILE_BYTES}, %width")
         last_row, last_entry = f.minus(_loaded(f, table, ROWS), tall), f.minus(count, "%side")
-        block = Loop(f, "%start", "%stop", 1, [])
+        block = TextLoop(f, "%start", "%stop", 1, [])
         row = f.smaller(f.address("0", (block.number, tall)), last_row)
-        group = Loop(f, "0", count, "%side", [])
+        group = TextLoop(f, "0", count, "%side", [])
         first = f.smaller(group.number, last_entry)
-        operand = Loop(f, "0", "%side", 1, [])
+        operand = TextLoop(f, "0", "%side", 1, [])
         entry = f.address(entries, (f.plus(first, operand.number), 8 * ENTRY_WORDS))
         buffer = _loaded(f, f.address("%buffers", (_loaded(f, entry, BUFFER), 8)), 0)
         source = f.address(f.plus(buffer, _loaded(f, entry, OFFSET)), (row, "%width"))
@@ -202,7 +202,7 @@ def _interleave_text(symbol: str) -> str:
         pointers = [f"ptr {f.pointer(pointer)}" for pointer in (target, source)]
         f.call("void", "llvm.memcpy.p0.p0.i64", [*pointers, f"i64 {TILE_BYTES}", "i1 false"])
         operand.end()
-        y = Loop(f, "0", tall, "%side", [])
+        y = TextLoop(f, "0", tall, "%side", [])
         read = f.address(gathered, (y.number, "%width"))
         written = f.address(result, (f.plus(row, y.number), row_bytes), (first, "%width"))
         f.invoke(tile, read, str(TILE_BYTES), written, row_bytes)

@@ -60,7 +60,7 @@ def _read_domain(reader: HloReader) -> _Shardings:
     return parts[1], parts[0]
 
 
-_DOMAIN = kinds.Kind(_write_domain, _read_domain)
+_DOMAIN = kinds.AttributeKind(_write_domain, _read_domain)
 
 _TYPE = operator.attrgetter("element_type")
 _DIMENSIONS = operator.attrgetter("dimensions")

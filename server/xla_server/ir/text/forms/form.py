@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.definition import NO_ATTRIBUTES
 from xla_contract.types.shape import Shape
-from xla_server.ir.text.attribute_kinds import Kind
+from xla_server.ir.text.attribute_kinds import AttributeKind
 
 REQUIRED: Any = object()
 """The default of an attribute that must be said."""
@@ -22,7 +22,7 @@ class Attribute:
     """
 
     name: str
-    kind: Kind
+    kind: AttributeKind
     default: Any = REQUIRED
     always: bool = False
     field: str = ""

@@ -6,8 +6,8 @@ import pytest
 
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_server.codegen.loops.nests.window_tiles import (
-    Axis,
     TiledAxis,
+    WindowAxis,
     WindowTile,
     stack_elements,
     tile_of,
@@ -18,14 +18,14 @@ TUNED = WindowTiles()
 PLAIN = WindowDimension(1)
 
 
-def _tile(*axes: Axis, width: int = 4) -> WindowTile:
+def _tile(*axes: WindowAxis, width: int = 4) -> WindowTile:
     tile = tile_of(axes, width, TUNED, is_idempotent=False)
     assert tile is not None
     return tile
 
 
-def _over(base: int, window: WindowDimension) -> Axis:
-    return Axis(window.output_size(base), base, window)
+def _over(base: int, window: WindowDimension) -> WindowAxis:
+    return WindowAxis(window.output_size(base), base, window)
 
 
 def test_one_row_is_cut_into_equal_tiles_of_the_cache() -> None:
@@ -35,19 +35,21 @@ def test_one_row_is_cut_into_equal_tiles_of_the_cache() -> None:
 
 
 def test_short_rows_share_a_tile() -> None:
-    rows, columns = _tile(Axis(5000, 5000, PLAIN), _over(30, WindowDimension(4))).axes
+    rows, columns = _tile(WindowAxis(5000, 5000, PLAIN), _over(30, WindowDimension(4))).axes
     assert columns.blocks == 1
     assert 50 < rows.length < 5000
 
 
 def test_rows_under_one_window_are_in_one_tile() -> None:
-    rows, columns = _tile(_over(512, WindowDimension(11)), Axis(4096, 4096, PLAIN)).axes
+    rows, columns = _tile(_over(512, WindowDimension(11)), WindowAxis(4096, 4096, PLAIN)).axes
     assert columns.length * 4 == TUNED.segment_bytes
     assert rows.length >= 20
 
 
 def test_rows_are_cut_shorter_where_many_are_under_one_window() -> None:
-    rows, columns = _tile(_over(5000, WindowDimension(250)), Axis(4096, 4096, PLAIN), width=8).axes
+    rows, columns = _tile(
+        _over(5000, WindowDimension(250)), WindowAxis(4096, 4096, PLAIN), width=8
+    ).axes
     assert columns.length * 8 < TUNED.segment_bytes
     assert rows.length >= 400
 

@@ -24,7 +24,7 @@ from xla_server.codegen.lower.movement.transpose import (
     transposition,
     transposition_kernel,
 )
-from xla_server.codegen.routines.movement.tiles import side_of, tile_name
+from xla_server.codegen.routines.movement.transposed_tiles import side_of, tile_name
 
 FORMS = [
     ((33, 50), (1, 0)),

@@ -20,7 +20,7 @@ from xla_server.codegen.routines.movement.concatenation import (
     LINE_BYTES,
     TILE_BYTES,
 )
-from xla_server.codegen.routines.movement.tiles import SIDES, tile_name
+from xla_server.codegen.routines.movement.transposed_tiles import SIDES, tile_name
 from xla_server.runtime.native import callable_at
 
 

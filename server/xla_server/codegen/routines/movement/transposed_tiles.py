@@ -10,7 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, Loop
+from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
@@ -130,12 +130,12 @@ def _blocks_text(symbol: str) -> str:
     f = FunctionText(symbol, BLOCKS.names)
     tile = f.pointer("%tile")
     with f.when(f.let("icmp slt i64 %start, %stop")):
-        block = Loop(f, "%start", "%stop", 1, [])
+        block = TextLoop(f, "%start", "%stop", 1, [])
         down, across = f.divided(block.number, "%down")
         row, column = f.address("0", (down, "%tall")), f.address("0", (across, "%wide"))
-        y = Loop(f, "0", "%tall", "%side", [])
+        y = TextLoop(f, "0", "%tall", "%side", [])
         r = f.smaller(f.plus(row, y.number), "%last_row")
-        x = Loop(f, "0", "%wide", "%side", [])
+        x = TextLoop(f, "0", "%wide", "%side", [])
         c = f.smaller(f.plus(column, x.number), "%last_column")
         read = f.address("%source", (c, "%source_ahead"), (r, "%width"))
         written = f.address("%target", (r, "%target_ahead"), (c, "%width"))

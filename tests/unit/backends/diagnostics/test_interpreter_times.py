@@ -16,9 +16,9 @@ from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.literal import Literal
 from xla_server.backends.compile_options import CompileOptions, DumpOptions
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.backends.diagnostics import walk_times
+from xla_server.backends.diagnostics import interpreter_times
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory
-from xla_server.backends.diagnostics.walk_times import WalkTimes
+from xla_server.backends.diagnostics.interpreter_times import InterpreterTimes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
@@ -84,8 +84,8 @@ def test_an_execution_has_real_figures() -> None:
 
 def test_what_is_inside_of_a_step_counts_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0]
-    monkeypatch.setattr(walk_times, "time", SimpleNamespace(monotonic_ns=lambda: clock[0]))
-    times = WalkTimes()
+    monkeypatch.setattr(interpreter_times, "time", SimpleNamespace(monotonic_ns=lambda: clock[0]))
+    times = InterpreterTimes()
     with times.step("outer", "", "step"):
         clock[0] += 5_000_000
         with times.step("inner", "", "step"):

@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from xla_server.backends.diagnostics.profile import Event, Measured, Timed, measured_rows
+from xla_server.backends.diagnostics.profile import Event, ExecutionTimes, TimedEntry, measured_rows
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.runtime.row_times import MAX_SPANS, RowTimes
 
@@ -12,14 +12,14 @@ _SPANS = MAX_SPANS // 16
 """Runs of the rows of one program, and of steps, that are kept one by one."""
 
 
-class WalkTimes:
+class InterpreterTimes:
     """Times of events that happen one after the other, some of them inside others.
 
     The time of an inner event is not counted for the outer one.
     """
 
     def __init__(self) -> None:
-        self._steps: dict[tuple[str, str, str], Timed] = {}
+        self._steps: dict[tuple[str, str, str], TimedEntry] = {}
         self._events: list[Event] = []
         self._programs: dict[str, tuple[LoadedProgram, RowTimes]] = {}
         # Nanoseconds of what was inside of each thing that is being done.
@@ -31,7 +31,7 @@ class WalkTimes:
         key = (what, instruction, category)
         timed = self._steps.get(key)
         if timed is None:
-            timed = self._steps[key] = Timed(f"walk:{len(self._steps)}", *key)
+            timed = self._steps[key] = TimedEntry(f"walk:{len(self._steps)}", *key)
         self._inside.append(0)
         begun = time.monotonic_ns()
         try:
@@ -58,14 +58,14 @@ class WalkTimes:
                 times.pause()
                 self._inside[-1] += sum(row for row, _ in times.totals) - before
 
-    def measured(self) -> Measured:
+    def measured(self) -> ExecutionTimes:
         """All of it."""
         parts = [
             measured_rows(program.code, program.rows, times, name)
             for name, (program, times) in self._programs.items()
         ]
         steps = list(self._steps.values())
-        return Measured(
+        return ExecutionTimes(
             [*steps, *(timed for part in parts for timed in part.timed)],
             [*self._events, *(event for part in parts for event in part.events)],
             sum(step.count for step in steps) + sum(part.run_count for part in parts),

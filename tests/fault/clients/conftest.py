@@ -1,0 +1,41 @@
+"""A server that has little memory, and a client of it, for the tests that have no other."""
+
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.e2e.process import ServerProcess, start_server
+from tests.fault.calls import is_served
+from tests.fault.plain import Plain, until
+from tests.fault.raw_peer import RESET, RawPeer
+
+MEBIBYTE = 1 << 20
+LIMIT = 256 * MEBIBYTE
+"""Memory limit of the server; its resident memory alone is half of it."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    flags = ("--platform", "interpreter", "--max-resident-bytes", str(LIMIT))
+    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[Plain]:
+    """A well-behaved client; everything is as before in the end."""
+    client = Plain(server.address)
+    is_served(client)
+    before = client.counters()
+    yield client
+    until(lambda: client.counters() == before)
+    client.end_session()
+
+
+def resident_bytes(server: ServerProcess) -> int:
+    return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
+def ended(calls: list[tuple[RawPeer, int]]) -> list[tuple[RawPeer, int]]:
+    return [(peer, stream) for peer, stream in calls if (RESET, stream) in peer.frames]
