@@ -8,7 +8,7 @@ import os
 from tests.cuda_twin.platform import twin_platform
 from xla_server.app import cli
 from xla_server.app.options.settings import Settings
-from xla_server.app.serving import lifecycle
+from xla_server.app.serving import distribution
 from xla_server.backends.platform import Backend
 
 
@@ -18,5 +18,5 @@ def _twin(settings: Settings) -> Backend:
 
 
 if __name__ == "__main__":
-    lifecycle.create_backend = _twin
+    distribution.create_backend = _twin
     cli.main()

@@ -1,6 +1,6 @@
 """Maximum and minimum of floats for processors that compare in one direction.
 
-Of two zeros the larger is +0, and with an operand that is NaN the result is one, of any sign, as in
+The larger of two zeros is +0, and with an operand that is NaN the result is one, of any sign, as in
 XLA. An x86 processor's own instruction gives its second operand where it cannot decide. In both
 orders of operands the results differ for zeros and NaN alone, and one logical instruction joins the
 two: `or` keeps a NaN and the sign of -0. LLVM's lowering orders the operands by their signs before

@@ -32,7 +32,7 @@ def test_a_remainder_is_the_nan_that_xla_gives(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
 def test_extremes_of_zeros_and_of_nan_are_those_of_xla(name: str, dtype: Any) -> None:
     numbers = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan]
-    # As many as vectors take, and some that are left.
+    # Vectors take most of these and leave some.
     lhs, rhs = np.array(3 * list(itertools.product(numbers, numbers))).astype(dtype).T
     with jax.enable_x64(True):
         wanted = np.asarray(jax.jit(getattr(jax.lax, name))(lhs, rhs)).astype(np.float64)
