@@ -11,7 +11,6 @@ from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.called_functions import CALLED, LIKELY, VARIANTS
 from xla_server.codegen.functions.compiler_library import COMPILER_LIBRARY
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.instructions.extremes import extremes
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.lapack import LAPACK
 from xla_server.codegen.instructions.memory import MEMORY
@@ -56,7 +55,6 @@ _NAMES: Mapping[str, Any] = {
 """Functions whose code LLVM alone adapts to a machine."""
 
 _OF_MACHINES = (
-    extremes,
     *(fourier_blocks, fourier_moves, fourier_passes, gemm_functions, half_floats, product_tiles),
     *(thin_products, winograd_block, winograd_transforms),
 )

@@ -51,7 +51,9 @@ def test_options_become_flags() -> None:
 
 
 def test_the_options_are_those_of_the_server() -> None:
-    assert set(LocalOptions.__annotations__) == set(Settings.model_fields) - {"platform", "devices"}
+    # A local server is one process.
+    own = {"platform", "devices", "distributed"}
+    assert set(LocalOptions.__annotations__) == set(Settings.model_fields) - own
 
 
 def test_a_misspelt_option_is_a_type_error_with_the_nearest_name() -> None:

@@ -13,6 +13,8 @@ from xla_server.fusion.loop_fusion import LoopFusion
         ("u32[8]", "f32[8]", True),
         ("u32[8,2]", "f64[8]", False),
         ("u32[8]", "f16[8,2]", False),
+        ("u16[8]", "f16[8]", False),
+        ("u16[8]", "bf16[8]", False),
     ],
 )
 def test_bits_of_one_element_for_another_are_fused(

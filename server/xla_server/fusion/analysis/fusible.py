@@ -35,15 +35,23 @@ def is_fusible(instruction: HloInstruction) -> bool:
         and instruction.shape.is_array
         and instruction.shape.element_count > 0
         and all(operand.shape.is_array for operand in instruction.operands)
-        and not _changes_rank(instruction)
+        and not _needs_memory(instruction)
         # One pass of its own computes it, where a loop nest takes one for each element.
         and running_axis(instruction) is None
     )
 
 
-def _changes_rank(i: HloInstruction) -> bool:
-    """Return whether an instruction makes several elements of one, or one of several."""
-    return i.opcode is Opcode.BITCAST_CONVERT and i.shape.rank != i.operands[0].shape.rank
+def _needs_memory(i: HloInstruction) -> bool:
+    """Return whether the bits of elements are read from memory.
+
+    So are several elements of one or one of several, and floats that loops compute with as F32:
+    that makes signalling NaNs quiet ones.
+    """
+    if i.opcode is not Opcode.BITCAST_CONVERT:
+        return False
+    types = (i.shape.element_type, i.operands[0].shape.element_type)
+    is_widened = any(each.is_floating and each.bit_width < 32 for each in types)
+    return is_widened or i.shape.rank != i.operands[0].shape.rank
 
 
 def is_trivial(instruction: HloInstruction) -> bool:
