@@ -92,3 +92,38 @@ def test_large_operands_have_the_bits_of_one_process(
     want = answers(alone, program, (8, 1), [values])
     for _ in range(2):
         assert answers(client, program, (8, 1), [values]) == want
+
+
+RING = ",".join(f"{{{number},{(number + 3) % 8}}}" for number in range(8))
+SENT = f'channel_id=5, frontend_attributes={{_xla_send_recv_source_target_pairs="{{{RING}}}"}}'
+PASSED_ON = f"""HloModule passed_on
+body {{ c = (u32[], f32[3,8200]) parameter(0)
+  n = u32[] get-tuple-element(c), index=0
+  v = f32[3,8200] get-tuple-element(c), index=1
+  one = u32[] constant(1)
+  m = u32[] subtract(n, one)
+  t = token[] after-all()
+  r = (f32[3,8200], u32[], token[]) recv(t), {SENT}
+  s = (f32[3,8200], u32[], token[]) send(v, t), {SENT}
+  sd = token[] send-done(s), {SENT}
+  rd = (f32[3,8200], token[]) recv-done(r), {SENT}
+  got = f32[3,8200] get-tuple-element(rd), index=0
+  more = f32[3,8200] add(got, got)
+  ROOT b = (u32[], f32[3,8200]) tuple(m, more) }}
+condition {{ c = (u32[], f32[3,8200]) parameter(0)
+  n = u32[] get-tuple-element(c), index=0
+  zero = u32[] constant(0)
+  ROOT go = pred[] compare(n, zero), direction=GT }}
+ENTRY e {{ x = f32[3,8200] parameter(0)
+  four = u32[] constant(4)
+  i = (u32[], f32[3,8200]) tuple(four, x)
+  w = (u32[], f32[3,8200]) while(i), condition=condition, body=body
+  ROOT result = f32[3,8200] get-tuple-element(w), index=1 }}
+"""
+
+
+def test_values_are_passed_on_between_ranks(client: xc.Client) -> None:
+    """Each participant sends to the one three further, four times, and doubles what it gets."""
+    values = np.random.default_rng(0).normal(size=(8, 3, 8200)).astype(np.float32)
+    want = [(16 * values[(number - 12) % 8]).tobytes() for number in range(8)]
+    assert answers(client, PASSED_ON, (1, 8), [values]) == want
