@@ -93,8 +93,14 @@ def _download(session: SessionEntry) -> xla_pb2.TransferToClientRequest:
 
 
 def _conversation(server: RpcServer, session: SessionEntry) -> MultiplexedStream:
-    conversations = server._conversations._open
-    return next(each for each in conversations if each._session is session)
+    found: list[MultiplexedStream] = []
+
+    def is_open() -> bool:
+        found[:] = [each for each in set(server._conversations._open) if each._session is session]
+        return bool(found)
+
+    until(is_open)
+    return found[0]
 
 
 def _answered(client: Client) -> bool:
