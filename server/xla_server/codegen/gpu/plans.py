@@ -5,6 +5,7 @@ first, then results, then memory that it may write to. Arrays are dense and row-
 knows what libraries have: `problem` says why they cannot compute it.
 """
 
+import abc
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ _SOLVED = frozenset({ElementType.F32, ElementType.F64, ElementType.C64, ElementT
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class LibraryPlan:
+class LibraryPlan(abc.ABC):
     """A computation by a library: element types, sizes and forms, never addresses."""
 
     @property
@@ -74,9 +75,9 @@ class LibraryPlan:
         return None
 
     @property
+    @abc.abstractmethod
     def operations(self) -> int:
         """Additions and multiplications of the usual algorithm, a complex one being one."""
-        raise NotImplementedError
 
     @property
     def has_graphs(self) -> bool:

@@ -1,8 +1,10 @@
 """Plans of LAPACK's routines on a GPU: one call of a library's routine for each matrix of a batch.
 
-Their matrices are column-major, unlike those of other plans.
+Their matrices are column-major, unlike those of other plans. Operations are those of LAPACK Working
+Note 41, and of Golub and Van Loan, Matrix Computations, where they depend on convergence.
 """
 
+import abc
 import dataclasses
 from typing import TypeAlias
 
@@ -28,9 +30,18 @@ class SolverPlan(LibraryPlan):
     batch: int
 
     @property
+    @abc.abstractmethod
     def parts(self) -> tuple[Part, ...]:
         """The buffers, in order."""
-        raise NotImplementedError
+
+    @abc.abstractmethod
+    def _work(self) -> int:
+        """Return the operations for each matrix."""
+
+    @property
+    def operations(self) -> int:
+        """Additions and multiplications of the usual algorithm, a complex one being one."""
+        return self.batch * self._work()
 
     @property
     def problem(self) -> str | None:
@@ -70,6 +81,10 @@ class LuPlan(SolverPlan):
         pivots = ElementType.S32, min(self.rows, self.columns)
         return (self.element, self.rows * self.columns), pivots, _STATUS
 
+    def _work(self) -> int:
+        least, most = sorted((self.rows, self.columns))
+        return most * least**2 - least**3 // 3
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QrPlan(SolverPlan):
@@ -84,6 +99,10 @@ class QrPlan(SolverPlan):
         factors = self.element, min(self.rows, self.columns)
         return (self.element, self.rows * self.columns), factors, _STATUS
 
+    def _work(self) -> int:
+        least, most = sorted((self.rows, self.columns))
+        return 2 * most * least**2 - 2 * least**3 // 3
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReflectorsPlan(SolverPlan):
@@ -97,6 +116,10 @@ class ReflectorsPlan(SolverPlan):
     def parts(self) -> tuple[Part, ...]:
         """Reflectors, factors, status."""
         return (self.element, self.rows * self.columns), (self.element, self.count), _STATUS
+
+    def _work(self) -> int:
+        rows, columns, count = self.rows, self.columns, self.count
+        return 4 * rows * columns * count - 2 * (rows + columns) * count**2 + 4 * count**3 // 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,6 +147,10 @@ class ReflectedPlan(SolverPlan):
         matrices = self.element, self.rows * self.columns
         return reflectors, (self.element, self.count), matrices, _STATUS
 
+    def _work(self) -> int:
+        vectors = self.columns if self.is_left else self.rows
+        return 4 * self.rows * self.columns * self.count - 2 * vectors * self.count**2
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EigenPlan(SolverPlan):
@@ -140,6 +167,9 @@ class EigenPlan(SolverPlan):
     def parts(self) -> tuple[Part, ...]:
         """Matrices, eigenvalues, status."""
         return (self.element, self.order**2), (self.real, self.order), _STATUS
+
+    def _work(self) -> int:
+        return 9 * self.order**3 if self.has_vectors else 4 * self.order**3 // 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,3 +198,11 @@ class SingularPlan(SolverPlan):
         if self.left not in (0, self.columns, self.rows):
             return f"u must have no, {self.columns} or {self.rows} columns, got {self.left}"
         return None
+
+    def _work(self) -> int:
+        rows, columns = self.rows, self.columns
+        if not self.left:
+            return 4 * rows * columns**2 - 4 * columns**3 // 3
+        if self.left == columns:
+            return 14 * rows * columns**2 + 8 * columns**3
+        return 4 * rows**2 * columns + 8 * rows * columns**2 + 9 * columns**3

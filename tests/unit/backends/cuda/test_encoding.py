@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.unit.backends.cuda.programs import code, copy, grid, launch, library, python, value
+from tests.unit.backends.cuda.programs import PLAN, code, copy, grid, launch, library, python, value
 from xla_server.backends.cuda.encoding import Encoded, encode
 from xla_server.backends.cuda.host_steps import placed_rows
 from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
@@ -13,7 +13,6 @@ from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceKernel
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import CANCELLATION, Branch, Code, Jump, Label, Switch
-from xla_server.codegen.gpu.plans import LibraryPlan
 
 a, b, c, d, e = map(value, "abcde")
 ONE, OTHER = DeviceModule(b"one"), DeviceModule(b"other")
@@ -60,7 +59,7 @@ def test_libraries_have_their_plan_and_copies_their_bytes() -> None:
     rows = [library(b, a), copy(c, a)]
     program = encoded(code(rows, [a], [b, c])).program
     assert program.rows == (
-        protocol.LibraryCall(LibraryPlan(), (0, 1)),
+        protocol.LibraryCall(PLAN, (0, 1)),
         protocol.Copy(2, 0, 16),
     )
 

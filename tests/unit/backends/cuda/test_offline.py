@@ -1,8 +1,12 @@
 """Compilation for GPUs where there is none."""
 
+import numpy as np
 import pytest
+from jax import lax
 
+from tests.corpus.jax_programs import lower
 from tests.unit.backends.cuda.test_backend import FED, STEP
+from tests.unit.codegen.compiled import imported
 from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.cuda.offline import compile_for
 from xla_server.codegen.gpu import ptx
@@ -50,6 +54,14 @@ def test_operations_and_bytes_of_each_launch_are_counted() -> None:
     assert operations > 128
     # The exponential reads and writes 8 elements.
     assert sizes == 224 + 64
+
+
+def test_calls_of_lapack_are_counted() -> None:
+    module = imported(lower(lax.linalg.lu, np.zeros((2, 6, 6), np.float32)))
+    _, files, _ = compile_for("sm_90", module, None)
+    listed = [line.split() for line in str(files["places.txt"]).splitlines()]
+    # Two matrices of 36 elements, six pivots and a status.
+    assert ["library", "288", str(2 * 4 * (36 + 6 + 1))] in [line[1:4] for line in listed]
 
 
 def test_a_capability_must_be_known() -> None:

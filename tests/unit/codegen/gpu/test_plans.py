@@ -18,6 +18,7 @@ from xla_server.codegen.gpu.plans import (
     LibraryPlan,
     TriangularSolvePlan,
 )
+from xla_server.codegen.gpu.solver_plans import EigenPlan, LuPlan, QrPlan, SingularPlan
 from xla_server.target.epilogue import Activation, Epilogue
 
 PRODUCT = product(E.F32, E.F32, (1, 33, 17, 65), (False, True))
@@ -132,6 +133,13 @@ def test_operations_are_those_of_the_usual_algorithms() -> None:
     assert LINES.operations == 5 * 2 * 8 * 3
     real = FftPlan(E.C64, 2, (8,), is_inverse=False, is_real=True)
     assert real.operations == LINES.operations // 2
+    # Those that JAX's calls of LAPACK become: a square, and what is as tall as it is wide.
+    assert LuPlan(E.F32, 2, 6, 6).operations == 2 * (2 * 6**3 // 3)
+    assert QrPlan(E.F32, 1, 6, 6).operations == 4 * 6**3 // 3
+    assert EigenPlan(E.F64, 1, 6, is_lower=True, has_vectors=False).operations == 4 * 6**3 // 3
+    assert SingularPlan(E.F32, 1, 6, 6, 0).operations == 8 * 6**3 // 3
+    # A third of one is none.
+    assert all(plan.operations >= 0 for plan in plans())
 
 
 def test_workspaces_follow_from_sizes_and_are_bounded() -> None:

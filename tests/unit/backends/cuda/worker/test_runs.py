@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.backends.cuda.programs import PLAN
 from tests.unit.backends.cuda.worker.fake_driver import MAX_MODULES
 from tests.unit.backends.cuda.worker.workers import (
     downloaded,
@@ -27,7 +28,6 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     Switch,
 )
 from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker, HostAccess
-from xla_server.codegen.gpu.plans import LibraryPlan
 
 __all__ = ["pipes", "worker"]
 
@@ -83,7 +83,7 @@ def test_a_switch_takes_the_last_row_for_other_numbers(
 
 
 def test_a_library_computes_a_plan(worker: DeviceWorker) -> None:
-    loaded = worker.load(program(LibraryCall(LibraryPlan(), (0, 1)), results=[4]))
+    loaded = worker.load(program(LibraryCall(PLAN, (0, 1)), results=[4]))
     (result,) = run(loaded, uploaded(worker, bytes_of(1, 2, 3, 4)))
     assert downloaded(worker, result).tolist() == [2, 3, 4, 5]
 

@@ -18,7 +18,7 @@ from xla_server.codegen.gpu.solver_plans import SolverPlan
 
 _PACKAGE = __name__.rpartition(".")[0]
 
-_LIBRARIES: Mapping[type[LibraryPlan], tuple[str, str]] = MappingProxyType(
+_LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
     {
         GemmPlan: ("cublaslt", "CublasLt"),
         TriangularSolvePlan: ("cublas", "Cublas"),
