@@ -39,6 +39,33 @@ def marker(shape: str, operands: str, *shardings: str, axes: Sequence[str] = BOT
     )
 
 
+SUM = """
+sum { l = f32[] parameter(0)
+  r = f32[] parameter(1)
+  ROOT s = f32[] add(l, r) }
+"""
+BODY = """
+body { v = f32[2,4] parameter(0)
+  ROOT n = f32[2,4] negate(v) }
+"""
+
+
+def region(
+    before: str = "x = f32[4,8] parameter(0)",
+    after: str = "",
+    into: str = "a,b",
+    out: str = "a,b",
+) -> str:
+    """A module that negates blocks of what `x` is, in one region; `g` is the whole result."""
+    root = "" if after else "ROOT "
+    return f"""{HEADER}{SUM}{BODY}
+ENTRY main {{ {before}
+  e = {marker("f32[2,4]", "x", into)}
+  c = f32[2,4] call(e), to_apply=body
+  {root}g = {marker("f32[4,8]", "->c", out)}
+  {after} }}"""
+
+
 def _stated(sharding: str) -> str:
     dimensions, _, unreduced = sharding.partition("!")
     text = "[" + ", ".join(_axes(part) for part in dimensions.split(",")) + "]"

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.passes.partitioning.grids import (
+    BODY,
     HEADER,
+    SUM,
     marker,
     module,
     partitioned,
+    region,
     run_shards,
     run_whole,
 )
 from tests.unit.passes.passing import opcodes
 from xla_contract.errors import (
-    InvalidArgumentError,
     ResourceExhaustedError,
-    ShapeError,
-    UnimplementedError,
 )
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
@@ -33,32 +33,6 @@ ROWS = Sharding.tiled([2, 1], None, [(COPIES, 2)])
 COLUMNS = Sharding.tiled([1, 2], [0, 2, 1, 3], [(COPIES, 2)])
 BLOCKS = Sharding.tiled([2, 2])
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
-
-SUM = """
-sum { l = f32[] parameter(0)
-  r = f32[] parameter(1)
-  ROOT s = f32[] add(l, r) }
-"""
-BODY = """
-body { v = f32[2,4] parameter(0)
-  ROOT n = f32[2,4] negate(v) }
-"""
-
-
-def region(
-    before: str = "x = f32[4,8] parameter(0)",
-    after: str = "",
-    into: str = "a,b",
-    out: str = "a,b",
-) -> str:
-    """A module that negates blocks of what `x` is, in one region; `g` is the whole result."""
-    root = "" if after else "ROOT "
-    return f"""{HEADER}{SUM}{BODY}
-ENTRY main {{ {before}
-  e = {marker("f32[2,4]", "x", into)}
-  c = f32[2,4] call(e), to_apply=body
-  {root}g = {marker("f32[4,8]", "->c", out)}
-  {after} }}"""
 
 
 def test_a_parameter_has_the_sharding_of_the_region_that_reads_it() -> None:
@@ -460,103 +434,3 @@ def test_a_partitioned_program_stays_as_it_is() -> None:
     assert again.signature.result == once.signature.result
     assert again.signature.shape.parameters == once.signature.shape.parameters
     assert sharded_signature(once.module) == again.signature
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "said"),
-    [
-        (
-            region(into="a,"),
-            ShapeError,
-            "custom-call %e: the part of f32[4,8] that a partition holds",
-        ),
-        (region(out="ab,"), ShapeError, "must be f32[1,8], got f32[2,4]"),
-        (
-            region(into="a,c"),
-            InvalidArgumentError,
-            "custom-call %e: an axis must be one of the mesh's, got 'c'",
-        ),
-        (
-            region(into="a,b").replace("xla.sdy.in_shardings", "xla.in"),
-            InvalidArgumentError,
-            "xla.sdy.in_shardings must be there",
-        ),
-        (region().replace('"b"=2]>', '"b"=4]>'), ShapeError, "custom-call %e"),
-        (
-            region(into="a,", out="a,")
-            .replace('"b"=2]>', '"b"=4]>')
-            .replace("f32[2,4]", "f32[2,8]"),
-            InvalidArgumentError,
-            "for the 4 partitions of the program",
-        ),
-        (region(out="a,b!b"), InvalidArgumentError, "must not overlap"),
-        (
-            region(into=",b!a", out=",b!a")
-            .replace("[2,4]", "[4,4]")
-            .replace("f32", "pred")
-            .replace("negate", "not")
-            .replace("add(l", "or(l"),
-            UnimplementedError,
-            "an unreduced value must be of numbers, got pred[4,8]",
-        ),
-        (
-            region("x = f32[4,8] parameter(0), sharding={devices=[2,2]0,1,2,2}"),
-            InvalidArgumentError,
-            "parameter %x: a sharding must name each device from 0 to 3 once",
-        ),
-        (
-            region("x = f32[4,8] parameter(0), sharding={maximal device=4}"),
-            InvalidArgumentError,
-            "parameter %x: a sharding must name one of the 4 partitions of the program, got {max",
-        ),
-        (
-            region("x = f32[4,8] parameter(0), sharding={devices=[1,3]<=[3]}"),
-            ShapeError,
-            "parameter %x: the tiles of a sharding must divide the dimension",
-        ),
-        (
-            region("x = f32[4,8] parameter(0), sharding={devices=[2,1]<=[2]}"),
-            InvalidArgumentError,
-            "parameter %x: a sharding must be for the 4 partitions",
-        ),
-        (
-            region(
-                "p = (f32[4,8]) parameter(0), sharding={{devices=[2,2]<=[4]}}\n"
-                "x = f32[4,8] get-tuple-element(p), index=0"
-            ),
-            UnimplementedError,
-            "parameter %p: only parameters that are arrays",
-        ),
-        (
-            region(
-                after="t = (f32[4,8]) tuple(g)\n"
-                "ROOT two = ((f32[4,8])) tuple(t), sharding={{devices=[2,2]<=[4]}}"
-            ),
-            UnimplementedError,
-            "tuple %two: only parameters that are arrays",
-        ),
-    ],
-)
-def test_markers_and_shardings_that_do_not_fit_are_refused(
-    text: str, error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=re.escape(said)):
-        partitioned(text)
-
-
-def test_a_gspmd_marker_of_a_value_without_sharding_is_refused() -> None:
-    text = """HloModule m
-ENTRY main { x = f32[4] parameter(0)
-  ROOT e = f32[4] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual} }"""
-    with pytest.raises(InvalidArgumentError, match="sharding must be stated for %x, got none"):
-        partitioned(text)
-
-
-def test_tuples_that_do_not_fit_a_marker_are_refused() -> None:
-    text = region().replace(
-        '<@mesh, [{\\"a\\"}, {\\"b\\"}]>]', '<@mesh, [{\\"a\\"}, {\\"b\\"}]>, <@mesh, []>]', 1
-    )
-    with pytest.raises(
-        ShapeError, match="one sharding and one result per operand, got 2 and 1 for 1"
-    ):
-        partitioned(text)
