@@ -71,6 +71,12 @@ class Arrivals:
             return None
         return late(open_.first.meeting, self._missing(open_), self._seconds)
 
+    def missing_ranks(self, key: MeetingKey) -> set[int]:
+        """The ranks that have not come to a meeting; none where it is full."""
+        open_ = self._open.get(key)
+        missing = [] if open_ is None else self._missing(open_)
+        return {self._ranks[each] for each in missing}
+
     def _missing(self, open_: _Open) -> list[int]:
         members = open_.first.meeting.members
         return [each for each in members if self._ranks[each] not in open_.ranks]

@@ -15,6 +15,9 @@ from xla_server.sessions.limits.blocking import releasing_slot
 
 _Parts: TypeAlias = Mapping[int, Sequence[Array]]
 
+_AGAIN = 0.1
+"""The part of a meeting's time after which rank 0 is told again that it is over."""
+
 
 class Link(Protocol):
     """The way to tell rank 0 of an execution on this rank. No method waits."""
@@ -23,7 +26,10 @@ class Link(Protocol):
         """All members of a meeting on this rank have come; the answer is `Crossings.go`."""
 
     def late(self, key: MeetingKey) -> None:
-        """A meeting has waited for its time; unless it begins, the answer is `Crossings.fail`."""
+        """A meeting has waited for its time: the answer is `Crossings.go`, or `Crossings.fail`.
+
+        There is none while a rank that it waits for is silent.
+        """
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Send a value to the second member."""
@@ -143,16 +149,22 @@ class Crossings:
             self._tickets[key] = ticket
         self._link.arrive(arrival)
         with releasing_slot():
-            try:
-                answer = ticket.get(timeout=self._seconds)
-            except queue.Empty:
-                self._link.late(key)
-                answer = ticket.get()
+            answer = self._answer(ticket, key)
         with self._lock:
             del self._tickets[key]
         if isinstance(answer, XlaError):
             raise copy_of(answer)
         return answer
+
+    def _answer(self, ticket: "queue.SimpleQueue[Go | XlaError]", key: MeetingKey) -> Go | XlaError:
+        """Wait for rank 0's word, and tell it when the time is over until there is one."""
+        seconds = self._seconds
+        while True:
+            try:
+                return ticket.get(timeout=seconds)
+            except queue.Empty:
+                self._link.late(key)
+                seconds = self._seconds * _AGAIN
 
     def _places(self, meeting: Meeting) -> dict[int, list[int]]:
         """Return the numbers in the group of each rank's members, by rank."""

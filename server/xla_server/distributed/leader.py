@@ -99,6 +99,7 @@ class Leader:
                     self._exchange,
                     self._mailbox.send,
                     self._take_turns,
+                    self._mailbox.is_silent,
                     timeout_seconds,
                     is_one_program=is_one_program,
                 )

@@ -66,6 +66,11 @@ class Mailbox:
         self._outbox.put((rank, packed(message, self._max_bytes)))
         self._bell.release()
 
+    def is_silent(self, rank: int) -> bool:
+        """Return whether a rank has missed signs of life: it speaks again soon, or is lost."""
+        peer = self._peers.get(rank)
+        return peer is not None and time.monotonic() - peer.heard > 2 * self._beat
+
     def close(self, seconds: float) -> bool:
         """Stop when all is sent; False if that is not so after some time."""
         self._is_closing = True

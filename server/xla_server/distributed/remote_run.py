@@ -24,7 +24,8 @@ class RemoteRun:
     """The state of an execution, and what rank 0's own participants tell (crossings.Link).
 
     `send` sends a message to a rank, and `turns` takes turns of some ranks' traffic: it returns the
-    first of so many. The first failure is the one that all are told.
+    first of so many. `is_silent` says that a rank has missed signs of life. The first failure is
+    the one that all are told.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class RemoteRun:
         exchange: Exchange,
         send: Callable[[int, object], None],
         turns: Callable[[tuple[int, ...], int], int],
+        is_silent: Callable[[int], bool],
         seconds: float,
         *,
         is_one_program: bool,
@@ -48,6 +50,7 @@ class RemoteRun:
         self._cancellation = cancellation
         self._send = send
         self._turns = turns
+        self._is_silent = is_silent
         self._seconds = seconds
         self._is_one_program = is_one_program
         self._lock = threading.Lock()
@@ -161,8 +164,13 @@ class RemoteRun:
         self.arrived(0, arrival)
 
     def late(self, key: messages.MeetingKey) -> None:
-        """Fail if a meeting is not full whose time is over."""
+        """Fail if a meeting is not full whose time is over, unless it waits for a silent rank.
+
+        A silent rank is lost within its own time, which is the error to tell, or speaks again.
+        """
         with self._lock:
+            if any(map(self._is_silent, self._arrivals.missing_ranks(key))):
+                return
             error = self._arrivals.late(key)
         if error is not None:
             self.stop(error)

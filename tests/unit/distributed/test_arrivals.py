@@ -1,5 +1,7 @@
 """Meetings over several ranks as rank 0 sees them: participants 0 and 1 are on rank 0."""
 
+from typing import Any, cast
+
 import pytest
 
 from xla_contract.errors import (
@@ -7,9 +9,12 @@ from xla_contract.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
 )
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed.arrivals import Arrivals, meeting_key
 from xla_server.distributed.messages import Arrive
+from xla_server.distributed.remote_run import RemoteRun
+from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Meeting
 
 RANKS = (0, 0, 1, 2)
@@ -66,3 +71,22 @@ def test_ranks_that_wait_for_each_other_are_told_so() -> None:
         FailedPreconditionError, match="all participants waiting, 2 at all-reduce %y"
     ):
         seen.arrive(2, arrival(0, 3, name="z"))
+
+
+def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
+    """The silent rank is lost within its own time, or speaks again."""
+    silent, anything = {1}, cast(Any, None)
+    run = RemoteRun(
+        *(1, (), (0, 1), DeviceGrid(2, 1), Cancellation(), anything),
+        *(lambda rank, message: None, lambda ranks, count: 0, lambda rank: rank in silent),
+        7.0,
+        is_one_program=True,
+    )
+    some = arrival(0, 1)
+    run.arrive(some)
+    key = meeting_key(some.meeting, is_one_program=True)
+    run.late(key)
+    assert run.failure is None
+    silent.clear()
+    run.late(key)
+    assert isinstance(run.failure, DeadlineExceededError)
