@@ -17,7 +17,7 @@ from tests.cuda.outcomes import Check, assert_near
 from tests.cuda_twin.driver import TwinDriver
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.cuda.worker.device.driver import Driver
-from xla_server.codegen.gpu.plans import (
+from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
     FftPlan,
     GemmPlan,
@@ -25,7 +25,7 @@ from xla_server.codegen.gpu.plans import (
     Matrix,
     TriangularSolvePlan,
 )
-from xla_server.codegen.gpu.solver_plans import (
+from xla_server.codegen.gpu.plans.solver_plans import (
     EigenPlan,
     LuPlan,
     QrPlan,

@@ -16,7 +16,7 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from tests.cuda_twin import lapack
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.gpu.plans import (
+from xla_server.codegen.gpu.plans.library_plans import (
     ALIGNMENT,
     WORKSPACE_ALIGNMENT,
     CholeskyPlan,
@@ -26,7 +26,7 @@ from xla_server.codegen.gpu.plans import (
     Matrix,
     TriangularSolvePlan,
 )
-from xla_server.codegen.gpu.solver_plans import (
+from xla_server.codegen.gpu.plans.solver_plans import (
     EigenPlan,
     LuPlan,
     QrPlan,

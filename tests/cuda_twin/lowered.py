@@ -31,7 +31,7 @@ from xla_server.buffers.code import (
 )
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.lower.lowering import lower
 from xla_server.ir.module import HloModule

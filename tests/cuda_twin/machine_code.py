@@ -29,9 +29,9 @@ from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 from xla_server.backends.cuda.worker.device import conditions
-from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.emit.emitter import grid_module
+from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.ptx import PtxCompiler
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Index, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Barrier, Exchange, For, Let, Store, While

@@ -13,7 +13,7 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.schedules import scheduled_by
+from xla_server.codegen.gpu.schedules.table import scheduled_by
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.loops.builders.collapse import collapsed
 from xla_server.codegen.loops.builders.loop_builder import Nest

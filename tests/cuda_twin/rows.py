@@ -10,7 +10,7 @@ from tests.cuda_twin.toolchain import HostToolchain
 from tests.cuda_twin.twin import DEVICE
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value, writes
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 
 def plans(code: Code) -> list[LibraryPlan]:

@@ -6,7 +6,7 @@ from tests.conformance.sweep.depth import FULL
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.twin import DEVICE
 from tests.kernels.corpora import CORPORA
-from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 

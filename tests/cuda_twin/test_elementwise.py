@@ -11,7 +11,7 @@ from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import UNSIGNED
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
-from xla_server.codegen.gpu import elementwise
+from xla_server.codegen.gpu.schedules import elementwise
 from xla_server.codegen.kernel_ir.statements import Store
 from xla_server.codegen.kernel_ir.walk import walk
 

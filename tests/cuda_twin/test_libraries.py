@@ -18,7 +18,7 @@ from tests.cuda_twin.libraries import compute
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError
-from xla_server.codegen.gpu.plans import CholeskyPlan, FftPlan, LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan, FftPlan, LibraryPlan
 
 PACKAGE = "xla_server.backends.cuda.worker.libraries"
 MODULES = tuple(

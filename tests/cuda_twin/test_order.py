@@ -18,9 +18,9 @@ from xla_client.programs.builder import Op
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.shape import Shape
-from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.emit.emitter import grid_module
+from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.ptx import PtxCompiler
 from xla_server.target.gpu import GPUS
 from xla_server.target.machine import Machine
 

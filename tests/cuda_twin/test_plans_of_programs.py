@@ -7,7 +7,7 @@ import pytest
 from tests.cuda_twin.lowered import compiled
 from tests.kernels.corpora import CORPORA
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.gpu.plans import (
+from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
     FftPlan,
     GemmPlan,
@@ -15,7 +15,7 @@ from xla_server.codegen.gpu.plans import (
     Matrix,
     TriangularSolvePlan,
 )
-from xla_server.codegen.gpu.solver_plans import SolverPlan
+from xla_server.codegen.gpu.plans.solver_plans import SolverPlan
 from xla_server.ir.module import HloModule
 
 ADDRESS_BYTES = 8

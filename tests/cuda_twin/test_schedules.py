@@ -14,7 +14,7 @@ from tests.cuda_twin.programs import kernels_of, places_of, rows_of, schedule_of
 from tests.cuda_twin.test_rows import module_of, numbers
 from tests.cuda_twin.traffic import bytes_moved
 from tests.cuda_twin.twin import Twin, unwritten
-from xla_server.codegen.gpu.schedules import SCHEDULES
+from xla_server.codegen.gpu.schedules.table import SCHEDULES
 
 CASES: list[tuple[str, Callable[..., Any], list[tuple[int, ...]], tuple[int, ...]]] = [
     ("elements", lambda x, y: x + y, [(1000,)] * 2, (1000,)),

@@ -17,7 +17,7 @@ from tests.cuda_twin.runtime import CONTEXT_BYTES, MISSES, RUN, RUNTIME, STACK_B
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader
-from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Role

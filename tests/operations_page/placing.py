@@ -16,7 +16,7 @@ from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import NOT_LOWERED
 from xla_server.ir.importer import import_module

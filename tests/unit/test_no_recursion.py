@@ -131,8 +131,8 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         },
     ),
     "codegen/functions/real/irrational.py": (SIZE, {"leading"}),
-    "codegen/gpu/copies.py": (KERNEL, {"copies_of"}),
-    "codegen/gpu/emitter.py": (
+    "codegen/gpu/emit/copies.py": (KERNEL, {"copies_of"}),
+    "codegen/gpu/emit/emitter.py": (
         KERNEL,
         {
             "_GridEmitter._divided",

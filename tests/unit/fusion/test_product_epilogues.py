@@ -12,7 +12,7 @@ from tests.unit.codegen.compiled import interpreted
 from tests.unit.passes.passing import assert_kept, opcodes, passed, stated, tame
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.gpu.plans import GemmPlan
+from xla_server.codegen.gpu.plans.library_plans import GemmPlan
 from xla_server.fusion.product_epilogues import ProductEpilogues
 from xla_server.ir.module import HloModule
 from xla_server.target.epilogue import Activation, Epilogue

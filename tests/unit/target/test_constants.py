@@ -25,13 +25,13 @@ PACKAGES = (
 )
 
 ORDERS_OF_SUMS = {
-    "codegen/gpu/blocks.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
-    "codegen/gpu/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
+    "codegen/gpu/schedules/blocks.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
+    "codegen/gpu/schedules/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
     "codegen/gpu/lower/scan.py": {"_DISTANCES"},
     "codegen/gpu/lower/scan_levels.py": {
         *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART")
     },
-    "codegen/gpu/threads.py": {"RUN"},
+    "codegen/gpu/schedules/threads.py": {"RUN"},
     "codegen/loops/reductions/sum_levels.py": {"PARTS", "RUN", "SHORTEST"},
     "codegen/loops/nests/window_levels.py": {"MAX_LEVELS", "MAX_RATIO", "PASS", "TAP"},
     "codegen/routines/linear_algebra/matrix_blocks.py": {"BLOCK", "PIECE_WORK", "_LEAST"},
@@ -94,7 +94,7 @@ LIMITS = {
     "codegen/gpu/lower/merging.py": {"MERGED"},
     "codegen/gpu/lower/scatter.py": {"MAX_WALK"},
     "codegen/gpu/lower/tile_sort.py": {"MAX_TILE"},
-    "codegen/gpu/ptx.py": {"_PATIENCE", "_SHOWN"},
+    "codegen/gpu/emit/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},
     "codegen/kernel_ir/unrolling.py": {
@@ -125,13 +125,13 @@ LIMITS = {
 FACTS = {
     "codegen/functions/called_functions.py": {"LANES"},
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
-    "codegen/gpu/instructions.py": {"GLOBAL", "SHARED"},
-    "codegen/gpu/plans.py": {
+    "codegen/gpu/emit/instructions.py": {"GLOBAL", "SHARED"},
+    "codegen/gpu/plans/library_plans.py": {
         *("ALIGNMENT", "MAX_BATCH", "MAX_COMPLEX_ROWS", "MAX_WORKSPACE_BYTES"),
         *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),
     },
-    "codegen/gpu/ptx_child.py": {"_SPEED"},
-    "codegen/gpu/solver_plans.py": {"MAX_CALLS", "_LARGEST"},
+    "codegen/gpu/emit/ptx_child.py": {"_SPEED"},
+    "codegen/gpu/plans/solver_plans.py": {"MAX_CALLS", "_LARGEST"},
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/kernel_ir/analysis/hoisting.py": {"CHEAP"},
     "codegen/loops/nests/pieces.py": {"_LINE"},

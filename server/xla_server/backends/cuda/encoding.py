@@ -22,7 +22,7 @@ from xla_server.buffers.code import (
 )
 from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

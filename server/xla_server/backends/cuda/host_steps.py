@@ -23,7 +23,7 @@ from xla_server.buffers.code import (
 )
 from xla_server.buffers.liveness import Liveness, analyse
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.kernel import Kernels
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.memory_check import LARGE, require_bytes

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from xla_server.backends.cuda.host_steps import PlacedRow
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.plans import GemmPlan, LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import GemmPlan, LibraryPlan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from xla_server.buffers.code import KernelError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.emit.emitter import grid_module
+from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.ptx import PtxCompiler
 from xla_server.target.machine import Machine
 
 

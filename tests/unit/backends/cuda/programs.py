@@ -8,7 +8,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk, Row, Value
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.plans import FftPlan
+from xla_server.codegen.gpu.plans.library_plans import FftPlan
 from xla_server.codegen.kernel_ir.expressions import Buffer, Role
 from xla_server.codegen.kernel_ir.expressions import Value as Name
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -9,7 +9,7 @@ from tests.unit.backends.cuda.test_backend import FED, STEP
 from tests.unit.codegen.compiled import imported
 from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.cuda.offline import compile_for
-from xla_server.codegen.gpu import ptx
+from xla_server.codegen.gpu.emit import ptx
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.gpu import GPUS
 

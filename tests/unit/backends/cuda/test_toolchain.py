@@ -9,8 +9,8 @@ from tests.unit.backends.cuda.programs import grid
 from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, symbol_of
 from xla_server.buffers.code import KernelError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.emit.ptx import PtxError
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.ptx import PtxError
 from xla_server.target.machine import Machine
 
 
@@ -87,5 +87,5 @@ def test_ptx_is_kept_on_disk_for_the_next_process(
     def started(*_: object) -> None:
         raise AssertionError("nothing is compiled")
 
-    monkeypatch.setattr("xla_server.codegen.gpu.ptx.PtxCompiler._started", started)
+    monkeypatch.setattr("xla_server.codegen.gpu.emit.ptx.PtxCompiler._started", started)
     assert PtxToolchain(machine, KernelCache(tmp_path)).compile(kernels) == found

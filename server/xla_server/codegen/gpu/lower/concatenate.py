@@ -6,7 +6,6 @@ from typing import Final
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.gpu.boxes import box_kernel
 from xla_server.codegen.gpu.lower.dot import lower_product_fusion
 from xla_server.codegen.gpu.lower.loops import (
     counted,
@@ -15,6 +14,7 @@ from xla_server.codegen.gpu.lower.loops import (
     grid_thunk,
     units_of,
 )
+from xla_server.codegen.gpu.schedules.boxes import box_kernel
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.collapse import collapsed
 from xla_server.codegen.loops.builders.loop_builder import Nest

@@ -12,7 +12,7 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.library_thunks import add_plan
 from xla_server.codegen.gpu.lower.thread_thunks import thread_thunk
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
-from xla_server.codegen.gpu.plans import FftPlan
+from xla_server.codegen.gpu.plans.library_plans import FftPlan
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

@@ -19,7 +19,7 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.gpu.lower.dot import lower_dot, plan_of
 from xla_server.codegen.gpu.lower.library_thunks import add_plan
 from xla_server.codegen.gpu.lower.synthetic import add_computed, array_of
-from xla_server.codegen.gpu.plans import ALIGNMENT, MAX_BATCH, GemmPlan, Matrix
+from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, MAX_BATCH, GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 

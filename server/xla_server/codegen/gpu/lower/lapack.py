@@ -26,8 +26,12 @@ from xla_server.codegen.gpu.lower.linear_algebra import (
 )
 from xla_server.codegen.gpu.lower.synthetic import add_computed, array_of
 from xla_server.codegen.gpu.lower.through_host import ThroughHost
-from xla_server.codegen.gpu.plans import CholeskyPlan, LibraryPlan, TriangularSolvePlan
-from xla_server.codegen.gpu.solver_plans import (
+from xla_server.codegen.gpu.plans.library_plans import (
+    CholeskyPlan,
+    LibraryPlan,
+    TriangularSolvePlan,
+)
+from xla_server.codegen.gpu.plans.solver_plans import (
     EigenPlan,
     LuPlan,
     QrPlan,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.lowering import Lowering
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
-from xla_server.codegen.gpu.schedules import Schedule, scheduled_by
+from xla_server.codegen.gpu.schedules.table import Schedule, scheduled_by
 from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
 from xla_server.codegen.kernel_ir.kernel import Kernel

@@ -19,7 +19,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     NoDeviceError,
     OutOfDeviceMemoryError,
 )
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 TOTAL_BYTES = 256 << 20
 PIPES = "XLA_FAKE_DRIVER_PIPES"

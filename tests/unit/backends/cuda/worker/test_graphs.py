@@ -34,7 +34,7 @@ from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
 from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, LoadedProgram
 from xla_server.backends.cuda.worker.segments import MAX_DEPTH, Case, Items, Loop, segments
-from xla_server.codegen.gpu.plans import FftPlan, GemmPlan, Matrix
+from xla_server.codegen.gpu.plans.library_plans import FftPlan, GemmPlan, Matrix
 from xla_server.target.gpu import GPUS
 
 TWICE = (launch("increment", 0, 0), launch("increment", 0, 0))

@@ -16,7 +16,7 @@ from xla_client import ops
 from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.lower import fft
-from xla_server.codegen.gpu.plans import FftPlan
+from xla_server.codegen.gpu.plans.library_plans import FftPlan
 
 
 def numbers(*sizes: int) -> Any:

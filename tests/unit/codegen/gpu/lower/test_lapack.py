@@ -16,8 +16,12 @@ from tests.unit.codegen.compiled import interpreted
 from tests.unit.codegen.gpu.lower.test_linear_algebra import TYPES, numbers, positive
 from xla_contract.errors import ShapeError
 from xla_contract.stubs import hlo_pb2
-from xla_server.codegen.gpu.plans import CholeskyPlan, LibraryPlan, TriangularSolvePlan
-from xla_server.codegen.gpu.solver_plans import (
+from xla_server.codegen.gpu.plans.library_plans import (
+    CholeskyPlan,
+    LibraryPlan,
+    TriangularSolvePlan,
+)
+from xla_server.codegen.gpu.plans.solver_plans import (
     MAX_CALLS,
     EigenPlan,
     LuPlan,

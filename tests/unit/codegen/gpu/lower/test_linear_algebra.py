@@ -16,7 +16,7 @@ from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import built, interpreted
 from xla_client import ops
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose
-from xla_server.codegen.gpu.plans import CholeskyPlan, TriangularSolvePlan
+from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan, TriangularSolvePlan
 
 TYPES = ("float32", "float64", "complex64", "complex128")
 

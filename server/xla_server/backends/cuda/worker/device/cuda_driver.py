@@ -22,7 +22,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     OutOfDeviceMemoryError,
 )
 from xla_server.backends.cuda.worker.libraries import Libraries
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.gpu import STATIC_SHARED_BYTES
 
 try:

@@ -7,7 +7,7 @@ parameters, then of results, constants, and values of the arena, as `DeviceProgr
 import dataclasses
 from typing import TypeAlias
 
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

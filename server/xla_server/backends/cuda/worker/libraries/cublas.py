@@ -13,7 +13,7 @@ from nvmath.bindings import cublas
 
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.library import Handles, Memory
-from xla_server.codegen.gpu.plans import TriangularSolvePlan
+from xla_server.codegen.gpu.plans.library_plans import TriangularSolvePlan
 
 _SOLVE = {
     ElementType.F32: (cublas.strsm, cublas.strsm_batched),

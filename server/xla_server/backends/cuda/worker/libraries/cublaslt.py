@@ -20,7 +20,12 @@ from nvmath.bindings import cublas, cublasLt
 
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory
-from xla_server.codegen.gpu.plans import ALIGNMENT, WORKSPACE_ALIGNMENT, GemmPlan, Matrix
+from xla_server.codegen.gpu.plans.library_plans import (
+    ALIGNMENT,
+    WORKSPACE_ALIGNMENT,
+    GemmPlan,
+    Matrix,
+)
 from xla_server.target.epilogue import NO_EPILOGUE, Activation
 
 DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(

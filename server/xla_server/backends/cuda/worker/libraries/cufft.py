@@ -16,7 +16,7 @@ from nvmath.bindings import cufft
 
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory, borrowed
-from xla_server.codegen.gpu.plans import FftPlan
+from xla_server.codegen.gpu.plans.library_plans import FftPlan
 
 FORWARD, INVERSE = -1, 1
 """Directions of complex transforms, cufft.h."""

@@ -13,7 +13,7 @@ from nvmath.bindings import cublas, cusolverDn
 
 from xla_contract.types.element_type import ElementType
 from xla_server.backends.cuda.worker.libraries.library import Handles, Memory, borrowed
-from xla_server.codegen.gpu.plans import CholeskyPlan
+from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan
 
 _ROUTINES = {
     ElementType.F32: (

@@ -11,7 +11,7 @@ from nvmath.bindings import cublas, cusolverDn
 
 from xla_server.backends.cuda.worker.libraries.cusolver import created
 from xla_server.backends.cuda.worker.libraries.library import Handles, Memory, borrowed
-from xla_server.codegen.gpu.solver_plans import (
+from xla_server.codegen.gpu.plans.solver_plans import (
     EigenPlan,
     LuPlan,
     QrPlan,

@@ -7,14 +7,14 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory, Prepared
-from xla_server.codegen.gpu.plans import (
+from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
     FftPlan,
     GemmPlan,
     LibraryPlan,
     TriangularSolvePlan,
 )
-from xla_server.codegen.gpu.solver_plans import SolverPlan
+from xla_server.codegen.gpu.plans.solver_plans import SolverPlan
 
 _PACKAGE = __name__.rpartition(".")[0]
 

@@ -20,9 +20,9 @@ from tests.unit.codegen.trace import elementwise_rows as rows
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.gpu import ptx, ptx_child
-from xla_server.codegen.gpu.emitter import DATA_LAYOUT, TRIPLE, grid_module
-from xla_server.codegen.gpu.ptx import PtxCompiler, PtxError
+from xla_server.codegen.gpu.emit import ptx, ptx_child
+from xla_server.codegen.gpu.emit.emitter import DATA_LAYOUT, TRIPLE, grid_module
+from xla_server.codegen.gpu.emit.ptx import PtxCompiler, PtxError
 from xla_server.codegen.kernel_ir.statements import Barrier
 from xla_server.target.gpu import GPUS
 from xla_server.target.machine import Machine

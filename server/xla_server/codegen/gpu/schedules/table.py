@@ -3,13 +3,13 @@
 import dataclasses
 from collections.abc import Callable
 
-from xla_server.codegen.gpu.blocks import block_kernel
-from xla_server.codegen.gpu.columns import column_kernel
-from xla_server.codegen.gpu.elementwise import elementwise_kernel
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.rows import row_kernel
-from xla_server.codegen.gpu.threads import thread_kernel
-from xla_server.codegen.gpu.transposes import transpose_kernel
+from xla_server.codegen.gpu.schedules.blocks import block_kernel
+from xla_server.codegen.gpu.schedules.columns import column_kernel
+from xla_server.codegen.gpu.schedules.elementwise import elementwise_kernel
+from xla_server.codegen.gpu.schedules.rows import row_kernel
+from xla_server.codegen.gpu.schedules.threads import thread_kernel
+from xla_server.codegen.gpu.schedules.transposes import transpose_kernel
 from xla_server.codegen.loops.builders.loop_builder import Nest
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cuda.library_checks import plans, product
 from xla_contract.types.element_type import ElementType as E
-from xla_server.codegen.gpu.plans import (
+from xla_server.codegen.gpu.plans.library_plans import (
     MAX_BATCH,
     MAX_COMPLEX_ROWS,
     MAX_WORKSPACE_BYTES,
@@ -18,7 +18,7 @@ from xla_server.codegen.gpu.plans import (
     LibraryPlan,
     TriangularSolvePlan,
 )
-from xla_server.codegen.gpu.solver_plans import EigenPlan, LuPlan, QrPlan, SingularPlan
+from xla_server.codegen.gpu.plans.solver_plans import EigenPlan, LuPlan, QrPlan, SingularPlan
 from xla_server.target.epilogue import Activation, Epilogue
 
 PRODUCT = product(E.F32, E.F32, (1, 33, 17, 65), (False, True))

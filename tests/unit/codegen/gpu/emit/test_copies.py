@@ -8,8 +8,8 @@ import pytest
 
 from tests.cuda_twin.twin import DEVICE
 from tests.unit.codegen.kernel_ir.kernels import READ, SHARED, WRITE, ZERO, parallel
-from xla_server.codegen.gpu.copies import gains, is_copied, is_interchangeable, parts_of
-from xla_server.codegen.gpu.emitter import grid_module
+from xla_server.codegen.gpu.emit.copies import gains, is_copied, is_interchangeable, parts_of
+from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

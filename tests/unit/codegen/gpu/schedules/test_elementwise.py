@@ -12,8 +12,8 @@ from tests.unit.codegen.compiled import built
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.gpu.elementwise import elementwise_kernel
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.schedules.elementwise import elementwise_kernel
 from xla_server.codegen.kernel_ir.listing import listing
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.trace.graph import Literal, Reduction, ReductionResult, Store

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
-from xla_server.codegen.gpu.threads import ReducingThreads
+from xla_server.codegen.gpu.schedules.threads import ReducingThreads
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.loops.reductions.reduction_groups import reductions_of

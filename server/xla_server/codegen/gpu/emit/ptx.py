@@ -15,8 +15,8 @@ import time
 from typing import Any
 
 from xla_server.codegen.compiler.kernel_cache import KernelCache
-from xla_server.codegen.gpu import ptx_child
-from xla_server.codegen.gpu.instructions import INTRINSICS
+from xla_server.codegen.gpu.emit import ptx_child
+from xla_server.codegen.gpu.emit.instructions import INTRINSICS
 from xla_server.target.machine import Machine
 
 _INTRINSIC = re.compile(r'^declare .*@"?(llvm\.[\w.]+)', re.MULTILINE)

@@ -15,7 +15,7 @@ from numba import types
 from xla_server.codegen.compiler.blocks import write_body
 from xla_server.codegen.compiler.direct_values import WORD, Typed, whole
 from xla_server.codegen.emit.llvm import Emitter
-from xla_server.codegen.gpu.copies import (
+from xla_server.codegen.gpu.emit.copies import (
     copies_of,
     gains,
     is_copied,
@@ -23,8 +23,8 @@ from xla_server.codegen.gpu.copies import (
     numbers_of,
     parts_of,
 )
+from xla_server.codegen.gpu.emit.instructions import GLOBAL, SHARED, instructions
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.instructions import GLOBAL, SHARED, instructions
 from xla_server.codegen.instructions.memory import changes_no_operand
 from xla_server.codegen.kernel_ir.expressions import (
     Expression,

@@ -11,7 +11,7 @@ from tests.unit.codegen.compiled import built
 from tests.unit.codegen.trace import elementwise_rows as rows
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
-from xla_server.codegen.gpu.emitter import DATA_LAYOUT, TRIPLE, grid_module
+from xla_server.codegen.gpu.emit.emitter import DATA_LAYOUT, TRIPLE, grid_module
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

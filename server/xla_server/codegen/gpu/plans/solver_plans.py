@@ -9,7 +9,7 @@ import dataclasses
 from typing import TypeAlias
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.gpu.plans import LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.custom_calls.linear_algebra.batched import ELEMENTS
 
 MAX_CALLS = 64

@@ -8,8 +8,8 @@ results are evaluated by each of them: the cost model of fusion counts that, and
 
 from collections.abc import Sequence
 
-from xla_server.codegen.gpu.elementwise import ThreadBuilder
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.gpu.schedules.elementwise import ThreadBuilder
 from xla_server.codegen.kernel_ir.builder import Body, Loop, Names
 from xla_server.codegen.kernel_ir.expressions import Apply, Cell, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Accumulate, Order

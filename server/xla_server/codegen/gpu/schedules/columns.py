@@ -7,7 +7,7 @@ emitter.
 """
 
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.groups import GroupBuilder, Reduced, power_above
+from xla_server.codegen.gpu.schedules.groups import GroupBuilder, Reduced, power_above
 from xla_server.codegen.loops.builders.loop_builder import Nest
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.reductions.reduction_groups import reductions_of

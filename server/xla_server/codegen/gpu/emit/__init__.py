@@ -1,0 +1,6 @@
+"""Kernels for a GPU as LLVM modules and PTX.
+
+`emitter.py` derives from the emitter of processors: the same statements and formulas, with
+pointers to global memory, the number of a thread, and indices of 32 bits. `ptx.py` compiles
+modules in a child process.
+"""
