@@ -29,7 +29,7 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
-from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule

@@ -12,7 +12,7 @@ from tests.unit.codegen.lower.indexing.test_scatter import combiner
 from tests.unit.codegen.lower.reduction.test_scan import running
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_server.codegen.gpu.lower import scan_levels
+from xla_server.codegen.gpu.lower.reduction import scan_levels
 
 
 @pytest.mark.parametrize(

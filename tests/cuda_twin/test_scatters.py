@@ -20,8 +20,8 @@ from tests.unit.codegen.lower.indexing.test_scatter import (
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import ScatterDimensionNumbers
-from xla_server.codegen.gpu.lower import scatter
-from xla_server.codegen.gpu.lower.scatter import Form
+from xla_server.codegen.gpu.lower.indexing import scatter
+from xla_server.codegen.gpu.lower.indexing.scatter import Form
 
 
 def is_of(form: Form, function: Callable[..., Op], *arguments: Any) -> bool:

@@ -11,7 +11,7 @@ from tests.unit.codegen.compiled import built
 from tests.unit.codegen.lower.indexing.test_sort import DTYPES, comparator, values
 from xla_client import ops
 from xla_client.programs.builder import Op
-from xla_server.codegen.gpu.lower import tile_sort
+from xla_server.codegen.gpu.lower.indexing import tile_sort
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -15,7 +15,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import Code, CopyThunk, HostThunk, KernelThunk
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
-from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import NOT_LOWERED

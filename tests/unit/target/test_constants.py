@@ -27,8 +27,8 @@ PACKAGES = (
 ORDERS_OF_SUMS = {
     "codegen/gpu/schedules/blocks.py": {"_ELEMENTS", "_MAX_THREADS", "_MIN_THREADS"},
     "codegen/gpu/schedules/columns.py": {"_ELEMENTS", "_MANY", "_MIN_LENGTH"},
-    "codegen/gpu/lower/scan.py": {"_DISTANCES"},
-    "codegen/gpu/lower/scan_levels.py": {
+    "codegen/gpu/lower/reduction/scan.py": {"_DISTANCES"},
+    "codegen/gpu/lower/reduction/scan_levels.py": {
         *("MANY_LINES", "SHORT_LINE", "THREAD_PART", "WARP_LINE", "WARP_PART")
     },
     "codegen/gpu/schedules/threads.py": {"RUN"},
@@ -91,9 +91,9 @@ LIMITS = {
     "codegen/compiler/direct_compiler.py": {"_DEEPEST"},
     "codegen/compiler/kernel_cache.py": {"MAX_BYTES"},
     "codegen/gpu/lower/concatenate.py": {"MAX_BOXES"},
-    "codegen/gpu/lower/merging.py": {"MERGED"},
-    "codegen/gpu/lower/scatter.py": {"MAX_WALK"},
-    "codegen/gpu/lower/tile_sort.py": {"MAX_TILE"},
+    "codegen/gpu/lower/indexing/merging.py": {"MERGED"},
+    "codegen/gpu/lower/indexing/scatter.py": {"MAX_WALK"},
+    "codegen/gpu/lower/indexing/tile_sort.py": {"MAX_TILE"},
     "codegen/gpu/emit/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},

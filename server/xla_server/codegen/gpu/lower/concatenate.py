@@ -6,8 +6,8 @@ from typing import Final
 from xla_contract.ops.control.fusion import FusionKind
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import KernelThunk, Value
-from xla_server.codegen.gpu.lower.dot import lower_product_fusion
-from xla_server.codegen.gpu.lower.loops import (
+from xla_server.codegen.gpu.lower.contraction.dot import lower_product_fusion
+from xla_server.codegen.gpu.lower.loop_nests.loops import (
     counted,
     fitting_bits,
     grid_loop_kernel,

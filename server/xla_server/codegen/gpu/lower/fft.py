@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
 from xla_server.buffers.code import Value
-from xla_server.codegen.gpu.lower.library_thunks import add_plan
-from xla_server.codegen.gpu.lower.thread_thunks import thread_thunk
-from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
+from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import FftPlan
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import (

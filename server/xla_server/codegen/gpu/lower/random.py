@@ -11,7 +11,7 @@ from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGen
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.thread_thunks import thread_thunk
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
 from xla_server.codegen.kernel_ir.builder import Body, Branch
 from xla_server.codegen.kernel_ir.expressions import (
     Expression,

@@ -5,17 +5,20 @@ from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.gpu.lower.concatenate import lower_concatenate, lower_fusion
+from xla_server.codegen.gpu.lower.contraction.integer_dot import lower_product
 from xla_server.codegen.gpu.lower.fft import lower_fft
-from xla_server.codegen.gpu.lower.integer_dot import lower_product
-from xla_server.codegen.gpu.lower.lapack import lower_custom_call
-from xla_server.codegen.gpu.lower.linear_algebra import lower_cholesky, lower_triangular_solve
-from xla_server.codegen.gpu.lower.loops import lower_dynamic_update_slice, lower_loop
+from xla_server.codegen.gpu.lower.indexing.scatter import lower_scatter
+from xla_server.codegen.gpu.lower.indexing.sort import lower_sort, lower_topk
+from xla_server.codegen.gpu.lower.linear_algebra.lapack import lower_custom_call
+from xla_server.codegen.gpu.lower.linear_algebra.triangular import (
+    lower_cholesky,
+    lower_triangular_solve,
+)
+from xla_server.codegen.gpu.lower.loop_nests.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.gpu.lower.random import lower_rng_bit_generator
-from xla_server.codegen.gpu.lower.scan import lower_running_window
-from xla_server.codegen.gpu.lower.scatter import lower_scatter
-from xla_server.codegen.gpu.lower.select_and_scatter import lower_select_and_scatter
-from xla_server.codegen.gpu.lower.sort import lower_sort, lower_topk
-from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.reduction.scan import lower_running_window
+from xla_server.codegen.gpu.lower.reduction.select_and_scatter import lower_select_and_scatter
+from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.lower.while_loop import lower_while
 from xla_server.codegen.lower.control.control import CONTROL
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host

@@ -8,7 +8,7 @@ import dataclasses
 from typing import Any
 
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.gpu.lower.thread_thunks import thread_thunk
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Part
 from xla_server.codegen.lower.control import control

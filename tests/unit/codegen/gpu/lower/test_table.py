@@ -9,7 +9,7 @@ from xla_client import ops
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
-from xla_server.codegen.gpu.lower.through_host import ThroughHost, host
+from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost, host
 from xla_server.codegen.lower.lowering import kernels_of, lower
 from xla_server.codegen.lower.lowerings import EXPANDED, LOWERINGS, NOT_LOWERED
 

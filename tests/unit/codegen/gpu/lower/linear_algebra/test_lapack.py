@@ -13,7 +13,7 @@ from tests.cuda.outcomes import assert_near
 from tests.cuda_twin import lowered
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import interpreted
-from tests.unit.codegen.gpu.lower.test_linear_algebra import TYPES, numbers, positive
+from tests.unit.codegen.gpu.lower.linear_algebra.test_triangular import TYPES, numbers, positive
 from xla_contract.errors import ShapeError
 from xla_contract.stubs import hlo_pb2
 from xla_server.codegen.gpu.plans.library_plans import (

@@ -17,15 +17,15 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
-from xla_server.codegen.gpu.lower.library_thunks import add_plan
-from xla_server.codegen.gpu.lower.linear_algebra import (
+from xla_server.codegen.gpu.lower.linear_algebra.triangular import (
     add_factors,
     add_real_diagonal,
     add_solutions,
     add_zeros,
 )
-from xla_server.codegen.gpu.lower.synthetic import add_computed, array_of
-from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.loop_nests.synthetic import add_computed, array_of
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
     LibraryPlan,

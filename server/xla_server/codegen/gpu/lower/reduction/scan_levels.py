@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Expression, Index
 from xla_server.codegen.loops.builders.scalar_builder import evaluate, load_element, store_element

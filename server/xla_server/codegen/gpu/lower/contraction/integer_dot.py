@@ -16,9 +16,9 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
-from xla_server.codegen.gpu.lower.dot import lower_dot, plan_of
-from xla_server.codegen.gpu.lower.library_thunks import add_plan
-from xla_server.codegen.gpu.lower.synthetic import add_computed, array_of
+from xla_server.codegen.gpu.lower.contraction.dot import lower_dot, plan_of
+from xla_server.codegen.gpu.lower.loop_nests.synthetic import add_computed, array_of
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, MAX_BATCH, GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction

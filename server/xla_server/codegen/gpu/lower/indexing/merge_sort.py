@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.merging import MERGED, Before, Entry, Load, Merge
-from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
-from xla_server.codegen.gpu.lower.tile_sort import TileSort, tile_of
+from xla_server.codegen.gpu.lower.indexing.merging import MERGED, Before, Entry, Load, Merge
+from xla_server.codegen.gpu.lower.indexing.tile_sort import TileSort, tile_of
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Items
 from xla_server.codegen.kernel_ir.expressions import (
     Expression,

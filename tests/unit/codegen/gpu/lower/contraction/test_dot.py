@@ -17,7 +17,7 @@ from tests.unit.codegen.compiled import imported, interpreted
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
-from xla_server.codegen.gpu.lower.dot import plan_of
+from xla_server.codegen.gpu.lower.contraction.dot import plan_of
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan, Matrix
 from xla_server.ir.module import HloInstruction, HloModule
 

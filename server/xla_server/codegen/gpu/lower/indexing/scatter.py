@@ -21,9 +21,9 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.merge_sort import MergeSort
-from xla_server.codegen.gpu.lower.merging import Entry, integer_type
-from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.gpu.lower.indexing.merge_sort import MergeSort
+from xla_server.codegen.gpu.lower.indexing.merging import Entry, integer_type
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.merging import MERGED, Before, Entry, Load, Merge
-from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.gpu.lower.indexing.merging import MERGED, Before, Entry, Load, Merge
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop, Repeat
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

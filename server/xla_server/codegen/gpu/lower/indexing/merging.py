@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from xla_contract.types.element_type import ElementType
-from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Loop, Repeat
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

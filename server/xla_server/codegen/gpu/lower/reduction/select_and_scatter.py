@@ -10,8 +10,8 @@ from contextlib import ExitStack
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.merging import integer_type
-from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.gpu.lower.indexing.merging import integer_type
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import (
     Expression,

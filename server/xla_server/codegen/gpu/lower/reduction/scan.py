@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value as Array
-from xla_server.codegen.gpu.lower.scan_levels import (
+from xla_server.codegen.gpu.lower.reduction.scan_levels import (
     Bound,
     Elements,
     Level,
@@ -26,7 +26,7 @@ from xla_server.codegen.gpu.lower.scan_levels import (
     load_state,
     store_state,
 )
-from xla_server.codegen.gpu.lower.thread_thunks import ThreadKernel
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,

@@ -11,9 +11,9 @@ from xla_contract.ops.linear_algebra.triangular_solve import Transpose, Triangul
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import CopyThunk, Value
-from xla_server.codegen.gpu.lower.library_thunks import add_plan
-from xla_server.codegen.gpu.lower.thread_thunks import thread_thunk
-from xla_server.codegen.gpu.lower.through_host import ThroughHost
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
+from xla_server.codegen.gpu.lower.thunks.thread_thunks import thread_thunk
+from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan, TriangularSolvePlan
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import (

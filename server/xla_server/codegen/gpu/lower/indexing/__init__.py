@@ -1,0 +1,1 @@
+"""Sorts, top-k and scatters on a GPU, which sort their indices."""

@@ -1,0 +1,1 @@
+"""Loop nests on a GPU: the kernel of the first schedule that fits."""
