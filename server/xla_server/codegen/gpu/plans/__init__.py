@@ -1,1 +1,1 @@
-"""What libraries compute on a GPU: frozen records without a library's names in them."""
+"""Plans of libraries on a GPU: frozen records of what is computed, without a library's names."""
