@@ -171,7 +171,6 @@ def _chains(computation: HloComputation, target: Target) -> list[list[HloInstruc
 
 
 def _kernel_of(operand: HloInstruction) -> HloInstruction:
-    """Return the kernel that an operand is a result of."""
     return operand.operands[0] if operand.opcode is Opcode.GET_TUPLE_ELEMENT else operand
 
 

@@ -159,9 +159,7 @@ NOT_EVALUATED: Mapping[Opcode, str] = {
     Opcode.CUSTOM_CALL: "a plan takes the evaluator from the registry of custom calls",
     Opcode.PARAMETER: "a run binds its parameters to the arguments by itself",
 }
-"""Reasons why the remaining opcodes have no evaluator. With EVALUATORS it covers every opcode
-once.
-"""
+"""Reasons why the remaining opcodes have none: the two tables cover every opcode once."""
 
 
 def evaluator(opcode: Opcode) -> Evaluator:

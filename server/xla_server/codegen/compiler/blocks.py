@@ -112,7 +112,6 @@ class Blocks:
         self._go_on_at(after)
 
     def _instruct(self, called: Instruction, given: Sequence[Typed]) -> Typed:
-        """The result of an instruction."""
         context = cpu_target.target_context
         kinds = tuple(kind for kind, _ in given)
         signature = called.signature(cpu_target.typing_context, kinds)

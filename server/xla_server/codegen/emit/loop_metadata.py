@@ -47,7 +47,6 @@ def request_unrolling(back: Any) -> None:
 
 
 def _name_loop(back: Any, request: Sequence[Any]) -> None:
-    """Give a loop a name of its own with a request."""
     module = back.function.module
     requested = module.add_metadata(request)
     # The name of a loop is the first part of itself; until then the number tells it from others.

@@ -166,7 +166,6 @@ class Value(Operand):
         return self.made(self.builder.not_(self.code))
 
     def __rshift__(self, amount: int) -> "Value":
-        """The arithmetic shift."""
         return self.made(self.builder.ashr(self.code, self.coerced(amount)))
 
     def __lt__(self, other: "Value | Number") -> "Value":

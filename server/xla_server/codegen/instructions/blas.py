@@ -126,7 +126,6 @@ class LibraryRoutine(Instruction):
 
 
 def _argument(builder: Any, way: str, value: Any) -> Any:
-    """Return an argument as routines take it."""
     if way == "a":
         return value
     return _spilled(builder, builder.trunc(value, ir.IntType(32)) if way == "n" else value)

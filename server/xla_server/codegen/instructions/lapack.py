@@ -10,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xla_server.codegen.instructions.blas import (
-    cython_lapack,
-    room_i32,
-    routine,
-    routine_address,
-)
+from xla_server.codegen.instructions.blas import cython_lapack, room_i32, routine, routine_address
 from xla_server.codegen.kernel_ir.routine import Cost, Parameter, Routine, Unit
 from xla_server.custom_calls.linear_algebra.lapack import asked
 

@@ -156,9 +156,7 @@ def _scope(module: Any, *names: str) -> Any:
 
 
 def _cast(target: str) -> Any:
-    """Conversion to `target` from any computed type: integers wrap, floats must fit where it is
-    integral.
-    """
+    """Conversion to `target` from any computed type: integers wrap, floats must fit."""
     computed = COMPUTED[target]
 
     @instruction

@@ -55,30 +55,6 @@ LOWERINGS: Mapping[Opcode, Lower] = {
 """The lowering of each opcode that this platform runs: a loop nest where a rule computes an element
 and the opcode has no row of its own."""
 
-EXPANDED: Mapping[Opcode, str] = {
-    Opcode.ALL_GATHER_DONE: "collective-expander",
-    Opcode.ALL_GATHER_START: "collective-expander",
-    Opcode.ALL_REDUCE_DONE: "collective-expander",
-    Opcode.ALL_REDUCE_START: "collective-expander",
-    Opcode.ASYNC_DONE: "collective-expander",
-    Opcode.ASYNC_START: "collective-expander",
-    Opcode.ASYNC_UPDATE: "collective-expander",
-    Opcode.BATCH_NORM_GRAD: "batch-norm-expander",
-    Opcode.BATCH_NORM_INFERENCE: "batch-norm-expander",
-    Opcode.BATCH_NORM_TRAINING: "batch-norm-expander",
-    Opcode.BITCAST: "bitcast-expander",
-    Opcode.COLLECTIVE_PERMUTE_DONE: "collective-expander",
-    Opcode.COLLECTIVE_PERMUTE_START: "collective-expander",
-    Opcode.COPY_DONE: "collective-expander",
-    Opcode.COPY_START: "collective-expander",
-    Opcode.GET_DIMENSION_SIZE: "static-sizes",
-    Opcode.RAGGED_DOT: "ragged-dot-expander",
-    Opcode.RNG: "rng-expander",
-    Opcode.SCALED_DOT: "scaled-dot-expander",
-    Opcode.SCAN: "scan-expander",
-}
-"""Opcodes that a pass writes out in terms of others, with the pass's name."""
-
 _DYNAMIC = "programs are compiled at known sizes, where size-specialisation leaves none"
 
 NOT_LOWERED: Mapping[Opcode, str] = {
@@ -87,6 +63,4 @@ NOT_LOWERED: Mapping[Opcode, str] = {
     Opcode.SET_DIMENSION_SIZE: _DYNAMIC,
     Opcode.SHUFFLE: "the operation has no public semantics to follow",
 }
-"""Reasons why the remaining opcodes have no lowering. With the tables above it covers every
-opcode.
-"""
+"""Reasons why the remaining opcodes that no pass expands have no lowering."""

@@ -1,6 +1,4 @@
-"""Test whether a fused computation maps operand elements to result elements one to one, or row by
-row.
-"""
+"""Test whether a fused computation maps operand to result elements one to one, or row by row."""
 
 import math
 from collections.abc import Iterable
@@ -48,9 +46,7 @@ def _follow(
     *,
     is_first: bool = False,
 ) -> bool:
-    """Add what is computed from arrays, and from one value of each row; return False if from
-    others.
-    """
+    """Add what is computed from arrays and one value of each row; return False if from others."""
     for i in called.instructions:
         if i.opcode is Opcode.TUPLE or not {*i.operands} & (whole | rows):
             continue

@@ -15,9 +15,7 @@ from xla_server.ops.numerics.scalar_function import round_to
 def evaluate_cholesky(
     instruction: HloInstruction, operands: Sequence[Value], frame: Frame
 ) -> Value:
-    """Cholesky factors; only the named triangle is read and filled; a matrix without a factor
-    becomes NaN.
-    """
+    """Cholesky factors, of the named triangle alone; NaN for a matrix without a factor."""
     attributes: CholeskyAttributes = instruction.attributes
     element = instruction.shape.element_type
     matrices: Any = round_to(cast(Array, operands[0]), lapack_dtype(element))

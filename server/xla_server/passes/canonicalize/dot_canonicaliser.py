@@ -72,9 +72,7 @@ class _Side:
 
     @property
     def lies_well(self) -> bool:
-        """True if one of the arrangements is the operand's memory order, ignoring dimensions of
-        size 1.
-        """
+        """True if an arrangement is the operand's memory order, ignoring dimensions of size 1."""
         return any(is_in_order(self.operand, order) for order in self.arrangements)
 
     @property

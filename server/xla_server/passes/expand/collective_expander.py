@@ -14,11 +14,7 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
-from xla_server.ir.participants import (
-    COLLECTIVES,
-    WHOLE_OF_START,
-    check_participants_exist,
-)
+from xla_server.ir.participants import COLLECTIVES, WHOLE_OF_START, check_participants_exist
 from xla_server.ops.collectives.collective import are_all_alone
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import RewritePass, Rule

@@ -209,9 +209,7 @@ def _value(loop: WhileLoop, limit: HloInstruction) -> int | None:
 
 
 def _distance(start: int, step: int, end: int, relation: ComparisonDirection) -> int | None:
-    """Return the number of steps from the start to the first number for which the relation
-    fails.
-    """
+    """Return the number of steps from the start to the first number that fails the relation."""
     if relation is _D.NE:
         if start == end:
             return 0

@@ -101,9 +101,7 @@ def _invariant(loop: WhileLoop) -> set[HloInstruction]:
 
 
 def _frontier(loop: WhileLoop, moved: set[HloInstruction], free_bytes: int) -> list[HloInstruction]:
-    """Return the invariants that the rest of the loop reads; those not worth their memory stay
-    inside.
-    """
+    """Return the invariants that the loop reads, without those that are not worth their memory."""
     readers = users(loop.body)
     leaving = set(moved)
     found = []

@@ -17,11 +17,7 @@ from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding, ShardingKind
 from xla_contract.wire.sharding_proto import sharding_from_proto
 from xla_server.ir.module import HloInstruction, HloModule
-from xla_server.passes.partitioning.shardy_text import (
-    read_manual_axes,
-    read_meshes,
-    read_shardings,
-)
+from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_meshes, read_shardings
 
 HINTS = frozenset({"Sharding", "xla.sdy.FuncResultSharding"})
 """Targets of calls that give their operand and say where it would best be."""

@@ -87,9 +87,7 @@ def _counts(indices: HloInstruction, dimension: int) -> bool:
 
 
 def _extremum(reducer: HloComputation, kind: ElementType) -> Opcode | None:
-    """Return the extremum that a reducer of pairs selects, with the lower index of equal values;
-    else None.
-    """
+    """Return the extremum that a reducer of pairs selects, the lower index of equals; else None."""
     if len(reducer.parameters) != 4 or reducer.root.opcode is not Opcode.TUPLE:
         return None
     one, index, other, other_index = reducer.parameters

@@ -79,9 +79,7 @@ def _starts(
     numbers: ScatterDimensionNumbers,
     rank: int,
 ) -> list[HloInstruction]:
-    """Return the start indices of a box: the index vector's, or the position in a batch
-    dimension.
-    """
+    """Return a box's start indices: the index vector's, or the position in a batch dimension."""
     starts = [editor.constant(0, ElementType.S64)] * rank
     for entry, d in enumerate(numbers.scatter_dims_to_operand_dims):
         starts[d] = editor.reshape(editor.sliced(vector, (entry,), (entry + 1,)), ())

@@ -58,9 +58,7 @@ def folded_under_windows(i: HloInstruction, callers: Sequence[ScalarCallEmitter]
 
 
 def selected_and_scattered(i: HloInstruction, callers: Sequence[ScalarCallEmitter]) -> Values:
-    """Expand a select-and-scatter: the index that each window selects, then the source values
-    there.
-    """
+    """Expand a select-and-scatter: each window's selected index, then the source values there."""
     select, scatter = callers
     editor = select.editor
     operand, source, initial = i.operands

@@ -9,13 +9,7 @@ from typing import Any
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.bits.narrow_floats import FORMATS
-from xla_server.codegen.functions.bits.words import (
-    F32,
-    F64,
-    LLVM_TYPE,
-    Word,
-    function,
-)
+from xla_server.codegen.functions.bits.words import F32, F64, LLVM_TYPE, Word, function
 from xla_server.codegen.instructions.intrinsics import call
 from xla_server.codegen.instructions.memory import COMPUTED
 

@@ -9,15 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from xla_server.codegen.functions.values import (
-    Value,
-    bits,
-    exact_product,
-    fma,
-    select,
-    sqrt,
-    to,
-)
+from xla_server.codegen.functions.values import Value, bits, exact_product, fma, select, sqrt, to
 from xla_server.codegen.instructions.instruction import instruction_of
 from xla_server.codegen.instructions.memory import COMPUTED
 

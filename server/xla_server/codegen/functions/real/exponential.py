@@ -24,9 +24,7 @@ _ONE = {"f32": 9.02, "f64": 19.1}
 """Argument from which tanh is 1."""
 
 _HALF_LN3 = 0.54931
-"""Argument at which tanh is 1/2, or a little more: from there on the error of 2 / (e^2x + 1) counts
-half.
-"""
+"""Argument at which tanh is 1/2, or a little more; beyond it the error of 2 / (e^2x + 1) halves."""
 
 TINY = {"f32": 2.0**-30, "f64": 2.0**-60}
 """Size of arguments below which atan x, expm1 x, log1p x and their like are x to the last bit."""

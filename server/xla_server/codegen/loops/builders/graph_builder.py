@@ -37,9 +37,7 @@ class GraphBuilder(abc.ABC):
         self._shared_rows = NO_ROW_BUFFERS
         self._row_buffers: dict[int, ir.StackArray] = {}
         self._invariants: Body | None = None
-        """The level at which loop-invariant values are evaluated, if it is not the outermost
-        one.
-        """
+        """The level at which loop-invariant values are evaluated, if it is not the outermost."""
         self._stored: dict[graph.Node, ir.Expression] = {}
         stored = {store.argument for store in stores}
         read = {node.argument for node in all_nodes(stores) if isinstance(node, graph.Load)}

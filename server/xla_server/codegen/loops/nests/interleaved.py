@@ -46,9 +46,7 @@ def _side_by_side(make: Make, steps: int) -> Make:
 
 
 def _period(stores: Sequence[Store], loop: Variable) -> int:
-    """Return the period, in iterations, of the tests of indices along `loop`; 1 if there is
-    none.
-    """
+    """Return the period, in iterations, of tests of indices along `loop`; 1 if there is none."""
     nodes = all_nodes(stores)
     if any(isinstance(node, ReductionResult) for node in nodes):
         return 1

@@ -122,9 +122,7 @@ def _is_cut(pieces: Sequence[Piece]) -> bool:
 
 
 class _Cutting:
-    """Finds the pieces of a nest; none is cut where both parts are under the `shortest` of its
-    dimension.
-    """
+    """Finds pieces of a nest; none is cut where both parts are under its dimension's `shortest`."""
 
     def __init__(self, make: Make, tuned: Pieces, shortest: Sequence[int] = ()) -> None:
         self._make, self._tuned, self._shortest = make, tuned, shortest
@@ -227,9 +225,7 @@ def _parts(box: Box, dimension: int, cuts: Sequence[int]) -> list[Box]:
 def _cuts(
     stores: Sequence[Store], loops: Sequence[Variable], tuned: Pieces
 ) -> dict[int, list[int]]:
-    """Return the values of a loop's variable at which tests change their outcome, by the loop's
-    number.
-    """
+    """Return the values of a loop's variable at which tests change, by the loop's number."""
     found: dict[int, set[int]] = {}
     for node in all_nodes(stores):
         changes = _changes(node, tuned) if isinstance(node, Apply) else None

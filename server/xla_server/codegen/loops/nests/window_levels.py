@@ -110,7 +110,6 @@ def _widths(spacing: Spacing) -> Iterator[tuple[int, ...]]:
 
 
 def _cost(spacing: Spacing, widths: Sequence[int], *, is_idempotent: bool) -> int:
-    """Return the cost of a result."""
     whole = len(_cover(spacing, spacing.size, widths, is_idempotent=is_idempotent))
     before, total = 1, TAP * whole
     for width in widths:

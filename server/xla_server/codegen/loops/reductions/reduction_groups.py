@@ -1,6 +1,4 @@
-"""Reductions that can share one loop: they have the same lengths, and none needs another's
-result.
-"""
+"""Reductions that can share a loop: equal lengths, and none needs another's result."""
 
 import math
 from collections.abc import Sequence

@@ -67,9 +67,7 @@ def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:
 
 
 def _is_large(i: HloInstruction, target: Target) -> bool:
-    """Return whether a convolution is of one type that BLAS supports, and large enough for a
-    call.
-    """
+    """Return whether a convolution is of a type that BLAS supports, and large enough for a call."""
     types = {shape.element_type for shape in (i.shape, *(o.shape for o in i.operands))}
     if len(types) > 1 or not types <= target.capability.BLAS_TYPES:
         return False

@@ -59,7 +59,6 @@ def lower_dot_fusion(lowering: Lowering, fusion: HloInstruction, dot: HloInstruc
 
 
 def _add(made: Product, epilogue: Epilogue) -> None:
-    """Add the kernels of a product."""
     target, dot = made.lowering.target, made.producer
     thin = thin_dot(dot, target.tuning.thin_dots) if is_canonical(dot) else None
     gemm = None if thin is not None else gemm_of(target, dot, epilogue.needs_rows)

@@ -6,11 +6,7 @@ import numpy as np
 
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
-from xla_server.codegen.lower.control.small_loop import (
-    CountedLoop,
-    elements_of,
-    lower_small_loop,
-)
+from xla_server.codegen.lower.control.small_loop import CountedLoop, elements_of, lower_small_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction

@@ -20,7 +20,7 @@ from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.lower.fourier.fft_block import Tables
 from xla_server.codegen.lower.fourier.fft_context import Array, Lines, Options
-from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, Step
+from xla_server.codegen.lower.fourier.fft_kernels import Step
 from xla_server.codegen.lower.fourier.fft_lines import LineTransforms
 from xla_server.codegen.lower.fourier.fft_products import complete, half_table, mix
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -93,26 +93,16 @@ def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) 
     tables = Tables(c.kind)
     scale, table = half_table(n, is_inverse=False)
     address = tables.add(np.concatenate([[scale], table]))
-    BlockKernel(
-        c.lowering,
-        c.title(),
-        c.kind,
-        (),
-        rows,
-        c.side(Array(source), (), half, 1),
-        c.side(Array(target), (), half + 1, 1),
-        half,
-        half + 1,
-        half,
-        after=_step("from_half", c.kind, {"count": half, "table": address}),
-        tables=tables,
-    ).add()
+    read, written = c.side(Array(source), (), half, 1), c.side(Array(target), (), half + 1, 1)
+    kernel = c.kernel((), rows, read, written, (half, half + 1, half), tables=tables)
+    kernel.after = _step("from_half", c.kind, {"count": half, "table": address})
+    kernel.add()
 
 
 def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) -> None:
     """Transform spectra to the rows of a real array of this shape."""
     n, rows = shape.dimensions[-1], math.prod(shape.dimensions[:-1])
-    half, kind, factor = n // 2, c.kind, 1 / n
+    half, kind, way, result = n // 2, c.kind, Options(True, 1 / n), Array(target, n % 2 == 1)
     length = n if n % 2 else half
     lines = Lines(rows, length, 1)
     if not lines.is_direct(c.vectors, 2 * rows * length):
@@ -121,8 +111,7 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
             complete(c, Array(source), middle, rows, n)
         else:
             mix(c, Array(source), middle, rows, n, is_inverse=True)
-        result = Array(target, n % 2 == 1)
-        c.transform(middle, result, lines, Options(True, factor))
+        c.transform(middle, result, lines, way)
         return
     tables = Tables(kind)
     before = _step("mirror", kind, {"count": n})
@@ -130,22 +119,10 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
         scale, table = half_table(n, is_inverse=True)
         address = tables.add(np.concatenate([[scale], table]))
         before = _step("to_half", kind, {"count": half, "table": address})
-    BlockKernel(
-        c.lowering,
-        c.title(),
-        kind,
-        (),
-        rows,
-        c.side(Array(source), (), half + 1, 1),
-        c.side(Array(target, n % 2 == 1), (), length, 1),
-        half + 1,
-        length,
-        length,
-        True,
-        factor,
-        before=before,
-        tables=tables,
-    ).add()
+    read, written = c.side(Array(source), (), half + 1, 1), c.side(result, (), length, 1)
+    kernel = c.kernel((), rows, read, written, (half + 1, length, length), way, tables)
+    kernel.before = before
+    kernel.add()
 
 
 def _step(name: str, kind: str, given: Operands) -> Step:

@@ -1,6 +1,4 @@
-"""State that the lowerings of Fourier transforms share: lines, arrays, and the cost of each
-algorithm.
-"""
+"""State that lowerings of Fourier transforms share: lines, arrays, the cost of each algorithm."""
 
 import dataclasses
 import functools
@@ -10,7 +8,8 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.lower.fourier import fft_plan as plan
-from xla_server.codegen.lower.fourier.fft_kernels import Side
+from xla_server.codegen.lower.fourier.fft_block import Tables
+from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, Side
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.kernel_tuning import FourierTransforms
@@ -163,3 +162,21 @@ class Context:
             array.is_real,
             split and (split[0], split[1] * width),
         )
+
+    def kernel(
+        self,
+        sizes: tuple[int, ...],
+        inner: int,
+        source: Side,
+        target: Side,
+        lengths: tuple[int, int, int],
+        options: Options = FORWARD,
+        tables: Tables | None = None,
+    ) -> BlockKernel:
+        """Return the next kernel, for lines of `lengths` loaded, stored and transformed."""
+        row = BlockKernel(
+            self.lowering, self.title(), self.kind, sizes, inner, source, target, *lengths
+        )
+        row.is_inverse, row.factor, row.limit = options.is_inverse, options.factor, options.limit
+        row.tables = tables or Tables(self.kind)
+        return row

@@ -99,11 +99,11 @@ class BlockKernel:
         transform: The length of the transform; 0 for none.
         is_inverse: Whether it is an inverse one.
         factor: Factor of the results.
+        limit: Elements of the target's lines where they are less than the transform's, else 0.
+        tables: The constants.
         before: Code on the block after the load, or None.
         after: The same after the transform.
-        tables: The constants.
         has_lane_tables: Whether `after` needs lanes to be lines of one outer index.
-        limit: Elements of the target's lines where they are less than the transform's, else 0.
     """
 
     lowering: Lowering
@@ -118,11 +118,11 @@ class BlockKernel:
     transform: int
     is_inverse: bool = False
     factor: float = 1.0
+    limit: int = 0
+    tables: Tables = dataclasses.field(default_factory=lambda: Tables("f32"))
     before: Step | None = None
     after: Step | None = None
-    tables: Tables = dataclasses.field(default_factory=lambda: Tables("f32"))
     has_lane_tables: bool = False
-    limit: int = 0
 
     def add(self) -> None:
         """Append the row."""

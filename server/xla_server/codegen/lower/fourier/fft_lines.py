@@ -8,7 +8,7 @@ from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_block import Tables
 from xla_server.codegen.lower.fourier.fft_context import FORWARD, Array, Context, Lines, Options
-from xla_server.codegen.lower.fourier.fft_kernels import Block, BlockKernel, Side, Step, add_fused
+from xla_server.codegen.lower.fourier.fft_kernels import Block, Side, Step, add_fused
 from xla_server.codegen.lower.fourier.fft_products import clear_ends, copy_rows, product
 from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
 
@@ -31,29 +31,18 @@ class LineTransforms(Context):
     def _direct(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         n, inner = lines.n, lines.inner
         stored = options.limit or n
-        BlockKernel(
-            self.lowering,
-            self.title(),
-            self.kind,
-            (lines.outer,),
-            inner,
-            self.side(source, (n * inner,), 1, inner),
-            self.side(target, (stored * inner,), 1, inner),
-            n,
-            stored,
-            n,
-            options.is_inverse,
-            options.factor,
-            tables=Tables(self.kind),
-        ).add()
+        read = self.side(source, (n * inner,), 1, inner)
+        written = self.side(target, (stored * inner,), 1, inner)
+        way = Options(options.is_inverse, options.factor)
+        self.kernel((lines.outer,), inner, read, written, (n, stored, n), way).add()
 
     def _cut(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         """Lines of every g-th element, times roots; then lines across them."""
-        kind, n, inner = self.kind, lines.n, lines.inner
+        n, inner = lines.n, lines.inner
         _, g = lines.cut(self.vectors)
         m = n // g
         is_narrow = lines.is_narrow(self.vectors)
-        tables = Tables(kind)
+        tables = Tables(self.kind)
         whole = n * inner
         byte_size = whole * 2 * self.width
         is_fused = (
@@ -72,26 +61,14 @@ class LineTransforms(Context):
             sizes = (lines.outer, g)
             read = self.side(source, (whole, inner), 1, g * inner)
             written = self.side(middle, (whole, inner), 1, g * inner)
-        first = BlockKernel(
-            self.lowering,
-            self.title(),
-            kind,
-            sizes,
-            g * inner if is_narrow else inner,
-            read,
-            written,
-            m,
-            m,
-            m,
-            options.is_inverse,
-            after=self._turn(tables, lines, g, is_narrow=is_narrow),
-            tables=tables,
-            has_lane_tables=True,
-        )
+        across, way = g * inner if is_narrow else inner, Options(options.is_inverse)
+        first = self.kernel(sizes, across, read, written, (m, m, m), way, tables)
+        first.after = self._turn(tables, lines, g, is_narrow=is_narrow)
+        first.has_lane_tables = True
         if not is_fused:
             first.add()
         if self.vectors.block_cost(g) == math.inf:
-            self.transform(middle, middle, lines.rest(m), Options(options.is_inverse))
+            self.transform(middle, middle, lines.rest(m), way)
             self._turned(middle, target, lines, g, options)
             return
         stored = options.limit or n
@@ -103,22 +80,8 @@ class LineTransforms(Context):
             sizes, across = (lines.outer, m), inner
             read = self.side(middle, (whole, g * inner), 1, inner)
             written = self.side(target, (whole, inner), 1, m * inner)
-        then = BlockKernel(
-            self.lowering,
-            self.title(),
-            kind,
-            sizes,
-            across,
-            read,
-            written,
-            g,
-            g,
-            g,
-            options.is_inverse,
-            options.factor,
-            tables=tables if is_fused else Tables(kind),
-            limit=options.limit,
-        )
+        shared = tables if is_fused else None
+        then = self.kernel(sizes, across, read, written, (g, g, g), options, shared)
         if is_fused:
             add_fused(first, then, lines.outer, byte_size)
         else:
@@ -162,9 +125,10 @@ class LineTransforms(Context):
         """Copy [outer, m, g, inner] to [outer, g, m, inner]."""
         n, m, inner = lines.n, lines.n // g, lines.inner
         chunk = max(d for d in plan.divisors(g) if d <= self.tuned.max_block_elements)
+        way = Options(factor=options.factor)
         if options.limit or target.is_real:
             whole = self.new(lines.outer * n)
-            self._turned(source, whole, lines, g, Options(factor=options.factor))
+            self._turned(source, whole, lines, g, way)
             copy_rows(self, whole, target, lines.outer, n, options.limit or n)
             return
         if lines.is_narrow(self.vectors):
@@ -176,19 +140,7 @@ class LineTransforms(Context):
             sizes, across = (lines.outer, m, g // chunk), inner
             read = self.side(source, (n * inner, g * inner, chunk * inner), 1, inner)
             written = self.side(target, (n * inner, inner, chunk * m * inner), 1, m * inner)
-        BlockKernel(
-            self.lowering,
-            self.title(),
-            self.kind,
-            sizes,
-            across,
-            read,
-            written,
-            chunk,
-            chunk,
-            0,
-            factor=options.factor,
-        ).add()
+        self.kernel(sizes, across, read, written, (chunk, chunk, 0), way).add()
 
     def _convolution(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp."""

@@ -210,7 +210,6 @@ class ScatterKernel:
         return entry_index(self._shape, self._vector, entry, at)
 
     def _index(self, element_at: ir.Index) -> ir.Expression:
-        """Return the entry at an index."""
         return load_entry(self._shape, self._buffers.indices, element_at)
 
     def _read_vector(self) -> None:

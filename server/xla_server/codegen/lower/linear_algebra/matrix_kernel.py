@@ -348,7 +348,6 @@ def option(i: HloInstruction, name: str) -> str:
 
 
 def _asked(argument: Argument) -> int | np.dtype[Any] | None:
-    """An argument as `workspace` takes it."""
     if isinstance(argument, ElementType):
         return argument.dtype
     if isinstance(argument, str):

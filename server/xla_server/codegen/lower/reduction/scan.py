@@ -303,7 +303,6 @@ class _Scan:
         return watched_loop(body, "i", ir.Index(length), ir.Index(1), length - 1, word, span)
 
     def _loaded(self, body: Body, at: ir.Expression) -> dict[Node, ir.Expression]:
-        """Load the elements at an index."""
         return {
             variable: body.let(self._names("new"), load_element(kind, memory, at))
             for variable, (memory, kind) in zip(self._step.new, self._elements, strict=True)

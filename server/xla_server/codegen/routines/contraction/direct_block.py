@@ -19,7 +19,6 @@ from xla_server.codegen.routines.contraction.product_tiles import product_tile_a
 
 
 def _products(n: Mapping[str, int]) -> float:
-    """Return the products of a block."""
     results = n["high"] * n["results1"]
     results *= n["tall"] * n["tall_count"] + (n["tall"] - 1) * n["low_count"]
     features = n["groups"] * (n["panels"] * n["columns"] + n["rest"])

@@ -19,9 +19,7 @@ _QUARTER = 16
 """Bytes within which the processor exchanges elements in least time."""
 
 _CHUNK = 128
-"""Number of k indices transposed at a time for all rows, so that the part of the panel stays in
-L1.
-"""
+"""Number of k indices transposed at a time for all rows: that part of the panel stays in L1."""
 
 SOURCES = {
     "f32": ("i32", 4),

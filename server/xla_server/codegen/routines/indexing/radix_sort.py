@@ -186,7 +186,6 @@ class RadixText:
         return self._f.let(f"getelementptr i64, ptr {column}, i64 {value}")
 
     def _loaded(self, pointer: str) -> list[str]:
-        """The words of an entry."""
         f = self._f
         pointers = (f.behind(pointer, 8 * n) for n in range(self._words))
         return [f.let(f"load i64, ptr {pointer}") for pointer in pointers]

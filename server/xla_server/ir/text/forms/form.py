@@ -106,7 +106,6 @@ def record_form(record: type[Any], *fields: Field, calls: tuple[str, ...] = ()) 
 
 
 def _named(record: type[Any], fields: Sequence[Field]) -> dict[str, Field]:
-    """The fields by their names in the record."""
     names = [field.name for field in dataclasses.fields(record)]
     return {
         field.field if isinstance(field, Attribute) and field.field else name: field

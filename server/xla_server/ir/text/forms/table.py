@@ -15,13 +15,13 @@ from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.ops.control.asynchronous import AsyncAttributes
 from xla_contract.ops.control.custom_call import CustomCallAttributes
 from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import GroupForm, ReplicaGroups
 from xla_contract.types.shape import Shape
 from xla_server.ir.text import attribute_kinds as kinds
 from xla_server.ir.text.forms.arrays import ARRAYS
-from xla_server.ir.text.forms.channels import CHANNELS
 from xla_server.ir.text.forms.compound import COMPOUND
 from xla_server.ir.text.forms.form import Attribute, Form, Nested, element, record_form
 from xla_server.ir.text.replica_groups import GROUPS
@@ -121,7 +121,22 @@ _CALLS: dict[Opcode, Form] = {
     Opcode.WHILE: Form(calls=("body", "condition")),
 }
 
-FORMS: dict[Opcode, Form] = ARRAYS | COMPOUND | CHANNELS | _COLLECTIVES | _CALLS
+_CHANNEL = (
+    Attribute("channel_id", kinds.INTEGER, 0),
+    Attribute("is_host_transfer", kinds.BOOL, False),
+)
+_TRANSFER = record_form(ChannelAttributes, *_CHANNEL)
+
+_CHANNELS: dict[Opcode, Form] = {
+    Opcode.SEND: _TRANSFER,
+    Opcode.SEND_DONE: _TRANSFER,
+    Opcode.RECV: record_form(
+        RecvAttributes, lambda shape: element(shape, 0).without_layout(), *_CHANNEL
+    ),
+    Opcode.RECV_DONE: _TRANSFER,
+}
+
+FORMS: dict[Opcode, Form] = ARRAYS | COMPOUND | _CHANNELS | _COLLECTIVES | _CALLS
 """Forms with attributes or called computations; PARAMETER and CONSTANT have theirs as operands."""
 
 PLAIN = Form()
