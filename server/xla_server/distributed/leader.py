@@ -101,6 +101,7 @@ class Leader:
                     self._mailbox.send,
                     self._take_turns,
                     self._mailbox.is_silent,
+                    self._mailbox.expect,
                     timeout_seconds,
                     is_one_program=is_one_program,
                 )

@@ -53,6 +53,7 @@ class Mailbox:
         self._peers = {rank: _Peer() for rank in peers}
         self._gone: list[_Peer] = []
         self._is_closing = False
+        self._is_expecting = False
         self._thread = threading.Thread(target=self._run, name="mpi-records", daemon=True)
 
     def start(self) -> None:
@@ -66,6 +67,11 @@ class Mailbox:
         large.
         """
         self._outbox.put((rank, packed(message, self._max_bytes)))
+        self._bell.release()
+
+    def expect(self) -> None:
+        """Look often for a while: others are about to send something."""
+        self._is_expecting = True
         self._bell.release()
 
     def is_silent(self, rank: int) -> bool:
@@ -94,7 +100,8 @@ class Mailbox:
                 spoken = now
                 for rank in self._peers:
                     self._outbox.put((rank, packed(Alive(), self._max_bytes)))
-            if self._look(now):
+            if self._look(now) or self._is_expecting:
+                self._is_expecting = False
                 back_off.reset()
             self._look_beside()
             seconds = back_off.next_seconds()

@@ -24,8 +24,8 @@ class RemoteRun:
     """The state of an execution, and what rank 0's own participants tell (crossings.Link).
 
     `send` sends a message to a rank, and `turns` takes turns of some ranks' traffic: it returns the
-    first of so many. `is_silent` says that a rank has missed signs of life. The first failure is
-    the one that all are told.
+    first of so many. `is_silent` says that a rank has missed signs of life, and `expect` is told
+    that other ranks are about to say something. The first failure is the one that all are told.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class RemoteRun:
         send: Callable[[int, object], None],
         turns: Callable[[tuple[int, ...], int], int],
         is_silent: Callable[[int], bool],
+        expect: Callable[[], None],
         seconds: float,
         *,
         is_one_program: bool,
@@ -51,6 +52,7 @@ class RemoteRun:
         self._send = send
         self._turns = turns
         self._is_silent = is_silent
+        self._expect = expect
         self._seconds = seconds
         self._is_one_program = is_one_program
         self._lock = threading.Lock()
@@ -164,6 +166,7 @@ class RemoteRun:
 
     def arrive(self, arrival: messages.Arrive) -> None:
         """Note an arrival of this rank."""
+        self._expect()
         self.arrived(0, arrival)
 
     def late(self, key: messages.MeetingKey, visit: int) -> None:

@@ -98,15 +98,17 @@ def test_ranks_that_wait_for_each_other_are_told_so() -> None:
 
 def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
     """The silent rank is lost within its own time, or speaks again."""
-    silent, anything = {1}, cast(Any, None)
+    silent, expected, anything = {1}, list[bool](), cast(Any, None)
     run = RemoteRun(
         *(1, (), (0, 1), DeviceGrid(2, 1), Cancellation(), anything),
         *(lambda rank, message: None, lambda ranks, count: 0, lambda rank: rank in silent),
+        lambda: expected.append(True),
         7.0,
         is_one_program=True,
     )
     some = arrival(0, 1)
     run.arrive(Arrive(1, (some,)))
+    assert expected
     key = meeting_key(some.meeting, is_one_program=True)
     run.late(key, 0)
     assert run.failure is None
