@@ -11,7 +11,7 @@ from xla_server.codegen.functions.bits.half_floats import half_floats
 from xla_server.codegen.functions.called_functions import CALLED, LIKELY, VARIANTS
 from xla_server.codegen.functions.compiler_library import COMPILER_LIBRARY
 from xla_server.codegen.instructions.constants import CONSTANTS
-from xla_server.codegen.instructions.intrinsics import ARITHMETIC
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC, X86_ARITHMETIC
 from xla_server.codegen.instructions.lapack import LAPACK
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.instructions.products import PRODUCTS
@@ -78,7 +78,7 @@ class Vocabulary:
 @functools.cache
 def vocabulary(machine: Machine) -> Vocabulary:
     """Return the vocabulary of a machine."""
-    names = dict(_NAMES)
+    names = {**_NAMES, **(X86_ARITHMETIC if machine.is_x86 else {})}
     for table in _OF_MACHINES:
         names |= table(machine)
     functions = (f for f in names.values() if isinstance(f, SharedFunction))
