@@ -1,7 +1,8 @@
 """Programs with manual regions on real servers of both platforms: whole values in and out."""
 
+import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,49 @@ def test_what_a_partitioner_made_takes_whole_arguments_too(client: xc.Client, na
     output = client.adopt(client._session.call("Execute", request).output.handle)
     results = output.to_numpy() if output.shape.is_tuple else [output.to_numpy()]
     check_joined(stored, results)
+
+
+def in_a_pipeline(client: xc.Client, run: Any, *arguments: Any) -> Any:
+    pipeline = client.pipeline()
+    pipeline.fetch(pipeline.call(run, *arguments))
+    (result,) = pipeline.run()
+    return result
+
+
+ROADS: dict[str, Callable[..., Any]] = {
+    "call": lambda _, run, *arguments: run(*arguments),
+    "run": lambda _, run, *arguments: run.run(*arguments),
+    "arun": lambda _, run, *arguments: asyncio.run(run.arun(*arguments)),
+    "run_batch": lambda _, run, *arguments: run.run_batch([arguments])[0],
+    "submit": lambda _, run, *arguments: run.submit(*arguments).result(),
+    "pipeline": in_a_pipeline,
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("name", CUT)
+def test_every_road_of_running_takes_whole_values(client: xc.Client, name: str, road: str) -> None:
+    stored = device_program(name)
+    run = compiled(client, stored, stored.lowered)
+    arguments = [value.whole for value in stored.arguments]
+    kept = map(client.to_device, arguments)
+    for given in (arguments, kept):
+        result = ROADS[road](client, run, *given)
+        parts = result if isinstance(result, tuple) else (result,)
+        check_joined(
+            stored, [part.to_numpy() if isinstance(part, xc.Buffer) else part for part in parts]
+        )
+
+
+def test_the_header_of_a_text_says_the_partitions(client: xc.Client) -> None:
+    text = (
+        "HloModule m, num_partitions=4\n\nENTRY main {\n  ROOT number = u32[] partition-id()\n}\n"
+    )
+    run = client.compile(text)
+    assert [number.to_numpy() for number in run.execute_sharded()] == [0, 1, 2, 3]
+    assert run.run() == 0
+    (alone,) = client.compile(text, mesh=client.mesh((1,), ("x",))).execute_sharded()
+    assert alone.to_numpy() == 0
 
 
 def test_a_value_that_is_neither_whole_nor_a_part_is_refused(client: xc.Client) -> None:
