@@ -34,7 +34,7 @@ ENTRY %main.0_spmd (param.1: f32[4,2]) -> f32[1,2] {
 replica_groups={{0,1,2,3}}, use_global_device_ids=true, dimensions={0}, to_apply=%region_0.0
 }
 """
-"""What a psum_scatter of shard_map is after compilation, as `as_text` gives it: parts alone."""
+"""A psum_scatter of shard_map after compilation, as `as_text` gives it: parts alone."""
 
 HELD_WHOLE = "jit_elementwise_sharded"
 

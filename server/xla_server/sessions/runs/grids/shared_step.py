@@ -1,4 +1,4 @@
-"""What a program of several devices takes and gives where one value stands for those of all.
+"""Arguments and results of programs of several devices where one value stands for those of all.
 
 Arguments are cut, and results joined, as the program says; other arguments go to all participants,
 and of other results that of participant 0 is taken.
