@@ -38,6 +38,7 @@ from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.targets import ROUTING_KEY
+from xla_contract.types.device_grid import ALONE
 from xla_contract.types.layout import Layout
 from xla_contract.wire.shape_proto import (
     layout_to_proto,
@@ -156,8 +157,8 @@ class Client:
         whose result is a tuple, Buffer for any other; raises InvalidArgumentError where it is not
         so. Parameters whose layouts are not chosen have those of the computation's signature, and a
         result is row-major unless `result_layout` says otherwise. `seed` starts its random
-        numbers (0: the server picks), `debug_options` are fields of DebugOptions. With
-        `mesh` it is run by `execute_sharded`. Raises
+        numbers (0: the server picks), `debug_options` are fields of DebugOptions. Without
+        `mesh` it has the replicas and partitions that it states. Raises
         InvalidArgumentError or UnimplementedError naming the instruction that cannot be compiled.
         """
         kept = as_computation(computation, self)
@@ -453,14 +454,14 @@ class Client:
 
     def _convert_module(
         self, source: extension_pb2.ModuleSource, form: extension_pb2.ModuleFormat
-    ) -> bytes:
+    ) -> extension_pb2.ConvertModuleResponse:
         if extension_pb2.CAPABILITY_MODULES not in self._session.transport.capabilities:
             raise UnimplementedError(
                 "a server must have CAPABILITY_MODULES to read and write HLO text, got one without"
             )
         request = extension_pb2.ConvertModuleRequest(module=source, format=form)
-        data: bytes = self._session.call("ConvertModule", request).module
-        return data
+        answer: extension_pb2.ConvertModuleResponse = self._session.call("ConvertModule", request)
+        return answer
 
     def __enter__(self) -> Self:
         return self
@@ -490,4 +491,7 @@ def _program(
     options = execution_options(shape.result, seed, debug_options)
     if mesh is not None:
         mesh.write_to(options)
+    elif computation.grid != ALONE:
+        options.num_replicas = computation.grid.replicas
+        options.num_partitions = computation.grid.partitions
     return Program(computation, shape, options)

@@ -12,6 +12,7 @@ from xla_client.programs import conversions
 from xla_client.programs.conversions import ModuleConverter
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_contract.wire.shape_proto import program_shape_from_proto
 
@@ -34,10 +35,12 @@ class Computation:
     It can be compiled, or called by other computations (reduce, while_, call ...).
     """
 
-    __slots__ = ("_program_shape", "_proto")
+    __slots__ = ("_program_shape", "_proto", "grid")
 
-    def __init__(self, proto: hlo_pb2.HloModuleProto) -> None:
+    def __init__(self, proto: hlo_pb2.HloModuleProto, grid: DeviceGrid = ALONE) -> None:
         """Take over `proto`; use `from_proto` for a message that stays the caller's.
+
+        `grid` has the replicas and partitions that the header of its text says.
 
         Raises:
             InvalidArgumentError: The module has no entry computation or no host_program_shape.
@@ -52,6 +55,7 @@ class Computation:
                 f"{proto.entry_computation_id} in {proto.name!r}"
             )
         self._proto = proto
+        self.grid = grid
         shape = program_shape_from_proto(proto.host_program_shape)
         self._program_shape = ProgramShape(
             tuple(parameter.with_default_layout() for parameter in shape.parameters),
@@ -70,7 +74,7 @@ class Computation:
         return cls(copy.deepcopy(proto))
 
     @classmethod
-    def from_serialized(cls, data: bytes) -> "Computation":
+    def from_serialized(cls, data: bytes, grid: DeviceGrid = ALONE) -> "Computation":
         """The program of a serialized HloModuleProto, or of an HloProto as dumps hold it.
 
         JAX gives one: `jax.jit(f).lower(*args).compiler_ir("hlo")`, then
@@ -78,6 +82,7 @@ class Computation:
 
         Args:
             data: The bytes of the message.
+            grid: The replicas and partitions to compile it for, unless `compile` is given a mesh.
 
         Returns:
             The program.
@@ -97,13 +102,13 @@ class Computation:
                 f"a serialized HloModuleProto or HloProto is needed, got {len(data)} bytes that "
                 "are neither"
             )
-        return cls(module)
+        return cls(module, grid)
 
     @classmethod
     @brief
     def from_text(cls, text: str, client: ModuleConverter) -> "Computation":
         """The program of HLO text, which the server reads; errors have the line and the column."""
-        return cls.from_serialized(conversions.from_text(text, client))
+        return cls.from_serialized(*conversions.from_text(text, client))
 
     @classmethod
     def from_any(cls, program: Any, client: ModuleConverter | None = None) -> "Computation":
@@ -183,7 +188,7 @@ def as_computation(program: ProgramLike, client: ModuleConverter | None = None) 
             data = conversions.from_stablehlo(data)
         return Computation.from_serialized(data)
     if isinstance(program, str):
-        return Computation.from_serialized(conversions.from_text(program, client))
+        return Computation.from_serialized(*conversions.from_text(program, client))
     if hasattr(program, "as_serialized_hlo_module_proto"):
         return Computation.from_serialized(program.as_serialized_hlo_module_proto())
     if hasattr(program, "compiler_ir"):

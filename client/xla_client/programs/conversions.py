@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
+from xla_contract.stubs.xla_extension_pb2 import ConvertModuleResponse
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode, in which StableHLO is serialized."""
@@ -21,20 +23,28 @@ class ModuleConverter(Protocol):
 
     def _convert_module(
         self, source: extension_pb2.ModuleSource, form: extension_pb2.ModuleFormat
-    ) -> bytes: ...
+    ) -> ConvertModuleResponse: ...
 
 
-def from_text(text: str, client: ModuleConverter | None) -> bytes:
-    """Return the serialized module of HLO text, which a server reads, or of StableHLO as text."""
+def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, DeviceGrid]:
+    """Return the serialized module of HLO text, with the replicas and partitions of its header.
+
+    A server reads HLO. StableHLO as text may be given, too.
+
+    Raises:
+        InvalidArgumentError: It is neither, or HLO without a client.
+    """
     if not text.lstrip().startswith("HloModule") and "func.func" in text:
-        return from_stablehlo(text)
+        return from_stablehlo(text), ALONE
     if client is None:
         raise InvalidArgumentError(
             "HLO text is read by a server, so a client is needed, got none",
             hint="Call client.compile(text) or Computation.from_text(text, client).",
         )
     source = extension_pb2.ModuleSource(hlo_text=text)
-    return client._convert_module(source, extension_pb2.MODULE_FORMAT_PROTO)
+    answer = client._convert_module(source, extension_pb2.MODULE_FORMAT_PROTO)
+    # A server from before these fields leaves them 0.
+    return answer.module, DeviceGrid(answer.num_replicas or 1, answer.num_partitions or 1)
 
 
 def to_text(module: bytes, client: ModuleConverter) -> str:
@@ -53,7 +63,8 @@ def to_html(module: bytes, client: ModuleConverter) -> str:
 
 
 def _written(module: bytes, client: ModuleConverter, form: extension_pb2.ModuleFormat) -> str:
-    return client._convert_module(extension_pb2.ModuleSource(hlo_module=module), form).decode()
+    source = extension_pb2.ModuleSource(hlo_module=module)
+    return client._convert_module(source, form).module.decode()
 
 
 def is_stablehlo(data: bytes) -> bool:

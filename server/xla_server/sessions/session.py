@@ -125,7 +125,7 @@ class Session:
             flow=self.flow,
         )
         self.grids = GridRunner(self.runner)
-        parts = RunParts(self.data, self.runner, engine.queue, engine.turns, self.flow)
+        parts = RunParts(self.data, self.runner, self.grids, engine.queue, engine.turns, self.flow)
         self.planner = RunPlanner(parts, self.devices, backend, limits, quotas)
         self.executions = BackgroundExecutions(
             self.planner,

@@ -112,6 +112,12 @@ def test_the_header_of_a_text_says_the_devices(plain: Extension) -> None:
     assert "2 replicas x 3 partitions" in found
     request.execution_options.num_replicas = 1
     plain.CompileModule(request)
+    kept = plain.ConvertModule(
+        extension_pb2.ConvertModuleRequest(
+            module=request.module, format=extension_pb2.MODULE_FORMAT_PROTO
+        )
+    )
+    assert (kept.num_replicas, kept.num_partitions) == (2, 3)
 
 
 def test_a_module_is_written_in_every_form(plain: Extension) -> None:

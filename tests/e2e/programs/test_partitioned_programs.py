@@ -1,7 +1,8 @@
 """Programs with manual regions on real servers of both platforms: whole values in and out."""
 
+import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,25 @@ from xla_contract.types.shape import Shape
 
 CUT = ["psum_scatter_dim1_axis_b", "dp_mlp_step_8", "gspmd_all_gather_2d", "psum_scatter_bf16"]
 """Programs with arguments in tiles, from both partitioners."""
+
+COMPILED_BY_JAXLIB = """HloModule jit__lambda, is_scheduled=true, \
+entry_computation_layout={(f32[4,2]{1,0})->f32[1,2]{1,0}}, \
+allow_spmd_sharding_propagation_to_parameters={true}, \
+allow_spmd_sharding_propagation_to_output={true}, num_partitions=4
+
+%region_0.0 (reduce_scatter.0: f32[], reduce_scatter.1: f32[]) -> f32[] {
+  %reduce_scatter.0 = f32[] parameter(0), metadata={op_name="reduce_scatter"}
+  %reduce_scatter.1 = f32[] parameter(1), metadata={op_name="reduce_scatter"}
+  ROOT %add.0 = f32[] add(%reduce_scatter.0, %reduce_scatter.1), metadata={op_name="add"}
+}
+
+ENTRY %main.0_spmd (param.1: f32[4,2]) -> f32[1,2] {
+  %param.1 = f32[4,2]{1,0} parameter(0), sharding={devices=[1,4]<=[4]}, metadata={op_name="v"}
+  ROOT %reduce_scatter.7 = f32[1,2]{1,0} reduce-scatter(%param.1), channel_id=1, \
+replica_groups={{0,1,2,3}}, use_global_device_ids=true, dimensions={0}, to_apply=%region_0.0
+}
+"""
+"""A psum_scatter of shard_map after compilation, as `as_text` gives it: parts alone."""
 
 HELD_WHOLE = "jit_elementwise_sharded"
 
@@ -78,6 +98,61 @@ def test_what_a_partitioner_made_takes_whole_arguments_too(client: xc.Client, na
     output = client.adopt(client._session.call("Execute", request).output.handle)
     results = output.to_numpy() if output.shape.is_tuple else [output.to_numpy()]
     check_joined(stored, results)
+
+
+def in_a_pipeline(client: xc.Client, run: Any, *arguments: Any) -> Any:
+    pipeline = client.pipeline()
+    pipeline.fetch(pipeline.call(run, *arguments))
+    (result,) = pipeline.run()
+    return result
+
+
+ROADS: dict[str, Callable[..., Any]] = {
+    "call": lambda _, run, *arguments: run(*arguments),
+    "run": lambda _, run, *arguments: run.run(*arguments),
+    "arun": lambda _, run, *arguments: asyncio.run(run.arun(*arguments)),
+    "run_batch": lambda _, run, *arguments: run.run_batch([arguments])[0],
+    "submit": lambda _, run, *arguments: run.submit(*arguments).result(),
+    "pipeline": in_a_pipeline,
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("name", CUT)
+def test_every_road_of_running_takes_whole_values(client: xc.Client, name: str, road: str) -> None:
+    stored = device_program(name)
+    run = compiled(client, stored, stored.lowered)
+    arguments = [value.whole for value in stored.arguments]
+    kept = map(client.to_device, arguments)
+    for given in (arguments, kept):
+        result = ROADS[road](client, run, *given)
+        parts = result if isinstance(result, tuple) else (result,)
+        check_joined(
+            stored, [part.to_numpy() if isinstance(part, xc.Buffer) else part for part in parts]
+        )
+
+
+def test_the_header_of_a_text_says_the_partitions(client: xc.Client) -> None:
+    text = (
+        "HloModule m, num_partitions=4\n\nENTRY main {\n  ROOT number = u32[] partition-id()\n}\n"
+    )
+    run = client.compile(text)
+    assert [number.to_numpy() for number in run.execute_sharded()] == [0, 1, 2, 3]
+    assert run.run() == 0
+    (alone,) = client.compile(text, mesh=client.mesh((1,), ("x",))).execute_sharded()
+    assert alone.to_numpy() == 0
+
+
+def test_text_that_jaxlib_compiled_takes_whole_values_and_parts(client: xc.Client) -> None:
+    run = client.compile(COMPILED_BY_JAXLIB)
+    whole = np.arange(32, dtype=np.float32).reshape(4, 8)
+    parts = np.split(whole, 4, axis=1)
+    want = np.sum(parts, axis=0)
+    for argument in (client.to_device(whole), xc.Shards(parts)):
+        rows = [row.to_numpy() for row in run.execute_sharded(argument)]
+        np.testing.assert_array_equal(np.concatenate(rows), want)
+    # The client knows the signature of a part, which all participants are given.
+    np.testing.assert_array_equal(run.run(parts[0]), 4 * parts[0][:1])
 
 
 def test_a_value_that_is_neither_whole_nor_a_part_is_refused(client: xc.Client) -> None:

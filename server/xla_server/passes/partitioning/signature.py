@@ -10,7 +10,8 @@ from xla_contract.stubs import hlo_pb2
 from xla_contract.types.shape import ProgramShape
 from xla_contract.types.sharding import REPLICATED, Sharding
 from xla_contract.wire.sharding_proto import sharding_from_proto, sharding_to_proto
-from xla_server.ir.module import HloModule
+from xla_server.ir.module import HloInstruction, HloModule
+from xla_server.passes.partitioning.markers import stated_sharding
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,24 +24,31 @@ class ShardedSignature:
 
 
 def is_partitioned(module: HloModule) -> bool:
-    """Return whether a partitioner made the module: its shapes are those of one partition."""
+    """Return whether a partitioner made the module: its shapes are those of one partition.
+
+    HLO text has no words for the partitioner's shardings, but says that the module is scheduled,
+    which XLA does after partitioning.
+    """
     proto = module.decoration
     return proto is not None and (
-        proto.HasField("spmd_output_sharding") or bool(proto.spmd_parameters_shardings)
+        proto.HasField("spmd_output_sharding")
+        or bool(proto.spmd_parameters_shardings)
+        or proto.HasField("schedule")
     )
 
 
 def sharded_signature(module: HloModule) -> ShardedSignature:
     """The signature of all partitions of a module that each of them runs.
 
-    Without a partitioner's shardings every partition has whole values. Raises
-    InvalidArgumentError for shardings that do not fit the module's signature.
+    Without a partitioner's shardings those count that parameters and the result of a scheduled
+    module state, and every partition has whole other values. Raises InvalidArgumentError for
+    shardings that do not fit the module's signature.
     """
     local, proto = module.entry_program_shape, module.decoration or hlo_pb2.HloModuleProto()
     parameters = [sharding_from_proto(part) for part in proto.spmd_parameters_shardings]
     if len(parameters) != len(local.parameters):
-        parameters = [REPLICATED] * len(local.parameters)
-    result = REPLICATED
+        parameters = [_stated(module, parameter) for parameter in module.entry.parameters]
+    result = _stated(module, module.entry.root)
     if proto.HasField("spmd_output_sharding"):
         result = sharding_from_proto(proto.spmd_output_sharding)
     pairs = zip(local.parameters, parameters, strict=True)
@@ -50,6 +58,15 @@ def sharded_signature(module: HloModule) -> ShardedSignature:
         local.parameter_names,
     )
     return ShardedSignature(whole, tuple(parameters), result)
+
+
+def _stated(module: HloModule, edge: HloInstruction) -> Sharding:
+    """The sharding that a value at an edge of a scheduled module states, if that splits it."""
+    proto = module.decoration
+    if module.grid.partitions == 1 or proto is None or not proto.HasField("schedule"):
+        return REPLICATED
+    stated = stated_sharding(edge)
+    return stated if stated is not None and stated.is_split else REPLICATED
 
 
 def state_signature(module: HloModule, signature: ShardedSignature) -> None:

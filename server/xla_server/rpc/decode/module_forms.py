@@ -55,8 +55,8 @@ def read_source(
 
 def converted(
     request: extension_pb2.ConvertModuleRequest, *, max_bytes: int, max_literal_bytes: int
-) -> bytes:
-    """Return a module in the form that a request asks for.
+) -> extension_pb2.ConvertModuleResponse:
+    """Return a module in the form that a request asks for, with the grid of its header.
 
     Raises as `read_source` and `verify`; ResourceExhaustedError for one that takes more than
     `max_bytes`, before it is written; InvalidArgumentError for an unknown form.
@@ -67,7 +67,8 @@ def converted(
             f"format must be one of {', '.join(extension_pb2.ModuleFormat.keys())}, got "
             f"{request.format}"
         )
-    module = import_module(read_source(request.module)[0], max_literal_bytes=max_literal_bytes)
+    proto, grid = read_source(request.module)
+    module = import_module(proto, max_literal_bytes=max_literal_bytes)
     verify(module)
     size = constant_bytes(module)
     if wanted is DumpFormat.TEXT:
@@ -77,7 +78,11 @@ def converted(
             f"a message may take {max_bytes} bytes, got a module that takes about {size} in the "
             f"form {wanted.name}"
         )
-    return _written(module, wanted)
+    return extension_pb2.ConvertModuleResponse(
+        module=_written(module, wanted),
+        num_replicas=grid.replicas,
+        num_partitions=grid.partitions,
+    )
 
 
 def _written(module: HloModule, wanted: DumpFormat) -> bytes:

@@ -44,12 +44,11 @@ def _convert_module(
 ) -> extension_pb2.ConvertModuleResponse:
     limits = service.limits
     with service.runner.counted_as_compiling():
-        module = converted(
+        return converted(
             request,
             max_bytes=limits.max_message_bytes,
             max_literal_bytes=limits.max_device_bytes,
         )
-    return extension_pb2.ConvertModuleResponse(module=module)
 
 
 def _analyze_executable(

@@ -13,6 +13,8 @@ from xla_server.sessions.error_context import with_context
 from xla_server.sessions.feeds.device_table import DeviceTable
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.programs.executable_table import LoadedExecutable
+from xla_server.sessions.runs.grids.shared_step import SharedStep, taken_shape
 from xla_server.sessions.runs.program_runner import same_but_for_layout
 from xla_server.sessions.runs.requests import (
     Argument,
@@ -130,7 +132,7 @@ class _Plan:
         self._held = dict(zip(handles, entries, strict=True))
 
     def _step(self, number: int, step: RunStep) -> PlannedStep:
-        compiled = self._planner.parts.runner.alone_under(step.executable)
+        compiled = self._planner.parts.runner.compiled_under(step.executable)
         parameters = compiled.program_shape.parameters
         if len(step.arguments) != len(parameters):
             raise InvalidArgumentError(
@@ -139,13 +141,14 @@ class _Plan:
             )
         sources: list[Source] = []
         donated: list[int] = []
+        is_shared = len(compiled.devices) > 1
         for index, argument in enumerate(step.arguments):
             try:
                 if isinstance(argument, InlineArgument):
                     # A value sent along is the run's own, whether it is donated or not.
-                    sources.append(self._inline(argument, parameters[index]))
+                    sources.append(self._inline(argument, compiled, index))
                     continue
-                source = self._source(argument, parameters[index])
+                source = self._source(argument, None if is_shared else parameters[index])
             except XlaError as error:
                 raise with_context(f"argument {index}", error) from error.__cause__
             sources.append(source)
@@ -155,30 +158,38 @@ class _Plan:
                 self._last_use[source.step] = number
         if donated or self._donations:
             self._check_donations(number, step, donated)
-        output = self._outputs.read(step.output, compiled.program_shape.result)
-        return PlannedStep(compiled, sources, donated, output)
+        result, size = compiled.program_shape.result, compiled.room.byte_size
+        if is_shared:
+            shared = SharedStep(compiled, [self._shape_of(source) for source in sources])
+            result, size = shared.result, shared.byte_size
+        output = self._outputs.read(step.output, result)
+        return PlannedStep(compiled, sources, donated, output, result, size)
 
-    def _source(self, argument: HandleArgument | ResultArgument | None, parameter: Shape) -> Source:
-        """Return the value that an argument names."""
+    def _source(
+        self, argument: HandleArgument | ResultArgument | None, parameter: Shape | None
+    ) -> Source:
+        """Return the value that an argument names, of its parameter's shape where that is given."""
         source: Source
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
         if isinstance(argument, HandleArgument):
             source = self._held[argument.handle]
-            shape = source.shape
         else:
             source = FromStep(argument.step, argument.path)
-            shape = self._shape_of(source)
-        if shape is not parameter and not same_but_for_layout(shape, parameter):
+        shape = self._shape_of(source)
+        if parameter is None or shape is parameter:
+            return source
+        if not same_but_for_layout(shape, parameter):
             raise InvalidArgumentError(
                 f"it must have the type and dimensions of its parameter, got {shape} for "
                 f"{parameter}"
             )
         return source
 
-    def _inline(self, argument: InlineArgument, parameter: Shape) -> Buffer:
+    def _inline(self, argument: InlineArgument, compiled: LoadedExecutable, index: int) -> Buffer:
         """A value sent along; its layout is only how it was sent."""
         literal = argument.read(max_bytes=self._planner.quotas.device_bytes)
+        parameter = taken_shape(compiled, index, literal.shape)
         if not literal.shape.equal(parameter):
             if not literal.shape.compatible(parameter):
                 raise InvalidArgumentError(
@@ -188,7 +199,9 @@ class _Plan:
             literal = literal.relayout(parameter)
         return self._planner.backend.to_device(literal, self._device)
 
-    def _shape_of(self, source: FromStep) -> Shape:
+    def _shape_of(self, source: Source) -> Shape:
+        if not isinstance(source, FromStep):
+            return source.shape
         done = len(self._steps)
         if not 0 <= source.step < done:
             raise InvalidArgumentError(

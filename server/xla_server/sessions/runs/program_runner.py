@@ -335,7 +335,7 @@ class ProgramRunner:
             raise FailedPreconditionError(
                 "an executable must be compiled for one device to be run alone, got "
                 f"{compiled.name!r:.200} for {compiled.program.grid}",
-                hint="Run it by Execute, or ExecuteSharded of XlaExtensionService.",
+                hint="Run it by Execute, or Run, Launch or ExecuteSharded of XlaExtensionService.",
             )
         return compiled
 

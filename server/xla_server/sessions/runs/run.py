@@ -14,6 +14,7 @@ from xla_server.sessions.error_context import with_context
 from xla_server.sessions.limits.semaphores import FairSemaphore
 from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.programs.executable_table import ExecutionFootprint, LoadedExecutable
+from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of
 from xla_server.sessions.runs.run_outputs import (
@@ -50,13 +51,17 @@ class PlannedStep:
     arguments: list[Source]
     donated: list[int]
     output: StepOutput
+    result: Shape
+    """The shape of the result."""
+    byte_size: int
+    """Bytes that it takes, the arguments aside."""
     done_with: list[int] = dataclasses.field(default_factory=list)
     """The steps whose results are not used after this one."""
 
     @property
-    def result(self) -> Shape:
-        """The shape of the result."""
-        return self.compiled.program_shape.result
+    def is_shared(self) -> bool:
+        """True if several devices do it together."""
+        return len(self.compiled.devices) > 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class RunParts:
 
     values: ValueTable
     runner: ProgramRunner
+    grids: GridRunner
     queue: MemoryQueue
     turns: TimeSlicer
     flow: Flow
@@ -168,7 +174,7 @@ class PlannedRun:
         needs: list[int] = []
         results: dict[int, int] = {}
         for number, step in enumerate(self.steps):
-            needs.append(sum(results.values()) + step.compiled.room.byte_size)
+            needs.append(sum(results.values()) + step.byte_size)
             results[number] = step.result.byte_size
             for done in step.done_with:
                 if not self.steps[done].output.is_used:
@@ -189,14 +195,23 @@ class PlannedRun:
         needs = self._needs()
         outcomes: list[StepOutcome] = []
         turns = parts.turns
-        turn = turns.begin(cancellation, parts.flow)
+        # Participants take turns of their own, and those who wait for them are to have none.
+        is_shared = any(step.is_shared for step in self.steps)
+        turn = None if is_shared else turns.begin(cancellation, parts.flow)
         try:
             for number, step in enumerate(self.steps):
                 try:
                     if not number:
                         self.free_donated()
                     cancellation.check()
-                    outcomes.append(self._execute(number, step, results, cancellation))
+                    if turn is not None or step.is_shared:
+                        outcomes.append(self._execute(number, step, results, cancellation))
+                    else:
+                        with (
+                            cancellation.followed() as own,
+                            turns.taken(own, parts.flow),
+                        ):
+                            outcomes.append(self._execute(number, step, results, own))
                 except XlaError as error:
                     raise self._located(number, error) from error.__cause__
                 for done in step.done_with:
@@ -205,7 +220,8 @@ class PlannedRun:
             results.clear()
             yield outcomes
         finally:
-            turns.end(turn)
+            if turn is not None:
+                turns.end(turn)
             room.release()
 
     def close(self) -> None:
@@ -226,16 +242,22 @@ class PlannedRun:
         self, number: int, step: PlannedStep, results: dict[int, Buffer], cancellation: Cancellation
     ) -> StepOutcome:
         arguments = [_value_of(source, results) for source in step.arguments]
-        donated: Sequence[int] = ()
-        if step.donated:
-            donated = [each for each in step.donated if self._may_overwrite(step, each, arguments)]
-        execution = self._parts.runner.run(
-            step.compiled, arguments, self.device, cancellation, donated, self.label
-        )
+        parts = self._parts
+        if step.is_shared:
+            execution = parts.grids.run_as_one(step.compiled, arguments, cancellation, self.label)
+        else:
+            donated: Sequence[int] = ()
+            if step.donated:
+                donated = [
+                    each for each in step.donated if self._may_overwrite(step, each, arguments)
+                ]
+            execution = parts.runner.run(
+                step.compiled, arguments, self.device, cancellation, donated, self.label
+            )
         output, result = step.output, execution.output
         if step.done_with != [number]:
             results[number] = result
-        parts = tuple(
+        outcomes = tuple(
             [
                 PartOutcome(part.keep, sent_back(part_of(result, part.path), part.fetch_as))
                 for part in output.parts
@@ -243,7 +265,7 @@ class PlannedRun:
         )
         value = sent_back(result, output.fetch_as)
         profile = profile_of(execution, step.compiled)
-        return StepOutcome(output.buffers(result), value, profile, parts)
+        return StepOutcome(output.buffers(result), value, profile, outcomes)
 
     def _may_overwrite(self, step: PlannedStep, index: int, arguments: Sequence[Buffer]) -> bool:
         """Return whether a donated argument has no other user."""

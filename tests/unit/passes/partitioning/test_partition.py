@@ -423,6 +423,18 @@ def test_a_program_on_one_partition_stays_as_it_is() -> None:
     assert [i.name for i in given.instructions()] == before
 
 
+def test_a_scheduled_program_is_one_of_parts() -> None:
+    text = "HloModule m, is_scheduled=true\nENTRY e { ROOT x = f32[2] parameter(0), sharding=%s }"
+    for sharding, whole in (("{devices=[4]<=[4]}", 8), ("{replicated}", 2)):
+        scheduled = module(text % sharding, 4)
+        assert is_partitioned(scheduled)
+        signature = partition(scheduled).signature.shape
+        assert signature.parameters[0].dimensions == signature.result.dimensions == (whole,)
+    assert not is_partitioned(module((text % "{replicated}").replace(", is_scheduled=true", ""), 4))
+    alone = partition(module(text % "{devices=[4]<=[4]}", 1)).signature
+    assert alone.parameters == (REPLICATED,)
+
+
 def test_a_partitioned_program_stays_as_it_is() -> None:
     once = partitioned(region())
     assert is_partitioned(once.module)

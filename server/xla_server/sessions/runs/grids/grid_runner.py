@@ -7,7 +7,7 @@ waits for what another one holds, and the first failure stops the others.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
@@ -24,13 +24,20 @@ from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.programs.compile_request import CompileRequest, prepare_program
 from xla_server.sessions.programs.executable_table import LoadedExecutable
 from xla_server.sessions.runs.grids.grid_execution import run_on_grid
-from xla_server.sessions.runs.grids.shards import cut, cut_bytes, joined, joined_shape, require_cut
+from xla_server.sessions.runs.grids.shards import cut, joined
+from xla_server.sessions.runs.grids.shared_step import (
+    AS_ONE,
+    Joining,
+    cutting_of,
+    execution_bytes,
+    joining_of,
+    whole_parameter,
+)
 from xla_server.sessions.runs.hosts import Place
 from xla_server.sessions.runs.program_runner import (
     ProgramRunner,
     profile_of,
     require_fitting,
-    same_but_for_layout,
 )
 from xla_server.sessions.runs.requests import (
     ExecutionResult,
@@ -52,6 +59,8 @@ class _Participant:
     compiled: LoadedExecutable
     arguments: Sequence[Buffer]
     device: Device
+    label: int = 0
+    """The handle of the execution, if it was launched."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,9 +93,32 @@ class GridRunner:
         if len(self.runner.compiled_under(handle).devices) <= 1:
             return self.runner.execute(handle, arguments, cancellation)
         sources = [WholeArgument(require_handle(argument), None) for argument in arguments]
-        output = ShardedOutput(join=True, sharding=None, flatten=False)
-        result = self.execute_sharded(ShardedRequest(handle, None, sources, output), cancellation)
+        result = self.execute_sharded(ShardedRequest(handle, None, sources, AS_ONE), cancellation)
         return ExecutionResult(result.outputs[0][0], result.profile)
+
+    def run_as_one(
+        self,
+        compiled: LoadedExecutable,
+        arguments: Sequence[Buffer],
+        cancellation: Cancellation,
+        label: int,
+    ) -> Execution:
+        """Run an executable on all devices of its grid, for the result that `execute` keeps.
+
+        For a step of a run, in the run's slot and in memory of `SharedStep.byte_size`. `label` is
+        as in `ProgramRunner.run`. Raises what running raises.
+        """
+        grid = compiled.program.grid
+        sources = [
+            _source_of(value, None, parameter, whole_parameter(compiled, number, grid), grid)
+            for number, (value, parameter) in enumerate(
+                zip(arguments, compiled.program_shape.parameters, strict=True)
+            )
+        ]
+        participants = self._participants(compiled, compiled.devices, sources, label)
+        executions = self._run(participants, grid, cancellation)
+        (output,) = self._results(executions, AS_ONE, joining_of(AS_ONE, compiled, grid))
+        return Execution(output, _longest(executions).profile)
 
     def execute_sharded(self, request: ShardedRequest, cancellation: Cancellation) -> ShardedResult:
         """Run an executable on all devices of its grid and keep its results.
@@ -99,41 +131,22 @@ class GridRunner:
         if request.assignment is not None:
             devices = runner.assigned(grid, [request.assignment])
         sources = self._sources(request, compiled, grid)
-        joining = _joining(request.output, compiled, grid)
-        size = grid.size * compiled.room.byte_size
-        size += sum(
-            cut_bytes(source.sharding, source.value.shape, grid.size)
-            for source in sources
-            if isinstance(source, _Cut)
-        )
-        size += 0 if joining is None else joining[1].byte_size
+        joining = joining_of(request.output, compiled, grid)
+        cuts = [(each.sharding, each.value.shape) for each in sources if isinstance(each, _Cut)]
+        size = execution_bytes(compiled, cuts, joining)
         with runner.queue.reserve(runner.data, size, compiled.room, cancellation):
-            participants = [
-                _Participant(
-                    _place(grid, number),
-                    compiled,
-                    [self._argument(source, number, device) for source in sources],
-                    device,
-                )
-                for number, device in enumerate(devices)
-            ]
-            executions = self._run(participants, grid, cancellation)
-            results = [execution.output for execution in executions]
-            if joining is not None:
-                shards = [result.to_literal() for result in results]
-                value = joined(*joining, shards)
-                results = [runner.backend.to_device(value, devices[0])]
-            elif request.output.join:
-                del results[1:]
+            participants = self._participants(compiled, devices, sources)
+            with self._slots(participants):
+                executions = self._run(participants, grid, cancellation)
+            results = self._results(executions, request.output, joining)
             kept = [
                 result.elements if request.output.flatten and result.shape.is_tuple else (result,)
                 for result in results
             ]
             handles = iter(runner.data.keep_all([each for parts in kept for each in parts]))
         outputs = [[next(handles) for _ in parts] for parts in kept]
-        longest = max(executions, key=lambda each: each.profile.compute_time_ns)
         shape = compiled.program_shape.result if joining is None else joining[1]
-        return ShardedResult(outputs, profile_of(longest, compiled), shape)
+        return ShardedResult(outputs, profile_of(_longest(executions), compiled), shape)
 
     def execute_graphs(
         self, requests: Sequence[GraphProgram], cancellation: Cancellation
@@ -182,7 +195,8 @@ class GridRunner:
             with part_of_request(participants[rooms.index(largest)].name):
                 room = runner.queue.reserve(runner.data, size, largest, cancellation)
             stack.enter_context(room)
-            executions = self._run(participants, grid, cancellation, channels)
+            with self._slots(participants):
+                executions = self._run(participants, grid, cancellation, channels)
             handles = runner.data.keep_all([execution.output for execution in executions])
         return [
             ExecutionResult(handle, profile_of(execution, each.compiled))
@@ -196,35 +210,63 @@ class GridRunner:
         cancellation: Cancellation,
         channels: CallChannels | None = None,
     ) -> list[Execution]:
-        """Run all in slots that are taken before any begins; memory for them is reserved."""
+        """Run all, in memory and slots that are taken."""
         runner = self.runner
+        jobs = [self._job(*each, channels) for each in enumerate(participants)]
+        seconds = runner.limits.collective_timeout_seconds
+        is_one_program = len({each.compiled.program.key for each in participants}) == 1
+        hosts = runner.hosts
+        if hosts is None or all(hosts.has(each.device) for each in participants):
+            return run_on_grid(
+                jobs, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
+            )
+        places = [
+            self._host_place(number, each, jobs[number], channels)
+            for number, each in enumerate(participants)
+        ]
+        return hosts.run(
+            places, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
+        )
+
+    @contextlib.contextmanager
+    def _slots(self, participants: Sequence[_Participant]) -> Iterator[None]:
+        """A slot for each participant as long as the block; raises before any begins."""
         with contextlib.ExitStack() as slots:
             for each in participants:
                 with part_of_request(each.name):
-                    slots.enter_context(runner.running.taken())
-            jobs = [self._job(*each, channels) for each in enumerate(participants)]
-            seconds = runner.limits.collective_timeout_seconds
-            is_one_program = len({each.compiled.program.key for each in participants}) == 1
-            hosts = runner.hosts
-            if hosts is None or all(hosts.has(each.device) for each in participants):
-                return run_on_grid(
-                    jobs,
-                    grid,
-                    cancellation,
-                    timeout_seconds=seconds,
-                    is_one_program=is_one_program,
-                )
-            places = [
-                self._host_place(number, each, jobs[number], channels)
-                for number, each in enumerate(participants)
-            ]
-            return hosts.run(
-                places,
-                grid,
-                cancellation,
-                timeout_seconds=seconds,
-                is_one_program=is_one_program,
+                    slots.enter_context(self.runner.running.taken())
+            yield
+
+    def _participants(
+        self,
+        compiled: LoadedExecutable,
+        devices: Sequence[Device],
+        sources: Sequence[_Source],
+        label: int = 0,
+    ) -> list[_Participant]:
+        return [
+            _Participant(
+                _place(compiled.program.grid, number),
+                compiled,
+                [self._argument(source, number, device) for source in sources],
+                device,
+                label,
             )
+            for number, device in enumerate(devices)
+        ]
+
+    def _results(
+        self,
+        executions: Sequence[Execution],
+        output: ShardedOutput,
+        joining: Joining,
+    ) -> list[Buffer]:
+        """The results of all participants, or the one that they make together."""
+        results = [execution.output for execution in executions]
+        if joining is None:
+            return results[:1] if output.join else results
+        value = joined(*joining, [result.to_literal() for result in results])
+        return [self.runner.backend.to_device(value, results[0].device)]
 
     def _host_place(
         self,
@@ -242,7 +284,7 @@ class GridRunner:
             compiled.program,
             compiled.kept_bytes,
             participant.arguments,
-            runner.devices.feeds(participant.device).bound_to(compiled.name, 0),
+            runner.devices.feeds(participant.device).bound_to(compiled.name, participant.label),
             runner.channels if channels is None else channels,
             _nothing if channels is None else functools.partial(channels.ended, number),
         )
@@ -262,6 +304,7 @@ class GridRunner:
                     participant.arguments,
                     participant.device,
                     cancellation,
+                    label=participant.label,
                     channels=channels,
                     collectives=collectives,
                 )
@@ -284,7 +327,7 @@ class GridRunner:
         sources: list[_Source] = []
         for number, (argument, shape) in enumerate(zip(request.arguments, parameters, strict=True)):
             with part_of_request(f"argument {number}"):
-                whole = _whole_parameter(compiled, number, grid)
+                whole = whole_parameter(compiled, number, grid)
                 sources.append(self._source(argument, shape, whole, grid))
         return sources
 
@@ -312,15 +355,7 @@ class GridRunner:
                 require_fitting(shard.shape, parameter, f"shard {number}")
             return shards
         value = self.runner.data.get(argument.handle)
-        sharding = argument.sharding
-        if sharding is None and whole is not None and same_but_for_layout(value.shape, whole[0]):
-            sharding = whole[1]
-        if sharding is None:
-            require_fitting(value.shape, parameter, "it")
-            return [value] * grid.size
-        require_cut(sharding, value.shape, grid.size)
-        require_fitting(sharding.shard_shape(value.shape), parameter, f"its shard by {sharding}")
-        return _Cut(value, sharding)
+        return _source_of(value, argument.sharding, parameter, whole, grid)
 
     def _argument(self, source: _Source, participant: int, device: Device) -> Buffer:
         if isinstance(source, _Cut):
@@ -370,6 +405,21 @@ class GridRunner:
         return [devices.resolve(handle) for request in requests for handle in request.devices]
 
 
+def _source_of(
+    value: Buffer,
+    sharding: Sharding | None,
+    parameter: Shape,
+    whole: tuple[Shape, Sharding] | None,
+    grid: DeviceGrid,
+) -> _Source:
+    cutting = cutting_of(value.shape, sharding, parameter, whole, grid)
+    return [value] * grid.size if cutting is None else _Cut(value, cutting)
+
+
+def _longest(executions: Sequence[Execution]) -> Execution:
+    return max(executions, key=lambda each: each.profile.compute_time_ns)
+
+
 def _nothing() -> None:
     """Do nothing."""
 
@@ -403,30 +453,3 @@ def _grid_of(
                 f"on, got {list(assignment.ordinals)} for {list(ordinals)}"
             )
     return grid
-
-
-def _whole_parameter(
-    compiled: LoadedExecutable, number: int, grid: DeviceGrid
-) -> tuple[Shape, Sharding] | None:
-    """The shape of a parameter that the program splits, and how; None for other parameters."""
-    signature = compiled.signature
-    if signature is None or not signature.parameters[number].is_split:
-        return None
-    sharding = signature.parameters[number].copied(grid.replicas)
-    return signature.shape.parameters[number], sharding
-
-
-def _joining(
-    output: ShardedOutput, compiled: LoadedExecutable, grid: DeviceGrid
-) -> tuple[Sharding, Shape] | None:
-    """Return the assembly of the results, and the assembled shape; None if they stay apart."""
-    sharding, signature = output.sharding, compiled.signature
-    if sharding is not None and not output.join:
-        raise InvalidArgumentError(f"a sharding is for results to be joined, got {sharding}")
-    if sharding is None and output.join and signature is not None and signature.result.is_split:
-        sharding = signature.result.copied(grid.replicas)
-    if sharding is None:
-        return None
-    with part_of_request("the output"):
-        result = compiled.program_shape.result
-        return sharding, joined_shape(sharding, result, grid.size)

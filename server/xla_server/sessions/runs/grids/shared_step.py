@@ -1,0 +1,117 @@
+"""Arguments and results of programs of several devices where one value stands for those of all.
+
+Arguments are cut, and results joined, as the program says; other arguments go to all participants,
+and of other results that of participant 0 is taken.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xla_contract.errors import InvalidArgumentError
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.shape import Shape
+from xla_contract.types.sharding import Sharding
+from xla_server.sessions.error_context import part_of_request
+from xla_server.sessions.programs.executable_table import LoadedExecutable
+from xla_server.sessions.runs.grids.shards import cut_bytes, joined_shape, require_cut
+from xla_server.sessions.runs.program_runner import require_fitting, same_but_for_layout
+from xla_server.sessions.runs.requests import ShardedOutput
+
+Joining: TypeAlias = "tuple[Sharding, Shape] | None"
+"""The assembly of the results, and the assembled shape; None if they stay apart."""
+
+AS_ONE = ShardedOutput(join=True, sharding=None, flatten=False)
+"""One result, as Execute, Run and Launch have."""
+
+
+class SharedStep:
+    """A step of a run that all devices of an executable's grid do together, before it is run."""
+
+    def __init__(self, compiled: LoadedExecutable, arguments: Sequence[Shape]) -> None:
+        """Check the shapes of the arguments; raises InvalidArgumentError as ExecuteSharded."""
+        grid, cuts = compiled.program.grid, list[tuple[Sharding, Shape]]()
+        for number, shape in enumerate(arguments):
+            with part_of_request(f"argument {number}"):
+                parameter = compiled.program_shape.parameters[number]
+                whole = whole_parameter(compiled, number, grid)
+                sharding = cutting_of(shape, None, parameter, whole, grid)
+                if sharding is not None:
+                    cuts.append((sharding, shape))
+        joining = joining_of(AS_ONE, compiled, grid)
+        self.result = compiled.program_shape.result if joining is None else joining[1]
+        """The shape of the result."""
+        self.byte_size = execution_bytes(compiled, cuts, joining)
+        """Bytes that it takes on all devices, the values that its arguments name aside."""
+
+
+def taken_shape(compiled: LoadedExecutable, number: int, given: Shape) -> Shape:
+    """The shape of a parameter that a value of shape `given` is for.
+
+    A program that splits the parameter takes it whole, too.
+    """
+    if len(compiled.devices) > 1:
+        whole = whole_parameter(compiled, number, compiled.program.grid)
+        if whole is not None and given.compatible(whole[0]):
+            return whole[0].without_layout().with_default_layout()
+    return compiled.program_shape.parameters[number]
+
+
+def cutting_of(
+    value: Shape,
+    sharding: Sharding | None,
+    parameter: Shape,
+    whole: tuple[Shape, Sharding] | None,
+    grid: DeviceGrid,
+) -> Sharding | None:
+    """Return how a value is cut for its parameter, which it must fit; None if all have all of it.
+
+    `whole` is the shape that the program says for all shards together, and how it is cut.
+    """
+    if sharding is None and whole is not None and same_but_for_layout(value, whole[0]):
+        sharding = whole[1]
+    if sharding is None:
+        require_fitting(value, parameter, "it")
+        return None
+    require_cut(sharding, value, grid.size)
+    require_fitting(sharding.shard_shape(value), parameter, f"its shard by {sharding}")
+    return sharding
+
+
+def execution_bytes(
+    compiled: LoadedExecutable, cuts: Sequence[tuple[Sharding, Shape]], joining: Joining
+) -> int:
+    """Bytes of an execution on all devices, with the shards that are cut and a joined result."""
+    size = compiled.program.grid.size
+    return (
+        size * compiled.room.byte_size
+        + sum(cut_bytes(sharding, shape, size) for sharding, shape in cuts)
+        + (0 if joining is None else joining[1].byte_size)
+    )
+
+
+def whole_parameter(
+    compiled: LoadedExecutable, number: int, grid: DeviceGrid
+) -> tuple[Shape, Sharding] | None:
+    """The shape of a parameter that the program splits, and how; None for other parameters."""
+    signature = compiled.signature
+    if signature is None or not signature.parameters[number].is_split:
+        return None
+    sharding = signature.parameters[number].copied(grid.replicas)
+    return signature.shape.parameters[number], sharding
+
+
+def joining_of(output: ShardedOutput, compiled: LoadedExecutable, grid: DeviceGrid) -> Joining:
+    """Return how results become the one that is asked for; None if they stay apart.
+
+    Raises InvalidArgumentError for a sharding that does not fit, or that nothing is joined by.
+    """
+    sharding, signature = output.sharding, compiled.signature
+    if sharding is not None and not output.join:
+        raise InvalidArgumentError(f"a sharding is for results to be joined, got {sharding}")
+    if sharding is None and output.join and signature is not None and signature.result.is_split:
+        sharding = signature.result.copied(grid.replicas)
+    if sharding is None:
+        return None
+    with part_of_request("the output"):
+        result = compiled.program_shape.result
+        return sharding, joined_shape(sharding, result, grid.size)
