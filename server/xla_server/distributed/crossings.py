@@ -14,7 +14,8 @@ from xla_server.distributed.frames import Bytes
 from xla_server.distributed.messages import Arrive, Go, MeetingKey, Visit
 from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
-from xla_server.ops.evaluation import Array, Crossing, Meeting, Route, Value
+from xla_server.distributed.reductions import is_native
+from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route, Value
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
@@ -54,7 +55,8 @@ class Crossings:
 
     For large arrays a rank that has told rank 0 of its arrival waits for its word, whatever fails
     here meanwhile: either all ranks of a meeting exchange, or none. Small ones are sent as parcels
-    at once; rank 0 is told when this rank has to wait for others, or many times have passed.
+    at once; rank 0 is told when this rank has to wait for others, or many times have passed. If it
+    `is_fast`, MPI reduces large arrays where it has the operation.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Crossings:
         seconds: float,
         *,
         is_one_program: bool,
+        is_fast: bool,
     ) -> None:
         self._run = run
         self._ranks = ranks
@@ -75,6 +78,7 @@ class Crossings:
         self._link = link
         self._seconds = seconds
         self._is_one_program = is_one_program
+        self._is_fast = is_fast
         self._lock = threading.Lock()
         self._telling = threading.Lock()
         """Keeps visits in order while they are told."""
@@ -99,6 +103,11 @@ class Crossings:
         """Return the values of all members, as far as those here read them; see Across."""
         places = self._places(meeting)
         mine = places[self._rank]
+        reduction = crossing.reduction
+        if self._is_fast and reduction is not None and is_native(reduction):
+            here = [given[place] for place in mine]
+            totals = self._reduced(meeting, here, reduction, crossing.form)
+            return [reduction.total(each, totals) for each in given]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
         sent: dict[int, list[Array]] = {}
         received: dict[int, list[Array]] = {}
@@ -134,7 +143,11 @@ class Crossings:
         writes = crossing.writes
         if writes is None:
             return
-        go = self._spreads.pop(meeting_key(meeting, is_one_program=self._is_one_program))
+        key = meeting_key(meeting, is_one_program=self._is_one_program)
+        go = self._spreads.pop(key, None)
+        if go is None:
+            # MPI has reduced for all.
+            return
         places = self._places(meeting)
         mine = [alike[0] for place in places.pop(self._rank) for alike in writes(shared, place)]
         others = {
@@ -156,6 +169,16 @@ class Crossings:
     def failed(self, error: BaseException) -> None:
         """Say that the execution has failed on this rank."""
         self._link.failed(error)
+
+    def _reduced(
+        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, form: str
+    ) -> Sequence[Array]:
+        """The reductions of what members here gave and of other ranks' arrays."""
+        totals = reduction.reduce(given)
+        require_size(sum(total.nbytes for total in totals))
+        go = self._begun(meeting, f"{form} by MPI's {reduction.opcode}", 1)
+        self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
+        return totals
 
     def _passed(
         self, meeting: Meeting, form: str, sent: Mapping[int, Sequence[Array]]

@@ -10,10 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xla_contract.errors import ResourceExhaustedError, UnavailableError, XlaError
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import braced
 from xla_server.distributed.frames import Bytes, bytes_of
 from xla_server.distributed.parcels import Parcels
 from xla_server.distributed.polling import poll
+from xla_server.distributed.reductions import operation
 from xla_server.distributed.world import World
 from xla_server.ops.evaluation import Array
 from xla_server.sessions.error_context import copy_of
@@ -144,6 +146,17 @@ class Exchange:
             self._finish(ranks, requests, *sent.values(), *received.values())
         for rank, data in received.items():
             unpack(data, [[array] for array in others[rank]])
+
+    def reduce(self, ranks: Ranks, turn: int, arrays: Sequence[Array], opcode: Opcode) -> None:
+        """Overwrite these arrays by the reduction of those of all ranks: MPI's Allreduce."""
+        with self._turn(ranks, turn) as comm:
+            from mpi4py import MPI
+
+            requests = [
+                comm.Iallreduce(MPI.IN_PLACE, array, operation(opcode, array.dtype.kind))
+                for array in arrays
+            ]
+            self._finish(ranks, requests, *map(bytes_of, arrays))
 
     @contextlib.contextmanager
     def _turn(self, ranks: Ranks, turn: int) -> Iterator[Any]:

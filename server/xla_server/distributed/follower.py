@@ -166,6 +166,7 @@ class _Run:
             self,
             message.timeout_seconds,
             is_one_program=message.is_one_program,
+            is_fast=message.is_fast,
         )
         self._meetings = Rendezvous(
             message.grid,

@@ -34,15 +34,23 @@ class Leader:
 
     Device d is in rank d // `devices`, the number each has. When a rank ends or falls silent,
     executions on several ranks end with UNAVAILABLE, now and from then on; what runs on rank 0
-    alone goes on.
+    alone goes on. If it `is_fast`, MPI reduces what ranks exchange where it has the operation.
     """
 
     def __init__(
-        self, world: World, devices: int, backend: Backend, limits: Limits, *, max_bytes: int
+        self,
+        world: World,
+        devices: int,
+        backend: Backend,
+        limits: Limits,
+        *,
+        max_bytes: int,
+        is_fast: bool,
     ) -> None:
         self._world = world
         self._devices = devices
         self._backend = backend
+        self._is_fast = is_fast
         self._lock = threading.Lock()
         self._runs: dict[int, RemoteRun] = {}
         self._numbers = itertools.count(1)
@@ -104,6 +112,7 @@ class Leader:
                     self._mailbox.expect,
                     timeout_seconds,
                     is_one_program=is_one_program,
+                    is_fast=self._is_fast,
                 )
             ) as run,
         ):

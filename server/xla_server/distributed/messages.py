@@ -52,7 +52,7 @@ class Job:
 class Start:
     """Run participants of an execution. `ranks` has the rank of each participant, by number.
 
-    Runs before `oldest` have ended on all ranks.
+    Runs before `oldest` have ended on all ranks. If the run `is_fast`, MPI reduces where it can.
     """
 
     run: int
@@ -62,6 +62,7 @@ class Start:
     jobs: tuple[Job, ...]
     timeout_seconds: float
     is_one_program: bool
+    is_fast: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

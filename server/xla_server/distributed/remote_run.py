@@ -43,6 +43,7 @@ class RemoteRun:
         seconds: float,
         *,
         is_one_program: bool,
+        is_fast: bool,
     ) -> None:
         self.number = number
         self._places = places
@@ -55,12 +56,20 @@ class RemoteRun:
         self._expect = expect
         self._seconds = seconds
         self._is_one_program = is_one_program
+        self._is_fast = is_fast
         self._lock = threading.Lock()
         self._busy: set[int] = set()
         self._is_over = threading.Event()
         self._arrivals = Arrivals(ranks, seconds, is_one_program=is_one_program)
         self._crossings = Crossings(
-            number, ranks, 0, exchange, self, seconds, is_one_program=is_one_program
+            number,
+            ranks,
+            0,
+            exchange,
+            self,
+            seconds,
+            is_one_program=is_one_program,
+            is_fast=is_fast,
         )
         self.here = [each for each, rank in enumerate(ranks) if rank == 0]
         self.meetings = Rendezvous(
@@ -99,7 +108,14 @@ class RemoteRun:
             if self._ranks[number] == rank
         )
         return messages.Start(
-            self.number, oldest, self._grid, self._ranks, jobs, self._seconds, self._is_one_program
+            self.number,
+            oldest,
+            self._grid,
+            self._ranks,
+            jobs,
+            self._seconds,
+            self._is_one_program,
+            self._is_fast,
         )
 
     def wait(self) -> None:

@@ -63,6 +63,20 @@ class Route(enum.Enum):
     """Some members read of some others."""
 
 
+class Reduction(NamedTuple):
+    """A reduction by one operation, of which hosts may each do a part, in any order.
+
+    `reduce` makes new arrays, of these types, of what the members of one host gave. `total` makes,
+    once all hosts have reduced these, what stands for the gift of a member; of one elsewhere it is
+    given None.
+    """
+
+    opcode: Opcode
+    dtypes: "Sequence[np.dtype[Any]]"
+    reduce: "Callable[[Sequence[Any]], Sequence[Array]]"
+    total: "Callable[[Any, Sequence[Array]], Any]"
+
+
 class Crossing(NamedTuple):
     """The parts of arrays that members on several hosts read of each other, and write for all.
 
@@ -72,6 +86,7 @@ class Crossing(NamedTuple):
     parts of what is shared that `work` writes for all by one member: for each its arrays, of equal
     content; None where each writes its own alone. `form` says the types and sizes of what was
     given, equal for all members. `is_small` says that all of it is, and nothing is written.
+    `reduction` is there if `share` also takes totals, and `work` then has nothing to write.
     """
 
     route: Route
@@ -80,6 +95,7 @@ class Crossing(NamedTuple):
     reads: Callable[[Any, int, int], "Sequence[Array]"] | None
     writes: Callable[[Any, int], "Sequence[Sequence[Array]]"] | None
     is_small: bool = False
+    reduction: Reduction | None = None
 
 
 class Frame(Protocol):

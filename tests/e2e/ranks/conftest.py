@@ -27,6 +27,20 @@ def client(ranks: ServerProcess) -> Iterator[xc.Client]:
         yield client
 
 
+@pytest.fixture(scope="session", params=RANKS)
+def fast(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[xc.Client]:
+    """A client of a server of eight devices in several processes, which lets MPI reduce."""
+    count = request.param
+    flags = ("--platform", "cpu", "--devices", str(8 // count), "--fast-collectives")
+    with (
+        start_ranks(tmp_path_factory.mktemp("fast"), count, *flags) as running,
+        xc.connect(running.address, timeout=60) as client,
+    ):
+        yield client
+
+
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xc.Client]:
     """A client of a server of eight devices in one process."""

@@ -105,6 +105,7 @@ def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
         lambda: expected.append(True),
         7.0,
         is_one_program=True,
+        is_fast=False,
     )
     some = arrival(0, 1)
     run.arrive(Arrive(1, (some,)))

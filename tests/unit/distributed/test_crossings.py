@@ -1,6 +1,6 @@
 """Meetings of this rank, 0, with another one: what is told before arrays are exchanged."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ from xla_server.distributed.frames import Bytes, bytes_of
 from xla_server.distributed.messages import Go
 from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
-from xla_server.ops.evaluation import Array, Crossing, Meeting, Route
+from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route
 
 MEETING = Meeting("sum", Opcode.ALL_REDUCE, 1, (0, 1))
 WHOLE = Crossing(Route.WHOLE, "float32[4]", np.empty_like, lambda array, *_: [array], None)
@@ -24,14 +24,21 @@ GIVEN = [np.zeros(4, np.float32), None]
 class Rank0:
     """The link, and the exchange, which note what they are told."""
 
-    def __init__(self, *, says_go: bool = True) -> None:
+    def __init__(self, *, says_go: bool = True, is_fast: bool = False) -> None:
         self.told: list[str] = []
         self.says_go = says_go
         self.parcels: Any = None
         tools: Any = self
         seconds = 1000.0 if says_go else 0.0
         self.crossings = Crossings(
-            1, (0, 1), 0, exchange=tools, link=tools, seconds=seconds, is_one_program=True
+            1,
+            (0, 1),
+            0,
+            exchange=tools,
+            link=tools,
+            seconds=seconds,
+            is_one_program=True,
+            is_fast=is_fast,
         )
 
     def arrive(self, arrival: Any) -> None:
@@ -50,6 +57,33 @@ class Rank0:
 
     def gather(self, ranks: Any, turn: int, mine: Any, others: Any) -> None:
         self.told.append(f"gather {ranks} {turn} {len(mine)} {sorted(others)}")
+
+    def reduce(self, ranks: Any, turn: int, totals: Sequence[Array], opcode: Opcode) -> None:
+        self.told.append(f"reduce {ranks} {turn} {opcode}")
+        for total in totals:
+            total += 1
+
+
+def test_mpi_reduces_where_it_may_and_has_the_operation() -> None:
+    def reduced(opcode: Opcode, *, is_fast: bool) -> tuple[list[str], list[Any]]:
+        rank = Rank0(is_fast=is_fast)
+        reduction = Reduction(
+            opcode,
+            [np.dtype(np.float32)],
+            lambda given: [given[0] + 4],
+            lambda part, totals: ("total", part is None, totals[0][0]),
+        )
+        given = rank.crossings.gathered(MEETING, GIVEN, WHOLE._replace(reduction=reduction))
+        rank.crossings.spread(MEETING, None, WHOLE._replace(writes=lambda *_: []))
+        return rank.told, given
+
+    told, given = reduced(Opcode.ADD, is_fast=True)
+    assert told == ["arrive 0 1", "reduce (0, 1) 5 add"]
+    assert given == [("total", False, 5), ("total", True, 5)]
+    for opcode, is_fast in ((Opcode.MAXIMUM, True), (Opcode.ADD, False)):
+        told, given = reduced(opcode, is_fast=is_fast)
+        assert told[1].startswith("gather")
+        assert given[0] is GIVEN[0]
 
 
 def test_arrays_are_exchanged_when_rank_0_says_so() -> None:

@@ -190,6 +190,11 @@ class Settings(BaseSettings):
         "how processes on one or several machines are one server; mpi: those that mpirun started, "
         "each with so many devices",
     )
+    fast_collectives: bool = _option(
+        False,
+        "let MPI reduce operands of an all-reduce above 64 KiB where it has the operation: faster, "
+        "with results that depend on the number of processes",
+    )
     cuda_memory_fraction: Share = _option(
         0.9, "share of a GPU's memory for programs and values (cuda)"
     )

@@ -25,6 +25,10 @@ def joined_world(settings: Settings) -> "World | None":
     Raises ConfigurationError where they cannot be joined.
     """
     if settings.distributed is Distribution.NONE:
+        if settings.fast_collectives:
+            raise ConfigurationError(
+                "fast_collectives: needs processes that MPI joins, got distributed none"
+            )
         return None
     try:
         from xla_server.distributed.world import World, WorldError
@@ -64,7 +68,12 @@ def leading(
 
     limits = limits_of(settings, backend)
     leader = Leader(
-        world, settings.devices, backend, limits, max_bytes=_message_bytes(settings, backend)
+        world,
+        settings.devices,
+        backend,
+        limits,
+        max_bytes=_message_bytes(settings, backend),
+        is_fast=settings.fast_collectives,
     )
     try:
         yield leader

@@ -7,9 +7,16 @@ that results do not depend on who does it.
 
 from collections.abc import Sequence
 
-from xla_server.ops.collectives.collective import Exchange, Group, Look
-from xla_server.ops.collectives.group_reduction import reduce_in_order
-from xla_server.ops.evaluation import Array, Route
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.collectives.collective import (
+    Exchange,
+    Group,
+    Look,
+    Part,
+    require_equal_shapes,
+)
+from xla_server.ops.collectives.group_reduction import plain_opcode, reduce_in_order
+from xla_server.ops.evaluation import Array, Frame, Reduction, Route
 
 _LINE = 64
 """Elements that the shares of members are multiples of, so that they do not meet in a line."""
@@ -51,4 +58,26 @@ def part(group: Group, result: Array, place: int) -> Array:
     return share(result, group.shares, place)
 
 
-ALL_REDUCE = Exchange(_fill, Route.BLOCKS, _reads, part, is_common=True)
+def _reduces(instruction: HloInstruction, frame: Frame) -> Reduction | None:
+    (reducer,) = instruction.called
+    opcode = plain_opcode(reducer)
+    if opcode is None:
+        return None
+
+    def reduce(parts: Sequence[Part]) -> Sequence[Array]:
+        require_equal_shapes(parts)
+        first = [operand.copy() for operand in parts[0].operands]
+        if len(parts) > 1:
+            for number, result in enumerate(first):
+                sources = [part.operands[number].reshape(-1) for part in parts]
+                reduce_in_order(reducer, sources, result.reshape(-1), frame)
+        return first
+
+    def total(part: Part | None, totals: Sequence[Array]) -> Part:
+        return Part(totals, () if part is None else part.results, is_total=True)
+
+    dtypes = [operand.shape.element_type.dtype for operand in instruction.operands]
+    return Reduction(opcode, dtypes, reduce, total)
+
+
+ALL_REDUCE = Exchange(_fill, Route.BLOCKS, _reads, part, reduces=_reduces, is_common=True)

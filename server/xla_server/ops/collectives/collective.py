@@ -26,6 +26,7 @@ from xla_server.ops.evaluation import (
     Evaluator,
     Frame,
     Meeting,
+    Reduction,
     Route,
     Value,
 )
@@ -36,16 +37,20 @@ share the work takes longer."""
 
 
 class Part(NamedTuple):
-    """The operands of one member of a group, and the arrays that take its results."""
+    """The operands of one member of a group, and the arrays that take its results.
+
+    Where `is_total`, the operands are the results of the whole group, which hosts have reduced.
+    """
 
     operands: Sequence[Array]
     results: Sequence[Array]
+    is_total: bool = False
 
 
 class Group(NamedTuple):
     """A group that has met: its members in order, what each gave, and the run of one of them.
 
-    Results that are equal for all are made in so many `shares`.
+    Results that are equal for all are made in so many `shares`; none if they are there already.
     """
 
     instruction: HloInstruction
@@ -78,6 +83,7 @@ class Look(NamedTuple):
 Fill: TypeAlias = Callable[[Group, int], None]
 Reads: TypeAlias = Callable[[Look], Sequence[Array]]
 PartOfResult: TypeAlias = Callable[[Group, Array, int], Array]
+Reductions: TypeAlias = Callable[[HloInstruction, Frame], Reduction | None]
 Sizes: TypeAlias = Callable[[HloInstruction, Sequence[Array], int], "list[tuple[int, ...]]"]
 
 
@@ -107,7 +113,8 @@ class Exchange:
     of the results that are equal for all, by its number. `sizes` are the dimensions of results for
     operands and a size of group. `keeps` says that one alone keeps its operands. `reads` are the
     parts of operands that `fill` reads for one member, by a `route`; `part` is what it writes of a
-    result that all have in common, for one share.
+    result that all have in common, for one share. `reduces` is the operation of an instruction that
+    hosts may reduce with, if it has one.
     """
 
     fill: Fill
@@ -115,6 +122,7 @@ class Exchange:
     reads: Reads | None = whole
     part: PartOfResult | None = None
     sizes: Sizes = _same_sizes
+    reduces: Reductions | None = None
     is_common: bool = False
     keeps: bool = True
 
@@ -150,7 +158,9 @@ def exchanged(
     is_small = len(members) * sum(operand.nbytes for operand in operands) <= SMALL_BYTES
 
     def share(parts: Sequence[Part]) -> Group:
-        _require_equal_shapes(parts)
+        if parts[0].is_total:
+            return _of_totals(instruction, members, parts, frame)
+        require_equal_shapes(parts)
         if exchange.is_common and targets is None:
             common = fresh()
             parts = [Part(part.operands, common) for part in parts]
@@ -164,7 +174,8 @@ def exchanged(
         return group
 
     def work(group: Group, place: int) -> None:
-        exchange.fill(group._replace(frame=frame), place)
+        if group.shares:
+            exchange.fill(group._replace(frame=frame), place)
 
     needs_own = targets is None and not exchange.is_common
     given = Part(operands, fresh() if needs_own else targets or ())
@@ -175,9 +186,22 @@ def exchanged(
     else:
         channel = _channel(instruction)
         meeting = Meeting(instruction.name, instruction.opcode, channel, members)
-        crossing = _crossing(exchange, instruction, given, members, grid, is_small=is_small)
+        crossing = _crossing(exchange, instruction, given, members, frame, is_small=is_small)
         group = frame.exchange(meeting, given, share, None if is_small else work, crossing)
     return group.parts[members.index(me)].results
+
+
+def _of_totals(
+    instruction: HloInstruction, members: Sequence[int], parts: Sequence[Part], frame: Frame
+) -> Group:
+    """The group of members whose results other hosts have helped to make."""
+    if not any(part.results for part in parts):
+        parts = [Part(part.operands, part.operands) for part in parts]
+    for part in parts:
+        for result, total in zip(part.results, part.operands, strict=False):
+            if result is not total:
+                result[...] = total
+    return Group(instruction, members, parts, frame, 0)
 
 
 def _crossing(
@@ -185,7 +209,7 @@ def _crossing(
     instruction: HloInstruction,
     given: Part,
     members: tuple[int, ...],
-    grid: DeviceGrid,
+    frame: Frame,
     *,
     is_small: bool,
 ) -> Crossing:
@@ -196,7 +220,9 @@ def _crossing(
         return Part([np.empty_like(operand) for operand in part.operands], ())
 
     def read(part: Part, source: int, target: int) -> Sequence[Array]:
-        return cast(Reads, reads)(Look(instruction, members, grid, part.operands, source, target))
+        return cast(Reads, reads)(
+            Look(instruction, members, frame.grid, part.operands, source, target)
+        )
 
     def written(group: Group, place: int) -> Sequence[Sequence[Array]]:
         part = cast(PartOfResult, exchange.part)
@@ -210,6 +236,7 @@ def _crossing(
         None if reads is None else read,
         None if is_small or exchange.part is None else written,
         is_small,
+        None if is_small or exchange.reduces is None else exchange.reduces(instruction, frame),
     )
 
 
@@ -292,7 +319,8 @@ def _channel(instruction: HloInstruction) -> int:
     return channel
 
 
-def _require_equal_shapes(parts: Sequence[Part]) -> None:
+def require_equal_shapes(parts: Sequence[Part]) -> None:
+    """Raise InvalidArgumentError where members gave operands of different dimensions."""
     first = [operand.shape for operand in parts[0].operands]
     for part in parts[1:]:
         shapes = [operand.shape for operand in part.operands]

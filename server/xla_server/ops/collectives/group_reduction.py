@@ -61,16 +61,23 @@ def reduce_in_order(
                 np.copyto(result[block], folded, casting="unsafe")
 
 
+def plain_opcode(reducer: HloComputation) -> Opcode | None:
+    """The opcode of a reducer that is one operation on both of its parameters."""
+    root = reducer.root
+    is_plain = len(root.operands) == 2 and set(root.operands) == set(reducer.parameters)
+    return root.opcode if is_plain else None
+
+
 def _form(reducer: HloComputation, kind: ElementType) -> Any:
     """The numpy function of a reducer that is one operation on its parameters, if it has one."""
-    root = reducer.root
-    if set(root.operands) != set(reducer.parameters) or len(root.operands) != 2:
+    opcode = plain_opcode(reducer)
+    if opcode is None:
         return None
     if kind.is_floating or kind.is_complex:
         # The others round as their evaluators say.
         is_plain = kind is ElementType.BF16 or kind.dtype.isbuiltin == 1
-        return _SUMS.get(root.opcode) if is_plain else None
-    return {**_SUMS, **_INTEGER_FORMS}.get(root.opcode) if kind.dtype.isbuiltin == 1 else None
+        return _SUMS.get(opcode) if is_plain else None
+    return {**_SUMS, **_INTEGER_FORMS}.get(opcode) if kind.dtype.isbuiltin == 1 else None
 
 
 def _blocks(sizes: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
