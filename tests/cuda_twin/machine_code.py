@@ -20,7 +20,7 @@ import pytest
 
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernels_of
-from tests.cuda_twin.test_rows import module_of, numbers
+from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.kernels.corpora import CORPORA
 from tests.unit.codegen.compiled import built
 from tests.unit.codegen.trace import elementwise_rows as rows

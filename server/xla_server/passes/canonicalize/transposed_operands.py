@@ -15,7 +15,7 @@ Readers = Mapping[HloInstruction, Sequence[HloInstruction]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Source:
+class TransposedOperand:
     """An operand before its transpose: dimension d of the operand is `order[d]` of `value`."""
 
     value: HloInstruction
@@ -33,10 +33,10 @@ def before_transpose(
     readers: Readers,
     editor: Editor,
     steps: int = _MAX_CHAIN,
-) -> Source | None:
+) -> TransposedOperand | None:
     """Return the source of an operand that is a transpose, or is computed from one."""
     if operand.opcode is Opcode.TRANSPOSE:
-        return Source(operand.operands[0], operand.attributes.permutation, operand)
+        return TransposedOperand(operand.operands[0], operand.attributes.permutation, operand)
     if not steps or operand.control_predecessors:
         return None
     if operand.opcode is Opcode.RESHAPE:
@@ -75,7 +75,7 @@ def _is_uniform(i: HloInstruction) -> bool:
     return i.opcode is Opcode.BROADCAST and not i.operands[0].shape.rank
 
 
-def _computed(i: HloInstruction, inner: Source, editor: Editor) -> Source:
+def _computed(i: HloInstruction, inner: TransposedOperand, editor: Editor) -> TransposedOperand:
     """Return the elementwise instruction on what its operand is a transpose of."""
     dimensions = inner.value.shape.dimensions
     operands = [
@@ -86,7 +86,9 @@ def _computed(i: HloInstruction, inner: Source, editor: Editor) -> Source:
     return dataclasses.replace(inner, value=value)
 
 
-def _reshaped(i: HloInstruction, inner: Source, editor: Editor) -> Source | None:
+def _reshaped(
+    i: HloInstruction, inner: TransposedOperand, editor: Editor
+) -> TransposedOperand | None:
     """Return a reshape of what is transposed before it, None if it joins what was not adjacent."""
     before, after = i.operands[0].shape.dimensions, i.shape.dimensions
     groups = _common_factors(before, after)

@@ -18,7 +18,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
 )
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.executor import RECENT_LAUNCHES, Lane, ProgramRun
-from xla_server.backends.cuda.worker.loaded import LoadedProgram
+from xla_server.backends.cuda.worker.loaded import WorkerProgram
 
 EXIT_LOST = 3
 """The worker's exit code after an error that leaves its device unusable."""
@@ -29,7 +29,7 @@ class OwnedDevice:
 
     def __init__(self, driver: Driver, shared: SharedMemory) -> None:
         self.driver, self.shared = driver, shared
-        self.programs: dict[int, LoadedProgram] = {}
+        self.programs: dict[int, WorkerProgram] = {}
         self.numbers = itertools.count(1)
         self.recent: collections.deque[str] = collections.deque(maxlen=RECENT_LAUNCHES)
 
@@ -106,7 +106,7 @@ class Connection:
                 driver.download(self._device.shared.block(offset, byte_size), address, stream)
                 driver.synchronise(stream)
             case messages.Load(program, constants):
-                loaded = LoadedProgram(driver, program, constants)
+                loaded = WorkerProgram(driver, program, constants)
                 number = next(self._device.numbers)
                 self._device.programs[number] = loaded
                 return number

@@ -33,7 +33,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
 )
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
 from xla_server.backends.cuda.worker.graphs import FixedGraphs, Graphs
-from xla_server.backends.cuda.worker.loaded import LoadedProgram
+from xla_server.backends.cuda.worker.loaded import WorkerProgram
 from xla_server.backends.cuda.worker.segments import Case, Items, Loop, Segment
 
 MAX_PENDING_NANOSECONDS = 20_000_000
@@ -62,7 +62,7 @@ class Lane:
         self.driver, self.stream, self.recent = driver, stream, recent
         self._shared, self._connection = shared, connection
         self._capturing = driver if isinstance(driver, CapturingDriver) else None
-        self._graphs: weakref.WeakKeyDictionary[LoadedProgram, Graphs]
+        self._graphs: weakref.WeakKeyDictionary[WorkerProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
         self.word = shared.word(connection)
         """The device's address of the cancellation word; zero where it has none."""
@@ -71,7 +71,7 @@ class Lane:
         if self.word and isinstance(driver, ConditionalDriver):
             self.conditional = driver
 
-    def graphs(self, loaded: LoadedProgram, addresses: tuple[int, ...]) -> FixedGraphs | None:
+    def graphs(self, loaded: WorkerProgram, addresses: tuple[int, ...]) -> FixedGraphs | None:
         """Return the graphs of a program in the stream; None if it or the device has none."""
         if self._capturing is None or not loaded.segments:
             return None
@@ -99,7 +99,7 @@ class ProgramRun:
     It owns its arena and, until it is finished, its results. A method that raises has freed them.
     """
 
-    def __init__(self, lane: Lane, loaded: LoadedProgram, parameters: Sequence[int]) -> None:
+    def __init__(self, lane: Lane, loaded: WorkerProgram, parameters: Sequence[int]) -> None:
         self._lane, self._loaded = lane, loaded
         self._driver, self._stream = lane.driver, lane.stream
         self._number, self._row = next(_runs), 0

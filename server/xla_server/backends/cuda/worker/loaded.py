@@ -23,7 +23,7 @@ _SHOWN = 200
 """Characters of a segment's launches that are told."""
 
 
-class LoadedProgram:
+class WorkerProgram:
     """A program whose kernels are loaded, with the addresses of its constants."""
 
     def __init__(self, driver: Driver, program: DeviceProgram, constants: Sequence[int]) -> None:

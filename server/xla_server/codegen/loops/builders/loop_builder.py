@@ -19,7 +19,7 @@ from xla_server.codegen.loops.builders.scheduled import ScheduledKernel, schedul
 from xla_server.codegen.loops.builders.stopping import SPAN, is_long, span_of
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.reductions.reduction_groups import is_free, reduction_groups
-from xla_server.codegen.loops.reductions.sum_levels import Step, is_even, steps_of, turn_of
+from xla_server.codegen.loops.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
 from xla_server.codegen.loops.reductions.vector_reductions import VectorReduction, vector_reduction
 from xla_server.codegen.trace.graph import Literal, Node, Reduction, Store
 from xla_server.ir.affine import Variable
@@ -231,7 +231,7 @@ class LoopBuilder(GraphBuilder):
     def _open_step(
         self,
         group: Sequence[Reduction],
-        step: Step,
+        step: SumLoop,
         bounds: dict[int, tuple[ir.Expression, ir.Expression]],
         outside: Body,
         *,

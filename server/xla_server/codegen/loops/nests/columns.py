@@ -31,7 +31,7 @@ from xla_server.codegen.loops.builders.stopping import SPAN
 from xla_server.codegen.loops.builders.stored_nodes import all_nodes
 from xla_server.codegen.loops.nests.column_calls import fill, join, may_call, row_start
 from xla_server.codegen.loops.reductions.reduction_groups import needed_reductions
-from xla_server.codegen.loops.reductions.sum_levels import Step, is_even, steps_of, turn_of
+from xla_server.codegen.loops.reductions.sum_levels import SumLoop, is_even, steps_of, turn_of
 from xla_server.codegen.loops.reductions.vector_reductions import neutral_of, strict
 from xla_server.codegen.trace.graph import (
     Load,
@@ -249,7 +249,7 @@ class _ColumnBuilder(LoopBuilder):
         self,
         columns: "_Columns",
         reductions: Sequence[Reduction],
-        steps: Sequence[Step],
+        steps: Sequence[SumLoop],
         body: Body,
     ) -> list[Loop]:
         """Begin the loops over rows: as they are, or cut where there are sums of sums."""

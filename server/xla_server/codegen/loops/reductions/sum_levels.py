@@ -19,7 +19,7 @@ SHORTEST = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class SumLoop:
     """One loop of a sum over loops: over `length` turns of loop number `loop`, `span` at once.
 
     Where `begins` each of its turns adds to a sum of its own, which then is added to the one
@@ -32,9 +32,9 @@ class Step:
     begins: bool = False
 
 
-def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[Step]:
+def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[SumLoop]:
     """The loops, outermost first, of a sum over loops of these sizes."""
-    steps: list[Step] = []
+    steps: list[SumLoop] = []
     most, turns, begins = run, 1, False
     for loop in reversed(range(len(sizes))):
         span = 1
@@ -42,20 +42,20 @@ def steps_of(sizes: Sequence[int], run: int = RUN, parts: int = PARTS) -> list[S
             if turns < SHORTEST:
                 fitting = max(2, most // turns)
                 even = -(-left // -(-left // fitting)) * span
-                steps.append(Step(loop, even, span, begins))
+                steps.append(SumLoop(loop, even, span, begins))
                 span = even
             most, turns, begins = parts, 1, True
-        steps.append(Step(loop, sizes[loop], span, begins))
+        steps.append(SumLoop(loop, sizes[loop], span, begins))
         turns, begins = turns * left, False
     return steps[::-1]
 
 
-def is_even(steps: Sequence[Step], step: Step) -> bool:
+def is_even(steps: Sequence[SumLoop], step: SumLoop) -> bool:
     """Return whether all iterations of the loop of a step are equally long."""
     return all(other.length % other.span == 0 for other in steps if other.loop == step.loop)
 
 
-def turn_of(steps: Sequence[Step], number: int) -> int:
+def turn_of(steps: Sequence[SumLoop], number: int) -> int:
     """The elements of one turn of a step."""
     inside = (-(-step.length // step.span) for step in steps[number + 1 :])
     return math.prod(inside)

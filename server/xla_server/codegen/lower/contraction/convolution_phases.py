@@ -21,7 +21,7 @@ from xla_server.target.tuning import Convolutions
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class PhaseDimension:
     """One spatial dimension of one phase.
 
     Results y = 0 .. results - 1 lie at `first` + y * `apart` of the result. They add up products
@@ -52,7 +52,7 @@ class Line:
         return self.start >= 0 and self.start + self.extent(self.results) <= self.size
 
 
-def phases(d: WindowDimension, size: int, results: int) -> list[Line] | None:
+def phases(d: WindowDimension, size: int, results: int) -> list[PhaseDimension] | None:
     """The phases of a spatial dimension of these sizes; None where they are not regular."""
     dilation = d.base_dilation
     if dilation > 1 and (d.stride > 1 or d.window_dilation > 1):
@@ -65,7 +65,7 @@ def phases(d: WindowDimension, size: int, results: int) -> list[Line] | None:
         if d.window_reversal:
             tap, tap_step = d.size - 1 - tap, -tap_step
         lines.append(
-            Line(
+            PhaseDimension(
                 size,
                 results,
                 -(-(results - phase) // dilation),
@@ -98,7 +98,7 @@ class Phase:
     groups: int
     inputs: int
     outputs: int
-    lines: tuple[Line, ...]
+    lines: tuple[PhaseDimension, ...]
     is_depthwise: bool = False
     shared: int | None = None
 
@@ -168,7 +168,7 @@ class Phase:
 
 def all_phases(
     window: Sequence[WindowDimension], sizes: Sequence[int], results: Sequence[int]
-) -> list[tuple[Line, ...]] | None:
+) -> list[tuple[PhaseDimension, ...]] | None:
     """The phases of all dimensions together; None where one of them is not regular."""
     each = [phases(*given) for given in zip(window, sizes, results, strict=True)]
     if any(lines is None for lines in each):

@@ -12,7 +12,7 @@ from xla_server.codegen.kernel_ir.builder import Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.kernel_ir.statements import Stop
-from xla_server.codegen.lower.contraction.gemm import Gemm, Side, add_products
+from xla_server.codegen.lower.contraction.gemm import Gemm, GemmOperand, add_products
 from xla_server.codegen.lower.contraction.thin_product import ThinProduct, add_thin_product
 from xla_server.codegen.lower.loop_nests.epilogue import (
     NO_EPILOGUE,
@@ -131,7 +131,7 @@ def gemm_of(target: Target, i: HloInstruction, whole_rows: bool = False) -> Gemm
     numbers = i.attributes.dimension_numbers
     lhs, rhs = (operand.shape for operand in i.operands)
     left, right = (
-        Side(STORED[element.text], is_across)
+        GemmOperand(STORED[element.text], is_across)
         for element, is_across in zip(
             types,
             (

@@ -23,7 +23,7 @@ from xla_server.target.tuning import MatrixProducts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Side:
+class GemmOperand:
     """An operand: the type of its elements, and whether the k indices of a member are contiguous.
 
     Members are the rows of the left operand and the columns of the right one.
@@ -53,8 +53,8 @@ class Gemm:
 
     target: Target
     kind: TileKind
-    left: Side
-    right: Side
+    left: GemmOperand
+    right: GemmOperand
     batch: int
     rows: int
     columns: int
@@ -369,7 +369,7 @@ def _right_operands(gemm: Gemm) -> Operands:
     }
 
 
-def _address(gemm: Gemm, side: Side, height: int) -> ir.Expression:
+def _address(gemm: Gemm, side: GemmOperand, height: int) -> ir.Expression:
     return function_address(panel_name(gemm.kind, side.source, height, is_across=side.is_across))
 
 

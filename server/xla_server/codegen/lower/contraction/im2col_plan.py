@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-from xla_server.codegen.lower.movement.im2col import Axis, Line, Matrix
+from xla_server.codegen.lower.movement.im2col import CopiedMatrix, MatrixAxis, SpatialDimension
 from xla_server.ir.affine import dense_strides
 from xla_server.ir.module import HloInstruction
 from xla_server.target.target import Target
@@ -23,12 +23,12 @@ class Plan:
     ready in the input, `repacked` is the matrix of a kernel that does not.
     """
 
-    matrix: Matrix
+    matrix: CopiedMatrix
     depth_inside: bool
     is_nhwc: bool
     leading: int | None
     kernel_is_transposed: bool
-    repacked: Matrix | None
+    repacked: CopiedMatrix | None
     groups: int
     columns: int
     batches: int
@@ -53,7 +53,9 @@ class Plan:
         rows, fixed = ((*before, *after), ()) if is_nhwc else (after, before)
         depth_order, depth_inside = _depth_order(over_result, over_kernel)
         depth = tuple(over_kernel[d] for d in depth_order)
-        matrix = Matrix(rows, depth, fixed) if depth_inside else Matrix(depth, rows, fixed)
+        matrix = (
+            CopiedMatrix(rows, depth, fixed) if depth_inside else CopiedMatrix(depth, rows, fixed)
+        )
         transposed, repacked = _kernel_layout(i, depth_order)
         row_count = math.prod(axis.size for axis in rows)
         depth_count = math.prod(axis.size for axis in depth)
@@ -100,31 +102,33 @@ def _block(target: Target, rows: int, others: int) -> int:
     return min(rows, -(-even // 8) * 8)
 
 
-def _axes(i: HloInstruction) -> tuple[dict[int, Axis], dict[int, Axis]]:
+def _axes(i: HloInstruction) -> tuple[dict[int, MatrixAxis], dict[int, MatrixAxis]]:
     """Return the axes of result and kernel dimensions in the input, output features aside."""
     numbers = i.attributes.dimension_numbers
     base, kernel = (operand.shape.dimensions for operand in i.operands)
     strides = dense_strides(base)
     batch, inputs = numbers.output_batch_dimension, numbers.kernel_input_feature_dimension
     over_result = {
-        batch: Axis("n", i.shape.dimensions[batch], strides[numbers.input_batch_dimension])
+        batch: MatrixAxis("n", i.shape.dimensions[batch], strides[numbers.input_batch_dimension])
     }
-    over_kernel = {inputs: Axis("f", kernel[inputs], strides[numbers.input_feature_dimension])}
+    over_kernel = {
+        inputs: MatrixAxis("f", kernel[inputs], strides[numbers.input_feature_dimension])
+    }
     for number, d in enumerate(i.attributes.window.dimensions):
         source = numbers.input_spatial_dimensions[number]
         start, step = -d.padding_low, d.window_dilation
         if d.window_reversal:
             start, step = start + (d.size - 1) * step, -step
-        line = Line(f"p{number}", base[source], strides[source], start, d.base_dilation)
+        line = SpatialDimension(f"p{number}", base[source], strides[source], start, d.base_dilation)
         to = numbers.output_spatial_dimensions[number]
-        over_result[to] = Axis(f"y{number}", i.shape.dimensions[to], d.stride, line)
+        over_result[to] = MatrixAxis(f"y{number}", i.shape.dimensions[to], d.stride, line)
         over = numbers.kernel_spatial_dimensions[number]
-        over_kernel[over] = Axis(f"w{number}", d.size, step, line)
+        over_kernel[over] = MatrixAxis(f"w{number}", d.size, step, line)
     return over_result, over_kernel
 
 
 def _depth_order(
-    over_result: Mapping[int, Axis], over_kernel: Mapping[int, Axis]
+    over_result: Mapping[int, MatrixAxis], over_kernel: Mapping[int, MatrixAxis]
 ) -> tuple[list[int], bool]:
     """Return the kernel's dimensions that are summed over, and whether they are the matrix's rows.
 
@@ -132,7 +136,7 @@ def _depth_order(
     """
     order = sorted(over_kernel)
 
-    def gain(axes: Mapping[int, Axis]) -> tuple[int, int]:
+    def gain(axes: Mapping[int, MatrixAxis]) -> tuple[int, int]:
         contiguous = [(axis.size, d) for d, axis in axes.items() if abs(axis.stride) == 1]
         return max(contiguous, default=(0, -1))
 
@@ -143,15 +147,17 @@ def _depth_order(
     return [*order, d], True
 
 
-def _kernel_layout(i: HloInstruction, depth_order: Sequence[int]) -> tuple[bool, Matrix | None]:
+def _kernel_layout(
+    i: HloInstruction, depth_order: Sequence[int]
+) -> tuple[bool, CopiedMatrix | None]:
     """Return whether the kernel is features by depth, and how to lay it out if it is neither."""
     numbers = i.attributes.dimension_numbers
     dimensions = i.operands[1].shape.dimensions
     strides = dense_strides(dimensions)
     outputs = numbers.kernel_output_feature_dimension
-    depth = tuple(Axis(f"d{d}", dimensions[d], strides[d]) for d in depth_order)
-    features = (Axis("o", dimensions[outputs], strides[outputs]),)
-    by_depth, by_features = Matrix(depth, features), Matrix(features, depth)
+    depth = tuple(MatrixAxis(f"d{d}", dimensions[d], strides[d]) for d in depth_order)
+    features = (MatrixAxis("o", dimensions[outputs], strides[outputs]),)
+    by_depth, by_features = CopiedMatrix(depth, features), CopiedMatrix(features, depth)
     if by_depth.leading() == by_depth.columns:
         return False, None
     if by_features.leading() == by_features.columns:

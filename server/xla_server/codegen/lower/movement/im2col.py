@@ -24,7 +24,7 @@ from xla_server.codegen.trace.elementwise import zero
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class SpatialDimension:
     """A spatial dimension: elements `gap` apart, and where the axes' zero lies on it."""
 
     name: str
@@ -35,13 +35,13 @@ class Line:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Axis:
+class MatrixAxis:
     """One axis of the matrix. On a line, `step` counts positions of it; else source elements."""
 
     name: str
     size: int
     step: int
-    line: Line | None = None
+    line: SpatialDimension | None = None
 
     @property
     def stride(self) -> int:
@@ -50,12 +50,12 @@ class Axis:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Matrix:
+class CopiedMatrix:
     """A matrix that is copied. `fixed` axes have their index from outside."""
 
-    outer: tuple[Axis, ...]
-    inner: tuple[Axis, ...]
-    fixed: tuple[Axis, ...] = ()
+    outer: tuple[MatrixAxis, ...]
+    inner: tuple[MatrixAxis, ...]
+    fixed: tuple[MatrixAxis, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -68,11 +68,11 @@ class Matrix:
         return math.prod(axis.size for axis in self.inner)
 
     @property
-    def axes(self) -> tuple[Axis, ...]:
+    def axes(self) -> tuple[MatrixAxis, ...]:
         """All of them."""
         return (*self.fixed, *self.outer, *self.inner)
 
-    def is_inside(self, line: Line) -> bool:
+    def is_inside(self, line: SpatialDimension) -> bool:
         """Return whether no element is beyond the ends of a line or in a gap."""
         moves = [axis.step * (axis.size - 1) for axis in self.axes if axis.line == line]
         low = line.start + sum(min(move, 0) for move in moves)
@@ -91,7 +91,7 @@ class Matrix:
         return max(outer or self.columns, 1) if (outer or self.columns) >= self.columns else None
 
 
-def _chain(axes: Sequence[Axis]) -> int | None:
+def _chain(axes: Sequence[MatrixAxis]) -> int | None:
     """The stride of axes that move as one does; 0 for none, None where they do not."""
     expected = 0
     first = 0
@@ -103,13 +103,15 @@ def _chain(axes: Sequence[Axis]) -> int | None:
     return first
 
 
-Indices: TypeAlias = Mapping[Axis, ir.Expression]
+Indices: TypeAlias = Mapping[MatrixAxis, ir.Expression]
 """The index of each axis of more than one element."""
 
 NO_INDICES: Indices = {}
 
 
-def indices(body: Body, number: ir.Expression, axes: Sequence[Axis]) -> dict[Axis, ir.Expression]:
+def indices(
+    body: Body, number: ir.Expression, axes: Sequence[MatrixAxis]
+) -> dict[MatrixAxis, ir.Expression]:
     """Return each axis's index in a row-major number of them all."""
     found = {}
     moving = [axis for axis in axes if axis.size > 1]
@@ -122,13 +124,13 @@ def indices(body: Body, number: ir.Expression, axes: Sequence[Axis]) -> dict[Axi
     return found
 
 
-def add_matrix(lowering: Lowering, matrix: Matrix, source: Array, result: Array) -> None:
+def add_matrix(lowering: Lowering, matrix: CopiedMatrix, source: Array, result: Array) -> None:
     """Add the kernel that copies a matrix from one value to the other."""
     kernel = matrix_kernel(matrix, result.shape.element_type)
     lowering.add(kernel_thunk(result.name, kernel, (source, result)))
 
 
-def matrix_kernel(matrix: Matrix, element_type: ElementType) -> Kernel:
+def matrix_kernel(matrix: CopiedMatrix, element_type: ElementType) -> Kernel:
     """Return the kernel that copies a matrix from one buffer to the other, row by row."""
     source, result, top = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE), Body()
     with Items(top, matrix.rows, None) as items:
@@ -143,7 +145,7 @@ def matrix_kernel(matrix: Matrix, element_type: ElementType) -> Kernel:
 class MatrixCopy:
     """A copy of a part of a matrix to the beginning of `target`, densely."""
 
-    matrix: Matrix
+    matrix: CopiedMatrix
     element_type: ElementType
     source: ir.Memory
     target: ir.Memory
@@ -177,7 +179,7 @@ class _Run:
     def __init__(
         self,
         copy: MatrixCopy,
-        index: dict[Axis, ir.Expression],
+        index: dict[MatrixAxis, ir.Expression],
         base: ir.Expression,
         row: ir.Expression,
     ) -> None:
@@ -256,7 +258,7 @@ class _Run:
             offset = offset + position * line.stride
         return offset, tests
 
-    def _position(self, line: Line) -> ir.Expression:
+    def _position(self, line: SpatialDimension) -> ir.Expression:
         terms = [(self._index[axis], axis.step) for axis in self._fixed if axis.line == line]
         return _sum(terms, line.start)
 
@@ -303,7 +305,7 @@ def _sum(terms: Sequence[tuple[ir.Expression, int]], constant: int) -> ir.Expres
     return functools.reduce(ir.plus, [*products, ir.whole(constant)])
 
 
-def _run(inner: Sequence[Axis]) -> tuple[Axis, int]:
+def _run(inner: Sequence[MatrixAxis]) -> tuple[MatrixAxis, int]:
     """Return the axis that the innermost loop moves along, and elements for each of its steps."""
     last = inner[-1]
     if len(inner) > 1 and last.line is None and last.step == 1:
@@ -315,7 +317,11 @@ def _run(inner: Sequence[Axis]) -> tuple[Axis, int]:
 
 
 def _clipped(
-    body: Body, axis: Axis, unit: int, position: ir.Expression, ends: tuple[ir.Value, ir.Value]
+    body: Body,
+    axis: MatrixAxis,
+    unit: int,
+    position: ir.Expression,
+    ends: tuple[ir.Value, ir.Value],
 ) -> tuple[ir.Value, ir.Value]:
     """Return the ends of the part of a run that is on its line."""
     assert axis.line is not None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.lower.lowering import Lowering
-from xla_server.codegen.lower.movement.im2col import Axis, Matrix, add_matrix
+from xla_server.codegen.lower.movement.im2col import CopiedMatrix, MatrixAxis, add_matrix
 from xla_server.codegen.lower.movement.transpose import add_transposition, transposition
 
 
@@ -31,7 +31,10 @@ def in_order(
     return result
 
 
-def _rows(shape: Shape, order: Sequence[int]) -> Matrix:
+def _rows(shape: Shape, order: Sequence[int]) -> CopiedMatrix:
     """Return the runs along the last of the dimensions in this order."""
-    axes = [Axis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :])) for d in order]
-    return Matrix(tuple(axes[:-1]), tuple(axes[-1:]))
+    axes = [
+        MatrixAxis(f"d{d}", shape.dimensions[d], math.prod(shape.dimensions[d + 1 :]))
+        for d in order
+    ]
+    return CopiedMatrix(tuple(axes[:-1]), tuple(axes[-1:]))

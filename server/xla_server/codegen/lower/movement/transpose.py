@@ -33,7 +33,7 @@ _SOURCE, _RESULT = ir.Buffer(0, ir.Role.READ), ir.Buffer(1, ir.Role.WRITE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Axis:
+class TransposedDimension:
     """A dimension of the result, and the elements from one index to the next on both sides."""
 
     size: int
@@ -46,9 +46,9 @@ class Transposition:
     """Elements of `width` bytes. `rows` are dense in the source and `columns` in the result."""
 
     width: int
-    rows: Axis
-    columns: Axis
-    outer: tuple[Axis, ...]
+    rows: TransposedDimension
+    columns: TransposedDimension
+    outer: tuple[TransposedDimension, ...]
 
 
 def transposition(
@@ -62,7 +62,10 @@ def transposition(
     if last.read == 1 and len(groups) > 2 and last.size * width in (2, 4, 8):
         # A run as short as an element is one.
         width *= last.size
-        groups = [Axis(a.size, a.read // last.size, a.written // last.size) for a in groups[:-1]]
+        groups = [
+            TransposedDimension(a.size, a.read // last.size, a.written // last.size)
+            for a in groups[:-1]
+        ]
     (rows,) = [axis for axis in groups if axis.read == 1]
     columns = groups[-1]
     if rows is columns or width > 8:
@@ -71,15 +74,15 @@ def transposition(
     return Transposition(width, rows, columns, outer)
 
 
-def _merged(dimensions: Sequence[int], permutation: Sequence[int]) -> list[Axis]:
+def _merged(dimensions: Sequence[int], permutation: Sequence[int]) -> list[TransposedDimension]:
     """The result's dimensions, those that are neighbours in the source as well made one."""
     read = dense_strides(dimensions)
     sizes = [dimensions[d] for d in permutation]
-    axes: list[Axis] = []
+    axes: list[TransposedDimension] = []
     for number, d in enumerate(permutation):
         if dimensions[d] == 1:
             continue
-        axis = Axis(dimensions[d], read[d], math.prod(sizes[number + 1 :]))
+        axis = TransposedDimension(dimensions[d], read[d], math.prod(sizes[number + 1 :]))
         if axes and axes[-1].read == axis.read * axis.size:
             axis = dataclasses.replace(axis, size=axes.pop().size * axis.size)
         axes.append(axis)

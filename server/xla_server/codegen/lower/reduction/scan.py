@@ -83,7 +83,7 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class ScanStep:
     """Step of running values of these types, as code on variables.
 
     Runs start from `starts`, which are `initial` values as the reducer takes them. `begin` makes
@@ -105,7 +105,7 @@ class Step:
     join: Sequence[Node]
 
 
-def step_of(i: HloInstruction) -> Step:
+def step_of(i: HloInstruction) -> ScanStep:
     """Return the step of a running window."""
     t = Tracer(RULES, {})
     (reducer,) = i.called
@@ -164,7 +164,7 @@ def step_of(i: HloInstruction) -> Step:
     wanted = [shape.element_type for shape in array_shapes(i.shape)]
     give = [converted(t, *each) for each in zip(final, kinds[:count], wanted, strict=True)]
     before = types, given, initial, starts, new, running
-    return Step(*before, first, following, give, behind, joined)
+    return ScanStep(*before, first, following, give, behind, joined)
 
 
 def _is_double(element_type: ElementType) -> bool:
@@ -222,7 +222,7 @@ class _Scan:
 
     def __init__(
         self,
-        step: Step,
+        step: ScanStep,
         memory: Sequence[ir.Buffer],
         types: Sequence[ElementType],
         word: ir.Buffer | None,

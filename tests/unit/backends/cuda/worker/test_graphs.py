@@ -32,7 +32,7 @@ from xla_server.backends.cuda.worker.exchange.shared_memory import (
 )
 from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
 from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
-from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, LoadedProgram
+from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
 from xla_server.backends.cuda.worker.segments import MAX_DEPTH, Case, Items, Loop, segments
 from xla_server.codegen.gpu.plans.library_plans import FftPlan, GemmPlan, Matrix
 from xla_server.target.gpu import GPUS
@@ -52,14 +52,14 @@ class Device:
         self.stream = self.driver.new_stream()
         self.lane = Lane(self.driver, self.stream, self.shared, 0, self.recent)
 
-    def load(self, rows: Sequence[DeviceRow]) -> LoadedProgram:
-        return LoadedProgram(self.driver, program(*rows), ())
+    def load(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
+        return WorkerProgram(self.driver, program(*rows), ())
 
-    def load_with_arena(self, rows: Sequence[DeviceRow]) -> LoadedProgram:
+    def load_with_arena(self, rows: Sequence[DeviceRow]) -> WorkerProgram:
         """Load rows with four bytes of zero in slot 1, and others in slots behind it."""
         zeros = self.driver.allocate(4, self.stream)
         self.driver.upload(zeros, memoryview(bytes(4)), self.stream)
-        return LoadedProgram(
+        return WorkerProgram(
             self.driver, program(*rows, constants=[bytes(4)], arena=[0, 256]), [zeros]
         )
 
@@ -72,7 +72,7 @@ class Device:
     def read(self, address: int) -> int:
         return self.lane.read(address, 1)[0]
 
-    def run(self, loaded: LoadedProgram, address: int) -> None:
+    def run(self, loaded: WorkerProgram, address: int) -> None:
         assert isinstance(ProgramRun(self.lane, loaded, [address]).go_on(), Finished)
 
     @property

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from xla_server.codegen.loops.reductions.sum_levels import PARTS, RUN, Step, steps_of, turn_of
+from xla_server.codegen.loops.reductions.sum_levels import PARTS, RUN, SumLoop, steps_of, turn_of
 
 SIZES = [
     (1,), (64,), (65,), (100,), (1021,), (16384,), (300_000,), (64, 196), (8, 28, 28), (300, 3),
@@ -13,7 +13,7 @@ SIZES = [
 ]  # fmt: skip
 
 
-def _elements(steps: list[Step], sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
+def _elements(steps: list[SumLoop], sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the lengths that the loops pass, in order."""
     found: list[dict[int, tuple[int, int]]] = [{n: (0, size) for n, size in enumerate(sizes)}]
     for step in steps:

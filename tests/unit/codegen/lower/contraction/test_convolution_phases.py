@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.processors import MACHINES
 from xla_contract.types.dimension_numbers import WindowDimension
 from xla_server.codegen.lower.contraction.convolution_phases import (
-    Line,
     Phase,
+    PhaseDimension,
     all_phases,
     do_overlap,
     joined,
@@ -78,7 +78,7 @@ def test_phases_of_all_dimensions_are_combined_or_there_are_none() -> None:
 def _phase(machine: Machine, rows: int = 40, outputs: int = 24, shared: int | None = None) -> Phase:
     window = WindowDimension(3, padding_low=1, padding_high=1)
     each = [phases(window, size, size) or [] for size in (rows, 30)]
-    lines: tuple[Line, ...] = tuple(line for (line,) in each)
+    lines: tuple[PhaseDimension, ...] = tuple(line for (line,) in each)
     return Phase(Target.of(machine), "f32", 4, 2, 1, 16, outputs, lines, shared=shared)
 
 

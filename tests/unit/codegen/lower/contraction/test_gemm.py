@@ -17,7 +17,7 @@ from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
-from xla_server.codegen.lower.contraction.gemm import Gemm, Side
+from xla_server.codegen.lower.contraction.gemm import Gemm, GemmOperand
 from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, heights
 from xla_server.target.machine import Machine
@@ -38,7 +38,7 @@ def _gemm(
     machine: Machine, rows: int, columns: int, depth: int, batch: int = 1, kind: str = "f32"
 ) -> Gemm:
     source = "i8" if kind == "i16" else kind
-    side = Side(source, True), Side(source, False)
+    side = GemmOperand(source, True), GemmOperand(source, False)
     return Gemm(Target.of(machine), KINDS[kind], *side, batch, rows, columns, depth)
 
 

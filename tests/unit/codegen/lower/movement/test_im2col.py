@@ -9,24 +9,29 @@ import pytest
 
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.kernel import Kernels
-from xla_server.codegen.lower.movement.im2col import Axis, Line, Matrix, matrix_kernel
+from xla_server.codegen.lower.movement.im2col import (
+    CopiedMatrix,
+    MatrixAxis,
+    SpatialDimension,
+    matrix_kernel,
+)
 from xla_server.runtime.native import callable_at
 
-ROWS, COLUMNS = Axis("r", 6, 8), Axis("c", 8, 1)
+ROWS, COLUMNS = MatrixAxis("r", 6, 8), MatrixAxis("c", 8, 1)
 """Dimensions of an array [6, 8]."""
 
 
-def _padded(start: int, gap: int = 1) -> tuple[Axis, Axis]:
+def _padded(start: int, gap: int = 1) -> tuple[MatrixAxis, MatrixAxis]:
     """Return positions of results, and of the window, on a line of 6 elements, 8 apart."""
-    line = Line("y", 6, 8, start, gap)
-    return Axis("y", 6, 1, line), Axis("w", 3, 1, line)
+    line = SpatialDimension("y", 6, 8, start, gap)
+    return MatrixAxis("y", 6, 1, line), MatrixAxis("w", 3, 1, line)
 
 
-def _places(axes: Sequence[Axis]) -> list[int | None]:
+def _places(axes: Sequence[MatrixAxis]) -> list[int | None]:
     """Return the element of the source for each index of these axes; None where there is none."""
     found: list[int | None] = []
     for index in itertools.product(*(range(axis.size) for axis in axes)):
-        place, positions = 0, dict[Line, int]()
+        place, positions = 0, dict[SpatialDimension, int]()
         for axis, number in zip(axes, index, strict=True):
             if axis.line is None:
                 place += number * axis.step
@@ -45,7 +50,7 @@ def _places(axes: Sequence[Axis]) -> list[int | None]:
     return found
 
 
-def _copied(matrix: Matrix, source: Any) -> Any:
+def _copied(matrix: CopiedMatrix, source: Any) -> Any:
     result = np.full(matrix.rows * matrix.columns, 7, source.dtype)
     kernel = matrix_kernel(matrix, ElementType.from_dtype(source.dtype))
     table = np.array([source.ctypes.data, result.ctypes.data])
@@ -57,14 +62,16 @@ def _copied(matrix: Matrix, source: Any) -> Any:
 
 AT, WINDOW = _padded(-1)
 MATRICES = {
-    "a transpose": Matrix((COLUMNS,), (ROWS,)),
-    "rows": Matrix((ROWS,), (COLUMNS,)),
-    "a window inside": Matrix(_padded(0)[:1], (_padded(0)[1], COLUMNS)),
-    "a window with padding": Matrix((AT,), (WINDOW, COLUMNS)),
-    "rows of windows": Matrix((WINDOW, COLUMNS), (AT,)),
-    "a dilated line": Matrix(_padded(-2, 2)[:1], (_padded(-2, 2)[1], COLUMNS)),
-    "a reversed window": Matrix((AT,), (Axis("w", 3, -1, AT.line), COLUMNS)),
-    "single elements": Matrix((Axis("one", 1, 5),), (Axis("other", 1, 3), COLUMNS)),
+    "a transpose": CopiedMatrix((COLUMNS,), (ROWS,)),
+    "rows": CopiedMatrix((ROWS,), (COLUMNS,)),
+    "a window inside": CopiedMatrix(_padded(0)[:1], (_padded(0)[1], COLUMNS)),
+    "a window with padding": CopiedMatrix((AT,), (WINDOW, COLUMNS)),
+    "rows of windows": CopiedMatrix((WINDOW, COLUMNS), (AT,)),
+    "a dilated line": CopiedMatrix(_padded(-2, 2)[:1], (_padded(-2, 2)[1], COLUMNS)),
+    "a reversed window": CopiedMatrix((AT,), (MatrixAxis("w", 3, -1, AT.line), COLUMNS)),
+    "single elements": CopiedMatrix(
+        (MatrixAxis("one", 1, 5),), (MatrixAxis("other", 1, 3), COLUMNS)
+    ),
 }
 
 

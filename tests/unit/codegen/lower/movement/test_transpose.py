@@ -19,7 +19,7 @@ from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.movement.transpose import (
-    Axis,
+    TransposedDimension,
     Transposition,
     transposition,
     transposition_kernel,
@@ -119,13 +119,15 @@ def test_elements_wider_than_a_register_of_tiles_move() -> None:
 
 def test_neighbours_that_stay_neighbours_are_one_dimension() -> None:
     plan = transposition((8, 56, 57, 64), (0, 3, 1, 2), 4)
-    rows, columns = Axis(64, 1, 56 * 57), Axis(56 * 57, 64, 1)
-    assert plan == Transposition(4, rows, columns, (Axis(8, 56 * 57 * 64, 56 * 57 * 64),))
+    rows, columns = TransposedDimension(64, 1, 56 * 57), TransposedDimension(56 * 57, 64, 1)
+    assert plan == Transposition(
+        4, rows, columns, (TransposedDimension(8, 56 * 57 * 64, 56 * 57 * 64),)
+    )
 
 
 def test_a_short_run_is_an_element() -> None:
     assert transposition((40, 30, 2), (1, 0, 2), 2) == Transposition(
-        4, Axis(30, 1, 40), Axis(40, 30, 1), ()
+        4, TransposedDimension(30, 1, 40), TransposedDimension(40, 30, 1), ()
     )
 
 

@@ -43,7 +43,7 @@ from xla_server.codegen.kernel_ir.statements import Exchange, Part
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
-from xla_server.codegen.lower.reduction.scan import Step, step_of
+from xla_server.codegen.lower.reduction.scan import ScanStep, step_of
 from xla_server.fusion.analysis.running_window import is_backwards, running_axis
 from xla_server.ir.module import HloInstruction
 from xla_server.target.gpu import WARP
@@ -121,7 +121,7 @@ class _Parts:
     """A kernel of parts of lines while it is built."""
 
     def __init__(
-        self, kernel: ThreadKernel, step: Step, lines: Lines, bound: Bound, parts: int
+        self, kernel: ThreadKernel, step: ScanStep, lines: Lines, bound: Bound, parts: int
     ) -> None:
         self._kernel, self._names, self._step = kernel, kernel.names, step
         self._lines, self._bound, self._parts = lines, bound, parts

@@ -9,7 +9,7 @@ from xla_server.codegen.gpu.lower.thunks.thread_thunks import ThreadKernel
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Expression, Index
 from xla_server.codegen.loops.builders.scalar_builder import evaluate, load_element, store_element
-from xla_server.codegen.lower.reduction.scan import Step
+from xla_server.codegen.lower.reduction.scan import ScanStep
 from xla_server.codegen.trace.graph import Node
 
 WARP_LINE = 1024
@@ -47,11 +47,11 @@ class Lines:
         """The number of lines."""
         return self.outer * self.inner
 
-    def warps(self, step: Step) -> bool:
+    def warps(self, step: ScanStep) -> bool:
         """Return whether warps scan the lines, and not threads."""
         return bool(step.join) and self.inner == 1 and self.length > SHORT_LINE
 
-    def part(self, step: Step) -> int:
+    def part(self, step: ScanStep) -> int:
         """Return the elements of a part: those of the line if it has one."""
         if self.warps(step):
             return self.length if self.length <= WARP_LINE else WARP_PART
@@ -69,7 +69,7 @@ class Level(Protocol):
     """The running values of lines, by their elements: where they come from and go to."""
 
     @property
-    def step(self) -> Step:
+    def step(self) -> ScanStep:
         """The step."""
 
     def bind(self, kernel: ThreadKernel, lines: Lines) -> "Bound":
@@ -93,7 +93,7 @@ class Bound(Protocol):
 class Elements:
     """Elements of operands, whose running values give results."""
 
-    step: Step
+    step: ScanStep
     operands: Sequence[Array]
     results: Sequence[Array]
     is_backwards: bool
@@ -165,7 +165,7 @@ class _BoundElements:
 class Totals:
     """Running values of parts, whose own running values are what the parts behind begin with."""
 
-    step: Step
+    step: ScanStep
     totals: Sequence[Array]
     carries: Sequence[Array]
 
@@ -214,7 +214,9 @@ def store_state(
         store_element(body, value.shape.element_type, kernel.writes(value), index, each)
 
 
-def join_states(body: Body, kernel: ThreadKernel, step: Step, left: State, right: State) -> State:
+def join_states(
+    body: Body, kernel: ThreadKernel, step: ScanStep, left: State, right: State
+) -> State:
     """Return the running values of two parts, the right one behind the left."""
     known: dict[Node, Expression] = dict(zip(step.running, left, strict=True))
     known.update(zip(step.behind, right, strict=True))

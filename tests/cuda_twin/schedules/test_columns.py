@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.cuda_twin.programs import on_twin, schedule_of
-from tests.cuda_twin.test_rows import both, module_of, numbers, walked
+from tests.cuda_twin.schedules.test_rows import both, module_of, numbers, walked
 from xla_server.codegen.gpu.schedules.threads import RUN
 
 HEIGHTS = (2, 7, RUN, RUN + 1, 3 * RUN, 1000)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
-from tests.cuda_twin.test_rows import both, module_of, numbers, walked
+from tests.cuda_twin.schedules.test_rows import both, module_of, numbers, walked
 from xla_server.target.gpu import MAX_WARP_ROW
 
 LENGTHS = (MAX_WARP_ROW + 1, 1040, 2048, 4100, 9001, 20000)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
-from tests.cuda_twin.test_rows import both, module_of, numbers, walked
+from tests.cuda_twin.schedules.test_rows import both, module_of, numbers, walked
 
 TYPES = (
     *("bool", "int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"),

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cuda_twin.lowered import compiled, grids, results_of, through_host
 from tests.cuda_twin.programs import TARGET
-from tests.cuda_twin.test_rows import module_of, numbers
+from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.processors import TARGET as PROCESSOR
 from tests.unit.codegen.compiled import interpreted
 from xla_contract.types.element_type import ElementType

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.cuda_twin.lowered import compiled, grids, results_of
-from tests.cuda_twin.test_rows import module_of, numbers
+from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.unit.codegen.compiled import interpreted
 from xla_server.codegen.gpu.lower.concatenate import MAX_BOXES
 
