@@ -143,6 +143,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
             "_GridEmitter._write_copies",
         },
     ),
+    "codegen/gpu/joined.py": (KERNEL, {"_renamed"}),
     "codegen/gpu/lower/reduction/scan.py": (SIZE, {"_Scan.add"}),
     "codegen/kernel.py": (KERNEL, {"Kernels._load_named", "Kernels._load_shared"}),
     "codegen/kernel_ir/analysis/corners.py": (KERNEL, {"_Execution.run"}),

@@ -152,7 +152,8 @@ class Code:
 
     `origins` are the instructions that rows were made for, where there is one. `costs` has what the
     rows of an instruction do, recomputation included, where the lowering has counted it. `chunks`
-    are the sizes of calls that launches are divided into.
+    are the sizes of calls that launches are divided into. `joined` has the kernels that a row does,
+    where they are several; each has its origin.
     """
 
     rows: list[Row]
@@ -162,6 +163,12 @@ class Code:
     origins: dict[Row, HloInstruction] = dataclasses.field(default_factory=dict)
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
     chunks: Chunks = Chunks()  # noqa: RUF009
+    joined: dict[Row, tuple[KernelThunk, ...]] = dataclasses.field(default_factory=dict)
+
+    def instructions(self, row: Row) -> list[HloInstruction]:
+        """Return the instructions that a row was made for."""
+        parts = self.joined.get(row, (row,))
+        return [self.origins[part] for part in parts if part in self.origins]
 
 
 def reads(row: Row) -> tuple[Value, ...]:

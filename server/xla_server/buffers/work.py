@@ -70,8 +70,7 @@ def work_of(code: Code) -> Work:
             continue
         if isinstance(row, (KernelThunk, HostThunk)):
             total += sum(map(_byte_size, {*reads(row), *writes(row)}))
-            if row in code.origins:
-                computed[code.origins[row]] = None
+            computed |= dict.fromkeys(code.instructions(row))
     costs = (code.costs.get(i) or instruction_cost_once(i) for i in computed)
     return Work(sum(costs, start=Cost()), total)
 

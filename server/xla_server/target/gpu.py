@@ -47,6 +47,20 @@ COUNTED_LANES = 1 << 14
 """Threads that the cost model takes to execute at a time: about those of an H100's lanes. It is one
 number for all GPUs, so that a program has the same kernels on each."""
 
+JOINED_THREADS = 1 << 14
+"""Threads that several kernels in one launch have together. All GPUs execute them at once whatever
+registers they take: 108 multiprocessors have 65536 of these, for 27648 threads of 255."""
+
+JOINED_BYTES = 1 << 20
+"""Bytes of the arrays of a kernel that shares a launch. Memory moves them in a fraction of the two
+microseconds of a launch; and they are kept for longer than by a launch of their own."""
+
+JOINED_ARGUMENTS = 128
+"""Arguments of a launch that several kernels share: a driver takes 512."""
+
+JOINED_ROWS = 32
+"""Rows that a kernel passes at most to share a launch with another."""
+
 BANK_BYTES = 4
 """Bytes of shared memory that each thread of a warp may access at once, in banks of their own."""
 

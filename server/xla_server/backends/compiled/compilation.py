@@ -10,6 +10,7 @@ from xla_server.buffers.assignment import Assignment, assign
 from xla_server.buffers.code import Code
 from xla_server.buffers.work import ProgramWork, work_of, work_once
 from xla_server.codegen.gpu.lower.concatenate import grid_costs
+from xla_server.codegen.gpu.lower.joined_launches import with_joined_launches
 from xla_server.codegen.lower.lowering import Lower, lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.lower.recomputation import LoopNestCosts
@@ -97,6 +98,8 @@ def compile_module(
     if observer is not None:
         observer.optimised(changing)
     code = lower(changing, lowerings, target, custom_calls, fuses=fuses)
+    if fuses and target.machine.gpu is not None:
+        code = with_joined_launches(code)
     assignment = assign(code)
     if observer is not None:
         observer.lowered(code, assignment)

@@ -54,8 +54,7 @@ def _described(code: Code, row: PlacedRow) -> tuple[str, str, str]:
     if isinstance(row, HostStep):
         place, _, what = str(row).partition(": ")
         return place, what, ""
-    origin = code.origins.get(row)
-    instruction = "" if origin is None else f"{origin.opcode} %{origin.name}"
+    instruction = ", ".join(f"{i.opcode} %{i.name}" for i in code.instructions(row))
     kind = _kind(row)
     place = "library" if kind == "library call" else "device"
     match row:

@@ -120,8 +120,9 @@ class NumbaText:
                 return f"while {text(test)}:"
             case stmt.If(test=test):
                 return f"if {text(test)}:"
-            case stmt.Part(axis=None):
-                return "if start < stop:"
+            case stmt.Part(axis=None, first=first):
+                is_one = self._part_count > 1
+                return f"if start <= {first} < stop:" if is_one else "if start < stop:"
             case stmt.Part(axis=ir.Value() as axis, first=first, items=items, step=step):
                 ends = ["start", "stop"]
                 if self._part_count > 1:

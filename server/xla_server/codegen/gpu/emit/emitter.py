@@ -77,7 +77,7 @@ def _add(module: ir.Module, symbol: str, grid: GridKernel, machine: Machine) -> 
         )
     if any(part.first % part.group for part in kernel.parts):
         raise ValueError("a parallel loop of a GPU must begin with a whole group")
-    group = min(groups, default=1)
+    group = max(groups, default=1)
     if kernel.shared and group != grid.threads:
         raise ValueError(f"shared arrays must belong to blocks of {grid.threads}, got {group}")
     if any(part.is_range or part.step != 1 for part in kernel.parts):
@@ -200,8 +200,12 @@ class _GridEmitter(Emitter):
             # Threads of a block come to a barrier together: all of them have an item.
             self._write_all(part.body)
             return
-        ahead = b.sub(number, self._number(part.first)) if part.first else number
-        is_one = b.icmp_unsigned("<", ahead, self._number(part.items))
+        first, items = part.first, part.items
+        if part.group == self._threads:
+            # A block as a whole goes in or does not.
+            number, first, items = block, first // self._threads, items // self._threads
+        ahead = b.sub(number, self._number(first)) if first else number
+        is_one = b.icmp_unsigned("<", ahead, self._number(items))
         self._choose(is_one, lambda: self._write_all(part.body))
 
     def _exchange(self, exchange: Exchange) -> None:

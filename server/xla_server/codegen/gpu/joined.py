@@ -1,0 +1,84 @@
+"""Several kernels as one: each has blocks of its own of the grid."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.kernel_ir.expressions import Buffer, Cell, Index, SharedArray, Value
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.routine import Routine
+from xla_server.codegen.kernel_ir.statements import Let, Part
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.target.gpu import STATIC_SHARED_BYTES, WARP
+
+
+def joined_grid(grids: Sequence[GridKernel], numbers: Sequence[Sequence[int]]) -> GridKernel | None:
+    """Return one kernel that does all of these; None where their blocks do not go together.
+
+    `numbers` has, for each kernel, the arguments that its buffers become. A kernel whose threads
+    meet in blocks decides how many threads these have, and all others take as many.
+    """
+    fixed = {grid.threads for grid in grids if _meets_in_blocks(grid)}
+    threads = max(fixed or {grid.threads for grid in grids})
+    shared = sum(array.byte_size for grid in grids for array in grid.kernel.shared)
+    has_others = any(
+        grid.kernel.stack or len(grid.kernel.parts) < len(grid.kernel.body) for grid in grids
+    )
+    if len(fixed) > 1 or shared > STATIC_SHARED_BYTES or has_others:
+        return None
+    efforts = {grid.kernel.effort for grid in grids}
+    if len(efforts) > 1:
+        return None
+    buffers: dict[int, Buffer] = {}
+    arrays: list[SharedArray] = []
+    body: list[Part] = []
+    first = 0
+    for number, (grid, given) in enumerate(zip(grids, numbers, strict=True)):
+        known: dict[Any, Any] = {
+            each: buffers.setdefault(given[each.number], Buffer(given[each.number], each.role))
+            for each in grid.kernel.buffers
+        }
+        for array in grid.kernel.shared:
+            known[array] = SharedArray(f"{array.name}_{number}", array.byte_size)
+            arrays.append(known[array])
+        own = _renamed(grid.kernel.parts, f"_{number}", known)
+        body += [_moved(part, first, f"_{number}") for part in own]
+        first += grid.kernel.items
+        rest = -first % threads
+        if rest and number < len(grids) - 1:
+            # The next one begins with a block of its own.
+            body.append(Part(Value(f"rest_{number}", Type.I64), rest, (), first))
+            first += rest
+    ordered = tuple(buffers[number] for number in sorted(buffers))
+    kernel = Kernel(ordered, (), tuple(body), efforts.pop(), tuple(arrays))
+    bits = max(index_bits(first), *(grid.index_bits for grid in grids))
+    return GridKernel(kernel, threads, bits)
+
+
+def _meets_in_blocks(grid: GridKernel) -> bool:
+    return bool(grid.kernel.shared) or any(part.group > WARP for part in grid.kernel.parts)
+
+
+def _moved(part: Part, first: int, suffix: str) -> Part:
+    """Return a parallel loop whose threads begin later, with the numbers that it had."""
+    if not first or part.axis is None:
+        return dataclasses.replace(part, first=part.first + first)
+    axis = Value(f"at{suffix}", part.axis.type)
+    own = Let(part.axis, Index(-first, ((axis, 1),)))
+    return dataclasses.replace(part, axis=axis, first=part.first + first, body=(own, *part.body))
+
+
+def _renamed(part: Any, suffix: str, known: dict[Any, Any]) -> Any:
+    """Return a statement or expression with names and memory of its own."""
+    if isinstance(part, Value | Cell) and part not in known:
+        known[part] = type(part)(f"{part.name}{suffix}", part.type)
+    if isinstance(part, Value | Cell | Buffer | SharedArray):
+        return known[part]
+    if isinstance(part, tuple):
+        return tuple(_renamed(each, suffix, known) for each in part)
+    if not dataclasses.is_dataclass(part) or isinstance(part, Routine):
+        return part
+    fields = {each.name: getattr(part, each.name) for each in dataclasses.fields(part)}
+    form: Any = type(part)
+    return form(**{name: _renamed(each, suffix, known) for name, each in fields.items()})

@@ -1,0 +1,152 @@
+"""Launches that several small kernels share, as neither reads or changes what the other writes.
+
+A launch takes longer than such a kernel does. Together they take as long as the longest of them, as
+a GPU executes all of their threads at the same time. A kernel passes only rows that it
+does not need and that do not need it. It may wait for what others of its launch need.
+
+Semantics: XLA's GPU backend, its horizontal loop fusion.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value, reads, writes
+from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.joined import joined_grid
+from xla_server.codegen.gpu.lower.loop_nests.loops import fitting_bits, grid_thunk
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
+from xla_server.target.gpu import JOINED_ARGUMENTS, JOINED_BYTES, JOINED_ROWS, JOINED_THREADS
+
+
+def with_joined_launches(code: Code) -> Code:
+    """Return a program in which small independent kernels share launches."""
+    joiner = _Joiner(code)
+    for row in code.rows:
+        joiner.add(row)
+    return dataclasses.replace(code, rows=joiner.rows, origins=joiner.origins, joined=joiner.joined)
+
+
+@dataclasses.dataclass(slots=True)
+class _Access:
+    """Values that rows read and write."""
+
+    read: set[Value]
+    written: set[Value]
+
+    @classmethod
+    def of(cls, row: Row) -> "_Access":
+        return cls(set(reads(row)), set(writes(row)))
+
+    def add(self, other: "_Access") -> None:
+        self.read |= other.read
+        self.written |= other.written
+
+    def is_apart(self, other: "_Access") -> bool:
+        """Return whether both may be done in either order, or at the same time."""
+        return (
+            self.written.isdisjoint(other.written)
+            and self.written.isdisjoint(other.read)
+            and self.read.isdisjoint(other.written)
+        )
+
+
+class _Joiner:
+    """Rows that were given, in an order with the same results."""
+
+    def __init__(self, code: Code) -> None:
+        self.rows: list[Row] = []
+        self.origins = dict(code.origins)
+        self.joined: dict[Row, tuple[KernelThunk, ...]] = {}
+        self._begin = 0
+        """The first row that a kernel may pass."""
+
+    def add(self, row: Row) -> None:
+        """Add a row, or a launch that it shares with one before."""
+        if not _is_passed(row):
+            self.rows.append(row)
+            self._begin = len(self.rows)
+            return
+        if isinstance(row, KernelThunk) and _is_small(row):
+            for number, place in self._partners(row):
+                other = self.rows[number]
+                assert isinstance(other, KernelThunk)
+                both = self._both(other, row)
+                if both is not None:
+                    self.rows.insert(place, both)
+                    del self.rows[number]
+                    return
+        self.rows.append(row)
+
+    def _partners(self, row: KernelThunk) -> Iterator[tuple[int, int]]:
+        """Yield the numbers of small kernels before a row, and where a common launch may be.
+
+        It is behind the other kernel, or behind the last row that this one depends on.
+        """
+        own, passed = _Access.of(row), _Access(set(), set())
+        needed: int | None = None
+        for number in reversed(
+            range(max(self._begin, len(self.rows) - JOINED_ROWS), len(self.rows))
+        ):
+            other = self.rows[number]
+            access = _Access.of(other)
+            if needed is None and not own.is_apart(access):
+                needed = number
+            elif isinstance(other, KernelThunk) and _is_small(other) and own.is_apart(access):
+                if needed is None:
+                    yield number, number + 1
+                elif access.is_apart(passed):
+                    yield number, needed + 1
+            if needed is not None:
+                passed.add(access)
+
+    def _both(self, first: KernelThunk, second: KernelThunk) -> KernelThunk | None:
+        """Return the launch of two rows; None where they do not go together."""
+        parts = (*self.joined.get(first, (first,)), *self.joined.get(second, (second,)))
+        both = _launch(parts)
+        if both is not None:
+            self.joined.pop(first, None)
+            self.joined[both] = parts
+            if second in self.origins:
+                self.origins[both] = self.origins[second]
+        return both
+
+
+def _is_passed(row: Row) -> bool:
+    """Return whether kernels may pass a row: a device does it, and goes on with the next."""
+    if isinstance(row, KernelThunk):
+        return isinstance(row.kernel, GridKernel | LibraryPlan)
+    return isinstance(row, CopyThunk)
+
+
+def _is_small(row: KernelThunk) -> bool:
+    grid = row.kernel
+    if not isinstance(grid, GridKernel) or grid.blocks * grid.threads > JOINED_THREADS:
+        return False
+    return _bytes_of(row.arguments) <= JOINED_BYTES
+
+
+def _bytes_of(values: Sequence[Value]) -> int:
+    return sum(value.byte_size for value in values)
+
+
+def _launch(parts: Sequence[KernelThunk]) -> KernelThunk | None:
+    """Return the launch of several kernels; None where they do not go together."""
+    arguments = tuple(dict.fromkeys(value for part in parts for value in part.arguments))
+    if len(arguments) > JOINED_ARGUMENTS:
+        return None
+    places = {value: number for number, value in enumerate(arguments)}
+    grids = [part.kernel for part in parts if isinstance(part.kernel, GridKernel)]
+    numbers = [[places[value] for value in part.arguments] for part in parts]
+    grid = joined_grid(grids, numbers)
+    if grid is None or grid.blocks * grid.threads > JOINED_THREADS:
+        return None
+    # Another kernel may read after one has written.
+    pairs = tuple(
+        (written, read)
+        for part in parts
+        for written, read in part.in_place
+        if not any(read in reads(other) for other in parts if other is not part)
+    )
+    name = "+".join(part.name for part in parts)
+    updates = tuple(value for part in parts for value in part.updates)
+    return grid_thunk(name, fitting_bits(grid), arguments, in_place=pairs, updates=updates)
