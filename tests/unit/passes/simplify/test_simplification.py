@@ -189,6 +189,28 @@ class TestCse:
         )
         assert opcodes(passed(module, CommonSubexpressions(), fires=False))["rng"] == 2
 
+    @pytest.mark.parametrize(
+        ("other", "calls"),
+        [
+            ('custom_call_target="f"', 1),
+            ('custom_call_target="g"', 2),
+            ('custom_call_target="f", backend_config="k=1"', 2),
+        ],
+    )
+    @pytest.mark.parametrize("acts", [False, True])
+    def test_calls_of_one_function_are_one_unless_it_has_a_side_effect(
+        self, other: str, calls: int, acts: bool
+    ) -> None:
+        flag = ", custom_call_has_side_effect=true" * acts
+        module = stated(
+            ["f32[4]"],
+            "f32[4] subtract(a, b)",
+            f'a = f32[4] custom-call(x0), custom_call_target="f"{flag}',
+            f"b = f32[4] custom-call(x0), {other}{flag}",
+        )
+        CommonSubexpressions().apply(module)
+        assert opcodes(module)["custom-call"] == (2 if acts else calls)
+
 
 def complex_sum(operand: str, initial: str) -> HloModule:
     """A module that adds up the vector `x`, on top of an initial value."""
