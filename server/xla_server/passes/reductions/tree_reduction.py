@@ -9,6 +9,7 @@ from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, count
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
@@ -26,13 +27,18 @@ FREE_ORDER = frozenset(
 )
 """Operations whose operands may be combined in any order."""
 
+_INDEXED = frozenset({Opcode.IOTA, Opcode.REVERSE, Opcode.SLICE, Opcode.TRANSPOSE})
+"""Operations whose elements are found by their index in each dimension."""
+
 
 class TreeReduction(TargetRewritePass):
     """Reduces a few long rows, or few columns of many rows, in two steps.
 
     The first gives partial results of fixed length, the second combines them with the initial
     value, sums of f32 in f64 on processors: they are few, and each rounding would be one of the
-    whole sum. Only operations that may be combined in any order are cut.
+    whole sum. Only operations that may be combined in any order are cut. Where elements depend on
+    the index in one of several dimensions, rows are the first step: parts that begin within a row
+    would divide to find each index.
     """
 
     name = "tree-reduction"
@@ -108,6 +114,10 @@ class _Cut:
         parts = self._target.capability.reduction_parts(outer, length, inner, self._tuning)
         if parts == 1:
             return None
+        run = [d for d in range(begin, end) if sizes[d] > 1]
+        limit = self._target.tuning.fusions.max_instructions
+        if len(run) > 1 and _is_indexed(self._operand, frozenset(run), limit):
+            return self._by_groups(reduced, range(run[-1], end))
         flat = self._editor.reshape(self._operand, (outer, length, inner))
         partial = self._partial(flat, outer, length, inner, parts)
         total = self._joined(partial)
@@ -159,3 +169,24 @@ def _last_run(reduced: list[int]) -> tuple[int, int]:
     while begin - 1 in reduced:
         begin -= 1
     return begin, end
+
+
+def _is_indexed(operand: HloInstruction, run: frozenset[int], limit: int) -> bool:
+    """Return whether elements depend on the index in some dimensions of `run`, not in all.
+
+    Elementwise operations are followed, up to as many as become one loop with the reduction.
+    """
+    behind = [operand]
+    seen = {operand}
+    for i in behind:
+        if i.opcode in _INDEXED:
+            return True
+        if i.opcode is Opcode.BROADCAST:
+            if 0 < len(run.intersection(i.attributes.dimensions)) < len(run):
+                return True
+        elif i.opcode in ELEMENTWISE and len(behind) <= limit:
+            # A scalar condition or bound is the same for every element.
+            fresh = dict.fromkeys(o for o in i.operands if o.shape.dimensions and o not in seen)
+            seen.update(fresh)
+            behind += fresh
+    return False

@@ -10,7 +10,7 @@ from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.ir.side_effects import has_side_effect
 from xla_server.passes.framework.editor import Editor, rewrite
 
-_NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG, Opcode.CUSTOM_CALL})
+_NEVER = frozenset({Opcode.PARAMETER, Opcode.RNG})
 _LARGEST_CONSTANT = 4096
 """Bytes: comparing larger constants costs more than it saves."""
 

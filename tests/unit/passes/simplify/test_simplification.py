@@ -189,6 +189,28 @@ class TestCse:
         )
         assert opcodes(passed(module, CommonSubexpressions(), fires=False))["rng"] == 2
 
+    @pytest.mark.parametrize(
+        ("other", "calls"),
+        [
+            ('custom_call_target="f"', 1),
+            ('custom_call_target="g"', 2),
+            ('custom_call_target="f", backend_config="k=1"', 2),
+        ],
+    )
+    @pytest.mark.parametrize("acts", [False, True])
+    def test_calls_of_one_function_are_one_unless_it_has_a_side_effect(
+        self, other: str, calls: int, acts: bool
+    ) -> None:
+        flag = ", custom_call_has_side_effect=true" * acts
+        module = stated(
+            ["f32[4]"],
+            "f32[4] subtract(a, b)",
+            f'a = f32[4] custom-call(x0), custom_call_target="f"{flag}',
+            f"b = f32[4] custom-call(x0), {other}{flag}",
+        )
+        CommonSubexpressions().apply(module)
+        assert opcodes(module)["custom-call"] == (2 if acts else calls)
+
 
 def complex_sum(operand: str, initial: str) -> HloModule:
     """A module that adds up the vector `x`, on top of an initial value."""
@@ -243,6 +265,41 @@ class TestTreeReduction:
     def test_does_not_fire(self, name: str) -> None:
         parameter, root = self.STAYS[name]
         passed(stated([parameter], root), TreeReduction(TARGET), fires=False)
+
+    @pytest.mark.parametrize(
+        ("shape", "y", "value", "row"),
+        [
+            ("700,130", "f32[130]", "broadcast(x1), dimensions={1}", (1,)),
+            ("700,130", "f32[700]", "broadcast(x1), dimensions={0}", (1,)),
+            ("700,130", "f32[130,700]", "transpose(x1), dimensions={1,0}", (1,)),
+            ("700,130", "f32[]", "iota(), iota_dimension=1", (1,)),
+            ("70,10,130", "f32[130]", "broadcast(x1), dimensions={2}", (2,)),
+            ("700,130,1", "f32[130]", "broadcast(x1), dimensions={1}", (1, 2)),
+            ("700,130", "f32[]", "broadcast(x1), dimensions={}", None),
+            ("700,130", "f32[700,130]", "negate(x1)", None),
+            ("1,91000", "f32[91000]", "broadcast(x1), dimensions={1}", None),
+        ],
+    )
+    def test_rows_are_a_step_where_elements_depend_on_the_index_in_them(
+        self, shape: str, y: str, value: str, row: tuple[int, ...] | None
+    ) -> None:
+        every = ",".join(str(d) for d in range(shape.count(",") + 1))
+        before = stated(
+            [f"f32[{shape}]", y],
+            f"f32[] reduce(m, o), dimensions={{{every}}}, to_apply=add",
+            f"v = f32[{shape}] {value}",
+            f"m = f32[{shape}] multiply(x0, v)",
+        )
+        after = passed(before, TreeReduction(TARGET))
+        instructions = after.entry.instructions
+        (product,) = (i for i in instructions if i.opcode is Opcode.MULTIPLY)
+        reductions = [i for i in instructions if i.opcode is Opcode.REDUCE]
+        found = [i.attributes.dimensions for i in reductions if i.operands[0] is product]
+        assert found == ([] if row is None else [row])
+        random = np.random.default_rng(0)
+        shapes = [i.shape.dimensions for i in before.entry.parameters]
+        assert_kept(before, after, [random.random(s, np.float32) for s in shapes], relative=1e-5)
+        passed(after, TreeReduction(TARGET), fires=False)
 
     def test_nothing_but_negative_zeros_keeps_its_sign(self) -> None:
         before = stated(
