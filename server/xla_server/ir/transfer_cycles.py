@@ -54,12 +54,14 @@ def check_transfer_cycles(modules: Sequence[HloModule], grid: DeviceGrid) -> Non
 class _Program:
     """The dependencies of a program between instructions that each run executes once.
 
-    `transfers` are all transfers between devices, each with whether it is such an instruction.
+    `transfers` are all transfers between devices, each with whether it is such an instruction;
+    `own_channels` those that it both sends and receives on.
     """
 
     def __init__(self, module: HloModule) -> None:
         reachable = module.entry.reachable()
         self.transfers: list[tuple[HloInstruction, bool]] = []
+        self.own_channels: set[int] = set()
         self._bodies: dict[HloInstruction, HloInstruction] = {}
         self._arguments: dict[HloInstruction, HloInstruction] = {}
         ends = [
@@ -72,6 +74,11 @@ class _Program:
             return
         once = self._once(module.entry, reachable)
         self.transfers = [(i, computation in once) for computation, i in ends]
+        sent, received = (
+            {i.attributes.channel_id for _, i in ends if (i.opcode is Opcode.SEND) is is_sent}
+            for is_sent in (True, False)
+        )
+        self.own_channels = sent & received
 
     def _once(
         self, entry: HloComputation, reachable: Sequence[HloComputation]
@@ -110,16 +117,16 @@ class _Graph:
         self._channel: dict[_Node, list[_Node]] = {}
         wires: defaultdict[_Wire, defaultdict[Opcode, list[tuple[_Node, bool]]]]
         wires = defaultdict(lambda: defaultdict(list))
+        named = {i: _wires(i, grid) for program in set(programs) for i, _ in program.transfers}
         for number, program in enumerate(programs):
-            directions: defaultdict[int, set[bool]] = defaultdict(set)
-            for i, _ in program.transfers:
-                directions[i.attributes.channel_id].add(i.opcode is Opcode.SEND)
             for i, is_once in program.transfers:
-                is_own = len(directions[i.attributes.channel_id]) == 2
-                for wire in _wires(i, number, grid, is_own=is_own):
+                pairs, channel = named[i], i.attributes.channel_id
+                own = number if channel in program.own_channels else -1
+                ends = [(channel, own, own)] if pairs is None else pairs.get(number, ())
+                for wire in ends:
                     wires[wire][i.opcode].append(((number, i), is_once))
-        for ends in wires.values():
-            found = [ends[opcode] for opcode in _ENDS]
+        for by_opcode in wires.values():
+            found = [by_opcode[opcode] for opcode in _ENDS]
             if all(len(each) == 1 and each[0][1] for each in found):
                 send, recv, done = (each[0][0] for each in found)
                 self._channel.setdefault(send, []).append(recv)
@@ -150,15 +157,12 @@ class _Graph:
         return [*own, *self._channel.get(node, ())]
 
 
-def _wires(i: HloInstruction, number: int, grid: DeviceGrid, *, is_own: bool) -> list[_Wire]:
-    """The wires that a transfer of a participant has an end of."""
-    channel: int = i.attributes.channel_id
+def _wires(i: HloInstruction, grid: DeviceGrid) -> dict[int, list[_Wire]] | None:
+    """The wires that a transfer has an end of, by participant; None if it names no pairs."""
     pairs = transfers_of(i, grid) if grid.size > 1 else None
     if pairs is None:
-        return [(channel, number, number) if is_own else (channel, -1, -1)]
-    is_sender = i.opcode is Opcode.SEND
-    return [
-        (channel, source, target)
-        for source, target in pairs
-        if (source if is_sender else target) == number
-    ]
+        return None
+    wires: defaultdict[int, list[_Wire]] = defaultdict(list)
+    for pair in pairs:
+        wires[pair[i.opcode is not Opcode.SEND]].append((i.attributes.channel_id, *pair))
+    return wires
