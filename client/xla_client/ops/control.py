@@ -339,7 +339,8 @@ def custom_call(
         call_target_name: The function's name.
         shape: The shape of its result.
         opaque: Bytes or text for the function.
-        has_side_effect: Whether a call is kept although its result is unused.
+        has_side_effect: Whether a call is kept although its result is unused, and never merged with
+            an equal one.
         api_version: The convention of the call, XLA's CustomCallApiVersion.
         builder: The builder of the program, where no operand says it.
         computation: A Computation that is handed to the function.
