@@ -39,7 +39,6 @@ def create_scalar_add_computation(element_type: ElementTypeLike) -> Computation:
         The computation, the same one for the same type.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -62,7 +61,6 @@ def create_scalar_multiply_computation(element_type: ElementTypeLike) -> Computa
         The computation, the same one for the same type.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -85,7 +83,6 @@ def create_scalar_max_computation(element_type: ElementTypeLike) -> Computation:
         The computation, the same one for the same type.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -108,7 +105,6 @@ def create_scalar_min_computation(element_type: ElementTypeLike) -> Computation:
         The computation, the same one for the same type.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -132,7 +128,6 @@ def create_scalar_ge_computation(element_type: ElementTypeLike) -> Computation:
 
     Raises:
         ShapeError: The type is complex, and so has no order.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -156,7 +151,6 @@ def create_scalar_and_computation(element_type: ElementTypeLike) -> Computation:
 
     Raises:
         ShapeError: The type is neither pred nor an integer type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -180,7 +174,6 @@ def create_scalar_or_computation(element_type: ElementTypeLike) -> Computation:
 
     Raises:
         ShapeError: The type is neither pred nor an integer type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:

@@ -26,7 +26,6 @@ def scalar(builder: Builder, value: Scalar, element_type: ElementTypeLike) -> Op
         The constant.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type does not have the value, or its name is unknown.
 
     Example:
@@ -52,7 +51,6 @@ def full(builder: Builder, shape: ShapeLike, value: Scalar) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have the value, or the shape is malformed.
 
     Example:
@@ -77,7 +75,6 @@ def full_like(operand: Op, value: Scalar) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have the value.
 
     Example:
@@ -102,7 +99,6 @@ def zero(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type has no zero, as f8e8m0fnu, or is unknown.
 
     Example:
@@ -126,7 +122,6 @@ def one(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type does not have 1, as s1, or is unknown.
 
     Example:
@@ -150,7 +145,6 @@ def zeros(builder: Builder, shape: ShapeLike) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero, or the shape is malformed.
 
     Example:
@@ -175,7 +169,6 @@ def ones(builder: Builder, shape: ShapeLike) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have 1, or the shape is malformed.
 
     Example:
@@ -199,7 +192,6 @@ def zeros_like(operand: Op) -> Op:
         The zeros.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero.
 
     Example:
@@ -223,7 +215,6 @@ def ones_like(operand: Op) -> Op:
         The ones.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have 1.
 
     Example:
@@ -248,7 +239,6 @@ def min_value(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is complex, and so has no order, or is unknown.
 
     Example:
@@ -272,7 +262,6 @@ def max_value(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is complex, and so has no order, or is unknown.
 
     Example:
@@ -296,7 +285,6 @@ def min_finite_value(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is complex, and so has no order, or is unknown.
 
     Example:
@@ -320,7 +308,6 @@ def max_finite_value(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is complex, and so has no order, or is unknown.
 
     Example:
@@ -344,7 +331,6 @@ def epsilon(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is not floating, or its name is unknown.
 
     Example:
@@ -369,7 +355,6 @@ def min_positive_normal_value(builder: Builder, element_type: ElementTypeLike) -
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is not floating, or its name is unknown.
 
     Example:
@@ -394,7 +379,6 @@ def nan_value(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type has no NaN, as f4e2m1fn and integers, or is unknown.
 
     Example:
@@ -425,7 +409,6 @@ def iota(builder: Builder, element_type: ElementTypeLike, size: int) -> Op:
 
     Raises:
         ShapeError: The element type is pred.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The size is negative or too large, or the type is unknown.
 
     Example:
@@ -452,7 +435,6 @@ def iota_like(operand: Op, dimension: int, element_type: ElementTypeLike = Eleme
 
     Raises:
         ShapeError: The array has no such dimension, or the type is pred.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is unknown.
 
     Example:
@@ -481,7 +463,6 @@ def identity_matrix(builder: Builder, element_type: ElementTypeLike, rows: int, 
         The matrix.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A size is negative or too large, or the type is unknown.
 
     Example:

@@ -45,7 +45,6 @@ def compare(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -75,7 +74,6 @@ Returns:
 
 Raises:
     ShapeError: The operands do not fit the operation.
-    ArgumentTypeError: An argument has a type that its parameter does not take.
     InvalidArgumentError: A number does not fit the element type that it meets.
 
 Example:
