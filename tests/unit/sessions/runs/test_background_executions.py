@@ -32,11 +32,7 @@ from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.server_limits import Limits
-from xla_server.sessions.runs.background_executions import (
-    LaunchedExecution,
-    WaitResult,
-    reported,
-)
+from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult, reported
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.values.futures import Awaitable, ValuePendingError
