@@ -14,13 +14,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from digits_model import (
-    METRICS,
-    batch_shape,
-    classifier,
-    initial_parameters,
-    training_loop,
-)
+from digits_model import METRICS, batch_shape, classifier, initial_parameters, training_loop
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split

@@ -10,11 +10,7 @@ from typing import Any, Self, overload
 from xla_client.coercion.parameters import brief, parameter_class
 from xla_client.device import Device
 from xla_client.pipelines.pipeline import Pipeline
-from xla_client.programs.compile_options import (
-    LayoutChoice,
-    compiled_shape,
-    execution_options,
-)
+from xla_client.programs.compile_options import LayoutChoice, compiled_shape, execution_options
 from xla_client.programs.computation import Computation, ProgramLike, as_computation
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.runs.executable import Executable

@@ -25,7 +25,8 @@ class Proxy:
         self._lock = threading.Lock()
         self._flows = threading.Condition(self._lock)
         self._connections: set[tuple[socket.socket, socket.socket]] = set()
-        self._is_paused = self._is_refusing = self._is_closed = False
+        self._is_refusing = self._is_closed = False
+        self._paused: tuple[str, ...] = ()
         self._left: dict[str, int] = {}
         self.to_server = 0
         self.to_client = 0
@@ -55,15 +56,15 @@ class Proxy:
         with self._lock:
             self._is_refusing = False
 
-    def pause(self) -> None:
-        """Pass nothing on until `resume`; connections stay."""
+    def pause(self, *towards: str) -> None:
+        """Pass nothing on, by default either way, until `resume`; connections stay."""
         with self._lock:
-            self._is_paused = True
+            self._paused = towards or ("server", "client")
 
     def resume(self) -> None:
         """Pass everything on again."""
         with self._flows:
-            self._is_paused = False
+            self._paused = ()
             self._flows.notify_all()
 
     def cut_after(self, byte_count: int, *, towards: str = "server") -> threading.Thread:
@@ -106,7 +107,7 @@ class Proxy:
         """Cut all and stop listening."""
         with self._flows:
             self._is_closed = True
-            self._is_paused = False
+            self._paused = ()
             self._flows.notify_all()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -155,7 +156,7 @@ class Proxy:
     def _pass_on(self, source: socket.socket, sink: socket.socket, towards: str) -> None:
         for received in _pieces(source):
             with self._flows:
-                self._flows.wait_for(lambda: not self._is_paused)
+                self._flows.wait_for(lambda: towards not in self._paused)
                 piece, is_last = self._until_cut(received, towards)
             try:
                 sink.sendall(piece)

@@ -8,7 +8,6 @@ resources are released when it ends.
 import logging
 import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 
+from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
@@ -155,10 +155,8 @@ def target(faults: Faults) -> Iterator[Target]:
         yield found
         found.close()
         # Running calls end once they notice that their session has ended.
-        deadline = time.monotonic() + 20
-        while engine.memory.used_bytes or engine.launched.value or engine.arenas.lent_bytes:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: not (engine.memory.used_bytes or engine.launched.value))
+        until(lambda: not engine.arenas.lent_bytes)
     assert faults.found == []
 
 

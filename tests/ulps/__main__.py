@@ -11,16 +11,7 @@ import time
 from pathlib import Path
 
 from tests.ulps.functions import DTYPE
-from tests.ulps.measuring import (
-    COMPLEX,
-    EVERY,
-    WHOLE,
-    Error,
-    Notes,
-    bound_of,
-    measured,
-    wanted,
-)
+from tests.ulps.measuring import COMPLEX, EVERY, WHOLE, Error, Notes, bound_of, measured, wanted
 from tests.ulps.page import PATH, errors_of, page
 
 NOTES = Path(__file__).parents[2] / "build" / "ulps.json"

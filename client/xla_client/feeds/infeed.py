@@ -12,12 +12,7 @@ from xla_client.feeds.state import FeedAddress, close_request, drain_request
 from xla_client.runs.arguments import Argument, as_literal
 from xla_client.session.session import Session, device_handle
 from xla_client.transport.errors import error_of_status
-from xla_contract.errors import (
-    AbortedError,
-    DataLossError,
-    ResourceExhaustedError,
-    XlaError,
-)
+from xla_contract.errors import AbortedError, DataLossError, ResourceExhaustedError, XlaError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.literal import Literal

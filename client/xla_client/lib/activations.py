@@ -22,7 +22,6 @@ def relu(operand: Op) -> Op:
         The results, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero.
 
     Example:
@@ -47,7 +46,6 @@ def gelu(operand: Op, *, approximate: bool = False) -> Op:
 
     Raises:
         ShapeError: The element type is complex and `approximate` False.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is neither floating nor complex.
 
     Example:
@@ -73,7 +71,6 @@ def silu(operand: Op) -> Op:
 
     Raises:
         ShapeError: The element type is neither floating nor complex.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -95,7 +92,6 @@ def softplus(operand: Op) -> Op:
 
     Raises:
         ShapeError: The element type is not floating.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero.
 
     Example:
@@ -121,7 +117,6 @@ def softmax(operand: Op, dimension: int = -1) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension, or its element type is not floating.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no order or no zero.
 
     Example:
@@ -146,7 +141,6 @@ def log_softmax(operand: Op, dimension: int = -1) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension, or its element type is not floating.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no order or no zero.
 
     Example:
@@ -172,7 +166,6 @@ def logsumexp(operand: Op, dimension: int = -1) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension, or its element type is not floating.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no order or no zero.
 
     Example:
@@ -199,7 +192,6 @@ def one_hot(indices: Op, size: int, element_type: ElementTypeLike = ElementType.
 
     Raises:
         ShapeError: The indices are not integers.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The size is negative or too large, or the name of the element type is
             unknown.
 

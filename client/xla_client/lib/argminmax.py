@@ -33,7 +33,6 @@ def argmax(operand: Op, dimension: int, index_type: ElementTypeLike = ElementTyp
     Raises:
         ShapeError: The dimension is empty, is not there, or has more elements than `index_type`
             counts.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is complex, or the name of `index_type` is unknown.
 
     Example:
@@ -64,7 +63,6 @@ def argmin(operand: Op, dimension: int, index_type: ElementTypeLike = ElementTyp
     Raises:
         ShapeError: The dimension is empty, is not there, or has more elements than `index_type`
             counts.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is complex, or the name of `index_type` is unknown.
 
     Example:

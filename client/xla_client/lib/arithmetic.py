@@ -4,6 +4,8 @@ The computations are made once per element type and shared, so that a program wi
 holds each of them once.
 """
 
+from typing import Protocol
+
 from xla_client.coercion.shapes import as_element_type
 from xla_client.ops.reduction.folds import all, any, max, mean, min, prod, scalar_computation, sum
 from xla_client.programs.checked import checked
@@ -28,165 +30,55 @@ __all__ = [
 ]
 
 
-@checked
-def create_scalar_add_computation(element_type: ElementTypeLike) -> Computation:
-    """The computation `(x, y) -> x + y` on scalars.
+_DOC = """The computation `(x, y) -> {text}` on scalars{note}.
 
-    Args:
-        element_type: The type of the scalars.
+Args:
+    element_type: The type of the scalars.
 
-    Returns:
-        The computation, the same one for the same type.
+Returns:
+    The computation, the same one for the same type.
 
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The name of the element type is unknown.
+Raises:
+    {refusal}InvalidArgumentError: The name of the element type is unknown.
 
-    Example:
-        >>> lib.arithmetic.create_scalar_add_computation("f32").name
-        'add_f32'
+Example:
+    >>> lib.arithmetic.create_scalar_{name}_computation("{example}").name
+    '{name}_{example}'
 
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    return scalar_computation("add", as_element_type(element_type))
+See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
+"""
 
 
-@checked
-def create_scalar_multiply_computation(element_type: ElementTypeLike) -> Computation:
-    """The computation `(x, y) -> x * y` on scalars.
-
-    Args:
-        element_type: The type of the scalars.
-
-    Returns:
-        The computation, the same one for the same type.
-
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The name of the element type is unknown.
-
-    Example:
-        >>> lib.arithmetic.create_scalar_multiply_computation("f32").name
-        'multiply_f32'
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    return scalar_computation("multiply", as_element_type(element_type))
+class _MakesReducer(Protocol):
+    def __call__(self, element_type: ElementTypeLike) -> Computation: ...
 
 
-@checked
-def create_scalar_max_computation(element_type: ElementTypeLike) -> Computation:
-    """The computation `(x, y) -> max(x, y)` on scalars; NaN where either is NaN.
+def _reducer(
+    name: str, text: str, note: str = "", refusal: str = "", example: str = "f32"
+) -> _MakesReducer:
+    """Return the function that makes a reducer; `refusal` tells of types that it cannot have."""
 
-    Args:
-        element_type: The type of the scalars.
+    def function(element_type: ElementTypeLike) -> Computation:
+        return scalar_computation(name, as_element_type(element_type))
 
-    Returns:
-        The computation, the same one for the same type.
-
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The name of the element type is unknown.
-
-    Example:
-        >>> lib.arithmetic.create_scalar_max_computation("f32").name
-        'max_f32'
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    return scalar_computation("max", as_element_type(element_type))
+    function.__name__ = function.__qualname__ = f"create_scalar_{name}_computation"
+    refusal = refusal and f"ShapeError: {refusal}\n    "
+    function.__doc__ = _DOC.format(
+        text=text, note=note, refusal=refusal, name=name, example=example
+    )
+    return checked(function)
 
 
-@checked
-def create_scalar_min_computation(element_type: ElementTypeLike) -> Computation:
-    """The computation `(x, y) -> min(x, y)` on scalars; NaN where either is NaN.
+_EXTREME = "; NaN where either is NaN"
+_BITWISE = ", bitwise for integers"
+_NO_BITS = "The type is neither pred nor an integer type."
 
-    Args:
-        element_type: The type of the scalars.
-
-    Returns:
-        The computation, the same one for the same type.
-
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The name of the element type is unknown.
-
-    Example:
-        >>> lib.arithmetic.create_scalar_min_computation("f32").name
-        'min_f32'
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    return scalar_computation("min", as_element_type(element_type))
-
-
-@checked
-def create_scalar_ge_computation(element_type: ElementTypeLike) -> Computation:
-    """The computation `(x, y) -> x >= y` on scalars: the selection of a maximum pool.
-
-    Args:
-        element_type: The type of the scalars.
-
-    Returns:
-        The computation, the same one for the same type.
-
-    Raises:
-        ShapeError: The type is complex, and so has no order.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The name of the element type is unknown.
-
-    Example:
-        >>> lib.arithmetic.create_scalar_ge_computation("f32").name
-        'ge_f32'
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    return scalar_computation("ge", as_element_type(element_type))
-
-
-@checked
-def create_scalar_and_computation(element_type: ElementTypeLike) -> Computation:
-    """The computation `(x, y) -> x and y` on scalars, bitwise for integers.
-
-    Args:
-        element_type: The type of the scalars: pred or an integer type.
-
-    Returns:
-        The computation, the same one for the same type.
-
-    Raises:
-        ShapeError: The type is neither pred nor an integer type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The name of the element type is unknown.
-
-    Example:
-        >>> lib.arithmetic.create_scalar_and_computation("pred").name
-        'and_pred'
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    return scalar_computation("and", as_element_type(element_type))
-
-
-@checked
-def create_scalar_or_computation(element_type: ElementTypeLike) -> Computation:
-    """The computation `(x, y) -> x or y` on scalars, bitwise for integers.
-
-    Args:
-        element_type: The type of the scalars: pred or an integer type.
-
-    Returns:
-        The computation, the same one for the same type.
-
-    Raises:
-        ShapeError: The type is neither pred nor an integer type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The name of the element type is unknown.
-
-    Example:
-        >>> lib.arithmetic.create_scalar_or_computation("pred").name
-        'or_pred'
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/arithmetic.h
-    """
-    return scalar_computation("or", as_element_type(element_type))
+create_scalar_add_computation = _reducer("add", "x + y")
+create_scalar_multiply_computation = _reducer("multiply", "x * y")
+create_scalar_max_computation = _reducer("max", "max(x, y)", _EXTREME)
+create_scalar_min_computation = _reducer("min", "min(x, y)", _EXTREME)
+create_scalar_ge_computation = _reducer(
+    "ge", "x >= y", ": the selection of a maximum pool", "The type is complex: it has no order."
+)
+create_scalar_and_computation = _reducer("and", "x and y", _BITWISE, _NO_BITS, "pred")
+create_scalar_or_computation = _reducer("or", "x or y", _BITWISE, _NO_BITS, "pred")

@@ -69,7 +69,6 @@ def bessel_i0e(operand: Op) -> Op:
         The results, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not floating.
 
     Example:
@@ -93,7 +92,6 @@ def bessel_i1e(operand: Op) -> Op:
         The results, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not floating.
 
     Example:

@@ -1,5 +1,7 @@
 """Constant arrays, the extreme values of element types, and counting arrays."""
 
+from typing import Protocol
+
 import numpy as np
 
 from xla_client import ops
@@ -26,7 +28,6 @@ def scalar(builder: Builder, value: Scalar, element_type: ElementTypeLike) -> Op
         The constant.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type does not have the value, or its name is unknown.
 
     Example:
@@ -52,7 +53,6 @@ def full(builder: Builder, shape: ShapeLike, value: Scalar) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have the value, or the shape is malformed.
 
     Example:
@@ -77,7 +77,6 @@ def full_like(operand: Op, value: Scalar) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have the value.
 
     Example:
@@ -102,7 +101,6 @@ def zero(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type has no zero, as f8e8m0fnu, or is unknown.
 
     Example:
@@ -126,7 +124,6 @@ def one(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type does not have 1, as s1, or is unknown.
 
     Example:
@@ -150,7 +147,6 @@ def zeros(builder: Builder, shape: ShapeLike) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero, or the shape is malformed.
 
     Example:
@@ -175,7 +171,6 @@ def ones(builder: Builder, shape: ShapeLike) -> Op:
         The array.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have 1, or the shape is malformed.
 
     Example:
@@ -199,7 +194,6 @@ def zeros_like(operand: Op) -> Op:
         The zeros.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero.
 
     Example:
@@ -223,7 +217,6 @@ def ones_like(operand: Op) -> Op:
         The ones.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have 1.
 
     Example:
@@ -236,100 +229,58 @@ def ones_like(operand: Op) -> Op:
     return ones(operand.builder, operand.shape)
 
 
-@checked
-def min_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The least value of a type: -inf where the type has it, False for pred.
+_EXTREME_DOC = """{text}
 
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result.
+Args:
+    builder: The builder of the program.
+    element_type: The element type of the result.
 
-    Returns:
-        The constant, rank 0.
+Returns:
+    The constant, rank 0.
 
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
+Raises:
+    InvalidArgumentError: The type is complex, and so has no order, or is unknown.
 
-    Example:
-        >>> lib.constants.min_value(Builder("example"), "s8")
-        %constant.1: s8[]
+Example:
+    >>> lib.constants.{name}(Builder("example"), "s8")
+    %constant.1: s8[]
 
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    return _extreme(builder, element_type, sign=-1, finite=False)
+See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
+"""
 
 
-@checked
-def max_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The greatest value of a type: inf where the type has it, True for pred.
-
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result.
-
-    Returns:
-        The constant, rank 0.
-
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
-
-    Example:
-        >>> lib.constants.max_value(Builder("example"), "s8")
-        %constant.1: s8[]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    return _extreme(builder, element_type, sign=1, finite=False)
+class _MakesConstant(Protocol):
+    def __call__(self, builder: Builder, element_type: ElementTypeLike) -> Op: ...
 
 
-@checked
-def min_finite_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The least finite value of a type.
+def _extreme(name: str, text: str, *, sign: int, finite: bool) -> _MakesConstant:
+    def function(builder: Builder, element_type: ElementTypeLike) -> Op:
+        value = extreme_array(as_element_type(element_type), sign=sign, finite=finite)
+        return builder.constant(value)
 
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result.
-
-    Returns:
-        The constant, rank 0.
-
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
-
-    Example:
-        >>> lib.constants.min_finite_value(Builder("example"), "f16")
-        %constant.1: f16[]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    return _extreme(builder, element_type, sign=-1, finite=True)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _EXTREME_DOC.format(name=name, text=text)
+    return checked(function)
 
 
-@checked
-def max_finite_value(builder: Builder, element_type: ElementTypeLike) -> Op:
-    """The greatest finite value of a type.
-
-    Args:
-        builder: The builder of the program.
-        element_type: The element type of the result.
-
-    Returns:
-        The constant, rank 0.
-
-    Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: The type is complex, and so has no order, or is unknown.
-
-    Example:
-        >>> lib.constants.max_finite_value(Builder("example"), "f16")
-        %constant.1: f16[]
-
-    See https://github.com/openxla/xla/blob/main/xla/hlo/builder/lib/constants.h
-    """
-    return _extreme(builder, element_type, sign=1, finite=True)
+min_value = _extreme(
+    "min_value",
+    "The least value of a type: -inf where the type has it, False for pred.",
+    sign=-1,
+    finite=False,
+)
+max_value = _extreme(
+    "max_value",
+    "The greatest value of a type: inf where the type has it, True for pred.",
+    sign=1,
+    finite=False,
+)
+min_finite_value = _extreme(
+    "min_finite_value", "The least finite value of a type.", sign=-1, finite=True
+)
+max_finite_value = _extreme(
+    "max_finite_value", "The greatest finite value of a type.", sign=1, finite=True
+)
 
 
 @checked
@@ -344,7 +295,6 @@ def epsilon(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is not floating, or its name is unknown.
 
     Example:
@@ -369,7 +319,6 @@ def min_positive_normal_value(builder: Builder, element_type: ElementTypeLike) -
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is not floating, or its name is unknown.
 
     Example:
@@ -394,7 +343,6 @@ def nan_value(builder: Builder, element_type: ElementTypeLike) -> Op:
         The constant, rank 0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type has no NaN, as f4e2m1fn and integers, or is unknown.
 
     Example:
@@ -425,7 +373,6 @@ def iota(builder: Builder, element_type: ElementTypeLike, size: int) -> Op:
 
     Raises:
         ShapeError: The element type is pred.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The size is negative or too large, or the type is unknown.
 
     Example:
@@ -452,7 +399,6 @@ def iota_like(operand: Op, dimension: int, element_type: ElementTypeLike = Eleme
 
     Raises:
         ShapeError: The array has no such dimension, or the type is pred.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The type is unknown.
 
     Example:
@@ -481,7 +427,6 @@ def identity_matrix(builder: Builder, element_type: ElementTypeLike, rows: int, 
         The matrix.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A size is negative or too large, or the type is unknown.
 
     Example:
@@ -494,7 +439,3 @@ def identity_matrix(builder: Builder, element_type: ElementTypeLike, rows: int, 
     shape = Shape.array(ElementType.S32, (rows, columns))
     diagonal = ops.eq(builder.iota(shape, 0), builder.iota(shape, 1))
     return ops.convert_element_type(diagonal, element_type)
-
-
-def _extreme(builder: Builder, element_type: ElementTypeLike, *, sign: int, finite: bool) -> Op:
-    return builder.constant(extreme_array(as_element_type(element_type), sign=sign, finite=finite))

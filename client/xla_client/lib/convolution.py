@@ -43,7 +43,6 @@ def conv_input_grad(
 
     Raises:
         ShapeError: The operands do not fit the convolution.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `numbers` is no text of dimension numbers.
 
     Example:
@@ -126,7 +125,6 @@ def conv_kernel_grad(
 
     Raises:
         ShapeError: The operands do not fit the convolution.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `numbers` is no text of dimension numbers.
 
     Example:

@@ -21,7 +21,6 @@ def cumsum(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero, as f8e8m0fnu.
 
     Example:
@@ -51,7 +50,6 @@ def cumprod(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have 1, as s1.
 
     Example:
@@ -81,7 +79,6 @@ def cummax(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is complex.
 
     Example:
@@ -111,7 +108,6 @@ def cummin(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is complex.
 
     Example:

@@ -46,7 +46,6 @@ def einsum(
 
     Raises:
         ShapeError: The operands do not have the dimensions of their terms.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The subscripts are malformed, or not one term per operand; a name is
             unknown.
 

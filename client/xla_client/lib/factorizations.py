@@ -123,7 +123,6 @@ def qr(operand: Op) -> Qr:
 
     Raises:
         ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[4,3]")
@@ -153,7 +152,6 @@ def householder_product(reflectors: Op, taus: Op) -> Op:
     Raises:
         ShapeError: The factors do not fit the reflectors, or those are no matrices of f32, f64, c64
             or c128.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[4,3]")
@@ -189,7 +187,6 @@ def qr_explicit(operand: Op, *, full_matrices: bool = False) -> tuple[Op, Op]:
 
     Raises:
         ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[4,3]")
@@ -225,7 +222,6 @@ def lu_decomposition(operand: Op) -> Lu:
 
     Raises:
         ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3,3]")
@@ -252,7 +248,6 @@ def lu_explicit(operand: Op) -> tuple[Op, Op, Op]:
 
     Raises:
         ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[4,3]")
@@ -285,7 +280,6 @@ def eigh(operand: Op, *, lower: bool = True) -> Eigh:
 
     Raises:
         ShapeError: The matrices are not square, or not of f32, f64, c64 or c128.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3,3]")
@@ -315,7 +309,6 @@ def svd(operand: Op, *, full_matrices: bool = False) -> Svd:
 
     Raises:
         ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[4,3]")
@@ -358,7 +351,6 @@ def matrix_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int,
 
     Raises:
         ShapeError: The operand is no array of f32, f64, c64 or c128 matrices.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[5,4,3]")
@@ -386,7 +378,6 @@ def square_dimensions(function: str, operand: Op) -> tuple[tuple[int, ...], int]
 
     Raises:
         ShapeError: The matrices are not square, or not of f32, f64, c64 or c128.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[5,3,3]")
@@ -414,7 +405,6 @@ def permutation_sign(pivots: Op, element_type: ElementTypeLike) -> Op:
 
     Raises:
         ShapeError: The pivots are no s32 array.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:

@@ -22,7 +22,6 @@ def is_nan(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand is no array.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -46,7 +45,6 @@ def is_inf(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand is no array, or of preds or unsigned integers.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no infinity.
 
     Example:
@@ -71,7 +69,6 @@ def is_pos_inf(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand is no array.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no infinity.
 
     Example:
@@ -96,7 +93,6 @@ def is_neg_inf(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand is no array.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no infinity.
 
     Example:
@@ -120,7 +116,6 @@ def is_neg_zero(operand: Op) -> Op:
         pred: true where the operand is -0.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand has another element type.
 
     Example:
@@ -151,7 +146,6 @@ def next_after(start: Op, towards: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different shapes.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: An operand has another element type.
 
     Example:
@@ -190,7 +184,6 @@ def square(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand is no array of numbers.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -214,7 +207,6 @@ def reciprocal(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand is no array of numbers.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is neither floating nor complex.
 
     Example:

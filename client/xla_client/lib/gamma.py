@@ -35,7 +35,6 @@ def lgamma(operand: Op) -> Op:
         The results, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not floating.
 
     Example:
@@ -59,7 +58,6 @@ def digamma(operand: Op) -> Op:
         The results, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not floating.
 
     Example:
@@ -88,7 +86,6 @@ def zeta(x: Op, q: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:
@@ -116,7 +113,6 @@ def polygamma(n: Op, x: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:
@@ -148,7 +144,6 @@ def lgamma_of_double(x: Op) -> Op:
 
     Raises:
         ShapeError: The element type is complex.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have the coefficients of the series.
 
     Example:
@@ -180,7 +175,6 @@ def digamma_of_double(x: Op) -> Op:
 
     Raises:
         ShapeError: The element type is complex.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have the coefficients of the series.
 
     Example:

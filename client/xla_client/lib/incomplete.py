@@ -45,7 +45,6 @@ def igamma(a: Op, x: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:
@@ -78,7 +77,6 @@ def igammac(a: Op, x: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:
@@ -111,7 +109,6 @@ def igamma_grad_a(a: Op, x: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:
@@ -146,7 +143,6 @@ def random_gamma_grad(a: Op, x: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:
@@ -179,7 +175,6 @@ def regularized_incomplete_beta(a: Op, b: Op, x: Op) -> Op:
 
     Raises:
         ShapeError: The operands have different dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:

@@ -33,7 +33,6 @@ def torch_gather(operand: Op, index: Op, dimension: int) -> Op:
 
     Raises:
         ShapeError: The index does not fit the operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -79,7 +78,6 @@ def torch_scatter_dense(
 
     Raises:
         ShapeError: The index does not fit the operand, or the source not the index.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -124,7 +122,6 @@ def torch_index_select(operand: Op, index: Op, dimension: int, batch_dimensions:
 
     Raises:
         ShapeError: The batch dimensions differ or do not stand before `dimension`.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -176,7 +173,6 @@ def dynamic_strided_slice(
 
     Raises:
         ShapeError: The window does not fit the operand, or a stride is not positive.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")

@@ -46,7 +46,6 @@ def while_loop(condition: Callable[..., Any], body: Callable[..., Any], initial:
 
     Raises:
         ShapeError: The body returns other shapes than it takes, or the condition no pred[].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: There are no values.
 
     Example:
@@ -103,7 +102,6 @@ def for_each_index(
 
     Raises:
         ShapeError: The body returns other shapes than it takes.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The count is negative, `index_type` does not have it, or there are no
             values.
 

@@ -35,7 +35,6 @@ def transpose_in_minor_dims(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand has less than two dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[5,2,3]")
@@ -61,7 +60,6 @@ def triangle_mask(operand: Op, diagonal: int = 0) -> Op:
 
     Raises:
         ShapeError: The operand has less than two dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `diagonal` has more than 32 bits.
 
     Example:
@@ -89,7 +87,6 @@ def lower_triangle(operand: Op, diagonal: int = 0) -> Op:
 
     Raises:
         ShapeError: The operand has less than two dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero, or `diagonal` has more than 32 bits.
 
     Example:
@@ -116,7 +113,6 @@ def upper_triangle(operand: Op, diagonal: int = 0) -> Op:
 
     Raises:
         ShapeError: The operand has less than two dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero, or `diagonal` has more than 32 bits.
 
     Example:
@@ -143,7 +139,6 @@ def diagonal_mask(operand: Op, diagonal: int = 0) -> Op:
 
     Raises:
         ShapeError: The operand has less than two dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `diagonal` has more than 32 bits.
 
     Example:
@@ -171,7 +166,6 @@ def get_matrix_diagonal(operand: Op, diagonal: int = 0) -> Op:
 
     Raises:
         ShapeError: The operand has less than two dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[5,2,3]")
@@ -206,7 +200,6 @@ def set_matrix_diagonal(operand: Op, values: Op, diagonal: int = 0) -> Op:
     Raises:
         ShapeError: The values have another shape or type, or the operand has less than two
             dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero.
 
     Example:
@@ -248,7 +241,6 @@ def symmetrize(operand: Op, *, lower: bool = True) -> Op:
 
     Raises:
         ShapeError: The matrices are not square.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3,3]")
@@ -283,7 +275,6 @@ def trace(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operand has less than two dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero.
 
     Example:

@@ -27,7 +27,6 @@ def broadcast_dimensions(*operands: Op) -> tuple[int, ...]:
 
     Raises:
         ShapeError: Two sizes of one dimension differ and neither is 1.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -64,7 +63,6 @@ def broadcast_to(operand: Op, dimensions: Dimensions) -> Op:
 
     Raises:
         ShapeError: There are fewer dimensions than the operand's, or a size other than 1 differs.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -96,7 +94,6 @@ def broadcast_arrays(*operands: Op) -> tuple[Op, ...]:
 
     Raises:
         ShapeError: Two sizes of one dimension differ and neither is 1.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -125,7 +122,6 @@ def where(pred: Op, on_true: Op, on_false: Op) -> Op:
     Raises:
         ShapeError: The operands do not broadcast, `pred` is not of preds, or the others differ in
             type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -151,7 +147,6 @@ Returns:
 
 Raises:
     ShapeError: The operands do not fit each other, or the operation does not have their type.
-    ArgumentTypeError: An argument has a type that its parameter does not take.
     InvalidArgumentError: A number does not fit the element type that it meets.
 
 Example:

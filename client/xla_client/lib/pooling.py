@@ -33,7 +33,6 @@ def max_pool(
 
     Raises:
         ShapeError: The window does not fit the operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is complex, or `padding` is another text.
 
     Example:
@@ -76,7 +75,6 @@ def max_pool_grad(
     Raises:
         ShapeError: The gradient does not have the shape of the pool, or the window does not fit the
             operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `padding` is another text.
 
     Example:
@@ -125,7 +123,6 @@ def avg_pool(
 
     Raises:
         ShapeError: The window does not fit the operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `padding` is another text.
 
     Example:
@@ -171,7 +168,6 @@ def avg_pool_grad(
     Raises:
         ShapeError: The gradient does not have the shape of the pool, or the window does not fit the
             operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `padding` is another text.
 
     Example:

@@ -40,7 +40,6 @@ def key(builder: Builder, seed: int) -> Op:
         The key, u32[2].
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The seed has more than 64 bits.
 
     Example:
@@ -66,7 +65,6 @@ def key_of(seed: Op) -> Op:
 
     Raises:
         ShapeError: The seed is no integer scalar.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> seed = Builder("example").parameter(0, "u64[]")
@@ -98,7 +96,6 @@ def split(key: Op, count: int = 2) -> Op:
 
     Raises:
         ShapeError: The key is not u32[2].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The count is negative or too large.
 
     Example:
@@ -124,7 +121,6 @@ def fold_in(key: Op, number: int) -> Op:
 
     Raises:
         ShapeError: The key is not u32[2].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number is negative or has more than 32 bits.
 
     Example:
@@ -155,7 +151,6 @@ def threefry_2x32(key: Op, first: Op, second: Op) -> tuple[Op, Op]:
 
     Raises:
         ShapeError: The key is not u32[2], or the words are not u32 of equal dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -186,7 +181,6 @@ def random_bits(key: Op, bit_width: int, dimensions: Dimensions) -> Op:
 
     Raises:
         ShapeError: The key is not u32[2].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The bit width is another number, or a size is negative or too large.
 
     Example:
@@ -225,7 +219,6 @@ def uniform(key: Op, shape: ShapeLike, low: float = 0.0, high: float = 1.0) -> O
 
     Raises:
         ShapeError: The key is not u32[2].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The shape has another element type, or its text is malformed.
 
     Example:
@@ -268,7 +261,6 @@ def normal(key: Op, shape: ShapeLike) -> Op:
 
     Raises:
         ShapeError: The key is not u32[2].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The shape has another element type, or its text is malformed.
 
     Example:
@@ -298,7 +290,6 @@ def bernoulli(key: Op, probability: float, dimensions: Dimensions) -> Op:
 
     Raises:
         ShapeError: The key is not u32[2].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A size is negative or too large.
 
     Example:
@@ -331,7 +322,6 @@ def uniform_integers(key: Op, shape: ShapeLike, low: int, high: int) -> Op:
 
     Raises:
         ShapeError: The key is not u32[2].
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The shape has another element type, or the range is empty or exceeds
             the type.
 

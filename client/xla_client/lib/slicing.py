@@ -29,7 +29,6 @@ def slice_in_minor_dims(operand: Op, start: Dimensions, end: Dimensions) -> Op:
 
     Raises:
         ShapeError: The bounds are not as many, or outside the operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[5,8]")
@@ -63,7 +62,6 @@ def update_slice(operand: Op, update: Op, start: Dimensions) -> Op:
 
     Raises:
         ShapeError: The update is not inside the operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -105,7 +103,6 @@ def update_slice_in_minor_dims(operand: Op, update: Op, start: Dimensions) -> Op
 
     Raises:
         ShapeError: The update is not inside the operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -135,7 +132,6 @@ def dynamic_slice_in_minor_dims(operand: Op, starts: Operands, sizes: Dimensions
 
     Raises:
         ShapeError: The sizes are not one per start, or exceed the operand.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A start is a tuple or a token.
 
     Example:
@@ -169,7 +165,6 @@ def dynamic_update_slice_in_minor_dims(operand: Op, update: Op, starts: Operands
 
     Raises:
         ShapeError: The update exceeds the operand, or there are more starts than dimensions.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A start is a tuple or a token.
 
     Example:
@@ -202,7 +197,6 @@ def dynamic_slice_in_dim(operand: Op, start: Op, size: int, dimension: int = 0) 
 
     Raises:
         ShapeError: The size exceeds the dimension, or the array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The start is a tuple or a token.
 
     Example:
@@ -234,7 +228,6 @@ def dynamic_update_slice_in_dim(operand: Op, update: Op, start: Op, dimension: i
 
     Raises:
         ShapeError: The update exceeds the operand, or the array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The start is a tuple or a token.
 
     Example:
@@ -265,7 +258,6 @@ def index_in_dim(operand: Op, index: int, dimension: int = 0, *, keep_dimension:
 
     Raises:
         ShapeError: The index is outside the dimension, or the array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[5,8]")
@@ -302,7 +294,6 @@ def dynamic_index_in_dim(
 
     Raises:
         ShapeError: The index is no scalar integer, or the array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The index is a tuple or a token.
 
     Example:
@@ -333,7 +324,6 @@ def dynamic_update_index_in_dim(operand: Op, update: Op, index: Op, dimension: i
 
     Raises:
         ShapeError: The update does not fit the operand, or the array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The index is a tuple or a token.
 
     Example:
@@ -365,7 +355,6 @@ def take_in_dim(operand: Op, indices: Op, dimension: int = 0) -> Op:
 
     Raises:
         ShapeError: The indices are not integers, or the array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")

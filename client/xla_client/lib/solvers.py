@@ -24,7 +24,6 @@ def solve(a: Op, b: Op) -> Op:
 
     Raises:
         ShapeError: The operands do not fit each other, or are no matrices of such a type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -59,7 +58,6 @@ def cholesky_solve(factor: Op, b: Op, *, lower: bool = True) -> Op:
 
     Raises:
         ShapeError: The operands do not fit each other, or are no matrices of f32, f64, c64 or c128.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -90,7 +88,6 @@ def inverse(a: Op) -> Op:
 
     Raises:
         ShapeError: The matrices are not square, or not of such a type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> a = Builder("example").parameter(0, "f32[3,3]")
@@ -116,7 +113,6 @@ def determinant(a: Op) -> Op:
 
     Raises:
         ShapeError: The matrices are not square, or not of such a type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> a = Builder("example").parameter(0, "f32[5,3,3]")
@@ -143,7 +139,6 @@ def slogdet(a: Op) -> tuple[Op, Op]:
 
     Raises:
         ShapeError: The matrices are not square, or not of such a type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> a = Builder("example").parameter(0, "f32[5,3,3]")
@@ -170,7 +165,6 @@ def logdet(a: Op) -> Op:
 
     Raises:
         ShapeError: The matrices are not square, or not of such a type.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> a = Builder("example").parameter(0, "f32[5,3,3]")
@@ -205,7 +199,6 @@ def tridiagonal_solve(lower: Op, diagonal: Op, upper: Op, b: Op) -> Op:
 
     Raises:
         ShapeError: The diagonals differ in shape, or the right sides do not fit them.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")

@@ -31,7 +31,6 @@ def create_scalar_lt_computation(*element_types: ElementTypeLike) -> Computation
 
     Raises:
         ShapeError: The first type has no order.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -57,7 +56,6 @@ def create_scalar_gt_computation(*element_types: ElementTypeLike) -> Computation
 
     Raises:
         ShapeError: The first type has no order.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -84,7 +82,6 @@ def sort(operand: Op, dimension: int = -1, *, descending: bool = False) -> Op:
 
     Raises:
         ShapeError: The operand is complex, or has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is no array.
 
     Example:
@@ -116,7 +113,6 @@ def sort_by_key(
     Raises:
         ShapeError: The key is complex, has no such dimension, or has other dimensions than the
             values.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The key or a value is no array.
 
     Example:
@@ -152,7 +148,6 @@ def sort_with_indices(
 
     Raises:
         ShapeError: The operand is complex, or has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -180,7 +175,6 @@ def argsort(operand: Op, dimension: int = -1, *, descending: bool = False) -> Op
 
     Raises:
         ShapeError: The operand is complex, or has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -210,7 +204,6 @@ def top_k(operand: Op, k: int, dimension: int = -1, *, largest: bool = True) -> 
     Raises:
         ShapeError: There are fewer than k elements, the operand is complex, or has no such
             dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,8]")

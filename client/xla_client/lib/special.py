@@ -74,7 +74,6 @@ def erfc(operand: Op) -> Op:
         The results, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not floating.
 
     Example:
@@ -110,7 +109,6 @@ def erf_inv(operand: Op) -> Op:
         The results, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not floating.
 
     Example:
@@ -148,7 +146,6 @@ def logit(operand: Op) -> Op:
 
     Raises:
         ShapeError: The element type is neither floating nor complex.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -170,7 +167,6 @@ def polynomial(operand: Op, coefficients: Sequence[float]) -> Op:
         The values, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have a coefficient.
 
     Example:
@@ -199,7 +195,6 @@ def chebyshev(operand: Op, coefficients: Sequence[float]) -> Op:
         The values, of the operand's shape.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have a coefficient.
 
     Example:
@@ -231,7 +226,6 @@ def in_double(function: str, compute: Callable[..., Op], *operands: Op) -> Op:
         The result, in the operands' type.
 
     Raises:
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operands are not of one floating type.
 
     Example:

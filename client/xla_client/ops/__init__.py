@@ -71,14 +71,8 @@ from xla_client.ops.elementwise.conversion import (
     stochastic_convert_type,
 )
 from xla_client.ops.elementwise.elementwise import *  # noqa: F403
-from xla_client.ops.elementwise.flooring import (
-    floor_div,
-    floor_mod,
-)
-from xla_client.ops.elementwise.selection import (
-    clamp,
-    select,
-)
+from xla_client.ops.elementwise.flooring import floor_div, floor_mod
+from xla_client.ops.elementwise.selection import clamp, select
 from xla_client.ops.feeds import (
     infeed,
     infeed_with_token,
@@ -91,33 +85,16 @@ from xla_client.ops.feeds import (
     send_to_host,
     send_with_token,
 )
-from xla_client.ops.indexing import (
-    gather,
-    scatter,
-)
-from xla_client.ops.linear_algebra import (
-    cholesky,
-    fft,
-    triangular_solve,
-)
-from xla_client.ops.random import (
-    rng_bit_generator,
-    rng_normal,
-    rng_uniform,
-)
+from xla_client.ops.indexing import gather, scatter
+from xla_client.ops.linear_algebra import cholesky, fft, triangular_solve
+from xla_client.ops.random import rng_bit_generator, rng_normal, rng_uniform
 from xla_client.ops.reduction import folds
 from xla_client.ops.reduction.normalization import (
     batch_norm_grad,
     batch_norm_inference,
     batch_norm_training,
 )
-from xla_client.ops.reduction.reduction import (
-    map,
-    reduce,
-    reduce_all,
-    sort,
-    top_k,
-)
+from xla_client.ops.reduction.reduction import map, reduce, reduce_all, sort, top_k
 from xla_client.ops.reduction.windows import (
     reduce_window,
     reduce_window_with_general_padding,

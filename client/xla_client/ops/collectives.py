@@ -64,7 +64,6 @@ def all_reduce(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -110,7 +109,6 @@ def all_reduce_tuple(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -143,7 +141,6 @@ def cross_replica_sum(operand: Op, replica_groups: Groups = ()) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is no array.
 
     Example:
@@ -187,7 +184,6 @@ def all_gather(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A size is negative or too large.
 
     Example:
@@ -235,7 +231,6 @@ def reduce_scatter(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -287,7 +282,6 @@ def all_to_all(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -346,7 +340,6 @@ def all_to_all_tuple(operands: Operands, replica_groups: Groups = (), channel_id
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -392,7 +385,6 @@ def ragged_all_to_all(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -422,7 +414,6 @@ def collective_broadcast(operand: Operands, replica_groups: Groups = (), channel
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -455,7 +446,6 @@ def collective_permute(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:

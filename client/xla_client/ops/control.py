@@ -87,7 +87,6 @@ def get_tuple_element(operand: Op, index: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -116,7 +115,6 @@ def call(computation: ComputationLike, operands: Values = (), builder: Builder |
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -156,7 +154,6 @@ def composite_call(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The version is negative, or the name or the attributes are malformed.
 
     Example:
@@ -195,7 +192,6 @@ def while_(condition: ComputationLike, body: ComputationLike, init: Any) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -238,7 +234,6 @@ def scan(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -280,7 +275,6 @@ def conditional(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -351,7 +345,6 @@ def custom_call(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:

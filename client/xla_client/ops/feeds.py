@@ -30,7 +30,6 @@ def infeed(builder: Builder, shape: ShapeLike, config: bytes | str = b"") -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -56,7 +55,6 @@ def recv(builder: Builder, shape: ShapeLike, channel_id: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -82,7 +80,6 @@ def infeed_with_token(token: Op, shape: ShapeLike, config: bytes | str = b"") ->
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -115,7 +112,6 @@ def outfeed(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -143,7 +139,6 @@ def outfeed_with_token(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -172,7 +167,6 @@ def send(operand: Op, channel_id: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -199,7 +193,6 @@ def send_with_token(operand: Op, token: Op, channel_id: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -226,7 +219,6 @@ def recv_with_token(token: Op, shape: ShapeLike, channel_id: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:
@@ -255,7 +247,6 @@ def send_to_host(operand: Op, token: Op, channel_id: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The number of the channel has more than 64 bits.
 
     Example:
@@ -284,7 +275,6 @@ def recv_from_host(token: Op, shape: ShapeLike, channel_id: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The text of the shape is malformed.
 
     Example:

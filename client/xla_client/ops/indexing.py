@@ -40,7 +40,6 @@ def gather(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")
@@ -84,7 +83,6 @@ def scatter(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> b = Builder("example")

@@ -22,7 +22,6 @@ def cholesky(a: Op, lower: bool = True) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> a = Builder("example").parameter(0, "f32[3,3]")
@@ -58,7 +57,6 @@ def triangular_solve(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `transpose_a` is none of the names.
 
     Example:
@@ -87,7 +85,6 @@ def fft(operand: Op, fft_type: FftType | Choice, fft_length: Dimensions) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the transform is unknown.
 
     Example:

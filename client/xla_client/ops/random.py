@@ -33,7 +33,6 @@ def rng_uniform(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The shape is malformed, or a number does not fit its element type.
 
     Example:
@@ -65,7 +64,6 @@ def rng_normal(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The shape is malformed, or a number does not fit its element type.
 
     Example:
@@ -98,7 +96,6 @@ def rng_bit_generator(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the algorithm is unknown, or the shape malformed.
 
     Example:

@@ -7,6 +7,7 @@ error that names function and parameter. So each kind of argument has exactly on
 
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args, get_origin
@@ -41,6 +42,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     The function returned raises ArgumentTypeError for arguments of other types, too many, too few
     or unknown ones, and what TAKERS raise, each with the function's name and that of the parameter.
+    Its docstring has ArgumentTypeError among the errors, unless that of `function` does.
     """
     signature = inspect.signature(function)
     place = _place_of(function)
@@ -65,7 +67,15 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             raise error.at(place) from None
         return function(*given, **named)
 
+    call.__doc__ = _with_type_error(function.__doc__)
     return call
+
+
+def _with_type_error(text: str | None) -> str | None:
+    if text is None or "ArgumentTypeError:" in text:
+        return text
+    error = "ArgumentTypeError: An argument has a type that its parameter does not take."
+    return re.sub(r"\bRaises:(\n +)", rf"\g<0>{error}\1", text)
 
 
 def _place_of(function: Callable[..., Any]) -> str:

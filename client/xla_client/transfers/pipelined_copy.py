@@ -19,11 +19,7 @@ from google.protobuf.message import Message
 
 from xla_client.transfers.progress import Progress
 from xla_client.transfers.shared_memory_socket import GREETING_SECONDS, greet
-from xla_contract.errors import (
-    AbortedError,
-    FailedPreconditionError,
-    NotFoundError,
-)
+from xla_contract.errors import AbortedError, FailedPreconditionError, NotFoundError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Array, Literal

@@ -5,13 +5,7 @@ import re
 from google.rpc import error_details_pb2, status_pb2
 
 from xla_contract import errors
-from xla_contract.errors import (
-    ERROR_BY_CODE,
-    StatusCode,
-    UnavailableError,
-    UnknownError,
-    XlaError,
-)
+from xla_contract.errors import ERROR_BY_CODE, StatusCode, UnavailableError, UnknownError, XlaError
 
 _DOMAIN = "xla-service"
 _FIELDS = ("op", "instruction", "hint", "incident")

@@ -11,12 +11,7 @@ from xla_server.backends.diagnostics.dump import Dump, constant_bytes
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
 from xla_server.backends.platform import Buffer, Device, Execution, Profile
-from xla_server.backends.signature import (
-    argument_values,
-    has_state,
-    laid_out,
-    owned,
-)
+from xla_server.backends.signature import argument_values, has_state, laid_out, owned
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import MemoryUse, require_fit
 from xla_server.custom_calls.builtin_targets import BUILTIN

@@ -13,11 +13,7 @@ import numpy as np
 from xla_contract.errors import InternalError, ShapeError, XlaError
 from xla_contract.types.shape import Shape, parse_program_shape
 from xla_server.custom_calls.attributes import parse_attributes
-from xla_server.custom_calls.target import (
-    CustomCallTarget,
-    require_result,
-    require_static,
-)
+from xla_server.custom_calls.target import CustomCallTarget, require_result, require_static
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Array, Frame, Value
 

@@ -5,13 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import xla_client as xc
+from tests.fault.plain import until
 from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 
@@ -314,10 +314,7 @@ def test_local_server_does_not_outlive_its_parent(tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
     server = int(done.stdout)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and _runs(server):
-        time.sleep(0.05)
-    assert not _runs(server)
+    until(lambda: not _runs(server))
 
 
 def _runs(process: int) -> bool:

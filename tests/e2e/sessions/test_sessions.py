@@ -15,6 +15,7 @@ from grpc import StatusCode
 import xla_client
 from tests.e2e import modules
 from tests.e2e.process import Raw, refused, start_server
+from tests.fault.plain import until
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -69,15 +70,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.address
 
 
-def eventually(question: Callable[[], bool], seconds: float = 20.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not question():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def shape_request(handle: int) -> xla_pb2.GetShapeRequest:
     return xla_pb2.GetShapeRequest(data=xla_data_pb2.GlobalDataHandle(handle=handle))
 
@@ -120,14 +112,14 @@ def test_plain_clients_have_a_session_for_each_connection(address: str) -> None:
 def test_values_of_a_plain_client_go_some_time_after_its_connection(forgetful: str) -> None:
     with contextlib.closing(Extension(forgetful)) as watcher:
         # Values of earlier tests are freed some time later.
-        assert eventually(lambda: watcher.live_bytes() == 0)
+        until(lambda: watcher.live_bytes() == 0)
         raw = Raw(forgetful)
         raw.upload(np.zeros(100, np.float32))
         for _ in range(10):
             time.sleep(0.1)  # Twice what they would last for without the connection.
             assert watcher.live_bytes() == 400
         raw.close()
-        assert eventually(lambda: watcher.live_bytes() == 0)
+        until(lambda: watcher.live_bytes() == 0)
 
 
 def test_a_client_that_comes_back_finds_all_values(address: str) -> None:
@@ -197,7 +189,7 @@ def test_a_killed_client_leaves_nothing_behind(forgetful: str) -> None:
     )
     with contextlib.closing(Extension(forgetful)) as watcher:
         # Values of earlier tests are freed some time later.
-        assert eventually(lambda: watcher.live_bytes() == 0)
+        until(lambda: watcher.live_bytes() == 0)
         command = [sys.executable, "-c", program, forgetful]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -206,4 +198,4 @@ def test_a_killed_client_leaves_nothing_behind(forgetful: str) -> None:
             assert client.stdout.readline() == "ready\n"
             assert watcher.live_bytes() == 1200
             client.kill()
-        assert eventually(lambda: watcher.live_bytes() == 0)
+        until(lambda: watcher.live_bytes() == 0)

@@ -4,7 +4,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -121,14 +120,14 @@ def test_what_was_received_and_not_told_is_not_sent_twice(address, proxy, client
     feed.put(0)
     feed.flush()
     # The server's answer about the next values does not come back.
-    proxy.pause()
+    proxy.pause("client")
     feed.put(1)
-    time.sleep(0.1)
-    proxy.cut()
-    proxy.resume()
-    feed.put(2)
-    feed.close()
     with _companion(address, client) as whole:
+        until(lambda: whole.device().feeds().infeed.items == 2)
+        proxy.cut()
+        proxy.resume()
+        feed.put(2)
+        feed.close()
         whole.compile(relay(3)).submit()
         assert [int(value) for value in whole.device().outfeed(COUNT, 3)] == [0, 1, 2]
 
@@ -184,7 +183,7 @@ def test_waiting_stops_when_the_client_closes(client):
 
     reader = threading.Thread(target=read)
     reader.start()
-    time.sleep(0.1)
+    until(lambda: client.device().feeds().outfeed.is_streaming)
     client.close()
     reader.join(100)
     assert not reader.is_alive()

@@ -2,15 +2,7 @@
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, Location
-from xla_server.buffers.code import (
-    Branch,
-    CopyThunk,
-    HostThunk,
-    Jump,
-    Label,
-    Switch,
-    Value,
-)
+from xla_server.buffers.code import Branch, CopyThunk, HostThunk, Jump, Label, Switch, Value
 from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
 
 A, B, C = (Value(Shape.parse("f32[2]"), name) for name in "abc")

@@ -8,11 +8,7 @@ import pytest
 import xla_client as xc
 from tests.unit.client.small_programs import ONES, VECTOR
 from xla_client import Builder, ops
-from xla_contract.errors import (
-    DeadlineExceededError,
-    InvalidArgumentError,
-    UnimplementedError,
-)
+from xla_contract.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 

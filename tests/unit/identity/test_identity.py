@@ -1,12 +1,7 @@
 import pytest
 
 from xla_contract.errors import UnauthenticatedError
-from xla_server.identity.identity import (
-    MAX_NAME_CHARACTERS,
-    Role,
-    identity_name,
-    parse_roles,
-)
+from xla_server.identity.identity import MAX_NAME_CHARACTERS, Role, identity_name, parse_roles
 
 
 def test_names_have_no_character_that_a_line_of_a_file_or_log_could_be_made_of():

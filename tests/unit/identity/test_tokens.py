@@ -4,13 +4,7 @@ from pathlib import Path
 import pytest
 
 from xla_server.identity.identity import Role
-from xla_server.identity.tokens import (
-    digest_of,
-    kept_token,
-    new_token,
-    parse_tokens,
-    token_line,
-)
+from xla_server.identity.tokens import digest_of, kept_token, new_token, parse_tokens, token_line
 from xla_server.identity.watched_file import CredentialsError
 
 TOKEN = "abcdefghijklmnop"

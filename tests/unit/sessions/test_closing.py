@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
@@ -170,10 +171,7 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
         thread.join(100)
     assert not any(thread.is_alive() for thread in threads)
     assert errors == []
-    deadline = time.monotonic() + 20
-    while engine.launched.value or engine.memory.used_bytes or service.running.used:
-        assert time.monotonic() < deadline, engine.memory.used_bytes
-        time.sleep(0.005)
+    until(lambda: not (engine.launched.value or engine.memory.used_bytes or service.running.used))
     assert service.data.reserved_bytes == 0
     assert engine.arenas.lent_bytes == 0
     assert engine.close(10)

@@ -42,7 +42,6 @@ def dot_general(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -84,7 +83,6 @@ def dot(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -124,7 +122,6 @@ def matmul(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -175,7 +172,6 @@ def batch_dot(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -235,7 +231,6 @@ def ragged_dot(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -285,7 +280,6 @@ def scaled_dot(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:

@@ -70,7 +70,6 @@ def conv(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A text is no padding.
 
     Example:
@@ -123,7 +122,6 @@ def conv_with_general_padding(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of a precision or of the element type is unknown.
 
     Example:
@@ -178,7 +176,6 @@ def conv_with_general_dimensions(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:
@@ -233,7 +230,6 @@ def conv_general(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:
@@ -296,7 +292,6 @@ def conv_general_dilated(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: `padding` is no padding, or `dimension_numbers` no dimension numbers.
 
     Example:

@@ -6,6 +6,7 @@ with one bool, where a program needs an array that is known when it runs. Ops ha
 """
 
 from xla_client.coercion.records import choice
+from xla_client.ops.elementwise.elementwise import Binary
 from xla_client.programs.builder import Dimensions, Op
 from xla_client.programs.checked import Choice, checked
 from xla_client.programs.elementwise import elementwise
@@ -44,7 +45,6 @@ def compare(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -61,359 +61,57 @@ def compare(
     return elementwise(Opcode.COMPARE, lhs, rhs, broadcast_dimensions, attributes)
 
 
-@checked
-def eq(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None) -> Op:
-    """Return where lhs == rhs, as pred.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.eq(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return compare(lhs, rhs, ComparisonDirection.EQ, broadcast_dimensions)
-
-
-@checked
-def ne(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None) -> Op:
-    """Return where lhs != rhs, as pred.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.ne(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return compare(lhs, rhs, ComparisonDirection.NE, broadcast_dimensions)
-
-
-@checked
-def ge(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None) -> Op:
-    """Return where lhs >= rhs, as pred.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.ge(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return compare(lhs, rhs, ComparisonDirection.GE, broadcast_dimensions)
-
-
-@checked
-def gt(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None) -> Op:
-    """Return where lhs > rhs, as pred.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.gt(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return compare(lhs, rhs, ComparisonDirection.GT, broadcast_dimensions)
-
-
-@checked
-def le(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None) -> Op:
-    """Return where lhs <= rhs, as pred.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.le(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return compare(lhs, rhs, ComparisonDirection.LE, broadcast_dimensions)
-
-
-@checked
-def lt(lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None) -> Op:
-    """Return where lhs < rhs, as pred.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.lt(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return compare(lhs, rhs, ComparisonDirection.LT, broadcast_dimensions)
-
-
-@checked
-def eq_total_order(
-    lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
-) -> Op:
-    """Like `eq` in the order -NaN < -inf < -0 < +0 < inf < NaN.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.eq_total_order(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return _total(lhs, rhs, ComparisonDirection.EQ, broadcast_dimensions)
-
-
-@checked
-def ne_total_order(
-    lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
-) -> Op:
-    """Like `ne` in the order -NaN < -inf < -0 < +0 < inf < NaN.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.ne_total_order(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return _total(lhs, rhs, ComparisonDirection.NE, broadcast_dimensions)
-
-
-@checked
-def ge_total_order(
-    lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
-) -> Op:
-    """Like `ge` in the order -NaN < -inf < -0 < +0 < inf < NaN.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.ge_total_order(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return _total(lhs, rhs, ComparisonDirection.GE, broadcast_dimensions)
-
-
-@checked
-def gt_total_order(
-    lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
-) -> Op:
-    """Like `gt` in the order -NaN < -inf < -0 < +0 < inf < NaN.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.gt_total_order(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return _total(lhs, rhs, ComparisonDirection.GT, broadcast_dimensions)
-
-
-@checked
-def le_total_order(
-    lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
-) -> Op:
-    """Like `le` in the order -NaN < -inf < -0 < +0 < inf < NaN.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.le_total_order(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return _total(lhs, rhs, ComparisonDirection.LE, broadcast_dimensions)
-
-
-@checked
-def lt_total_order(
-    lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
-) -> Op:
-    """Like `lt` in the order -NaN < -inf < -0 < +0 < inf < NaN.
-
-    Args:
-        lhs: An Op or a number.
-        rhs: An Op or a number.
-        broadcast_dimensions: For operands of different rank: the dimension of the larger one for
-            each of the smaller one's.
-
-    Returns:
-        pred, of the operands' shape.
-
-    Raises:
-        ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
-        InvalidArgumentError: A number does not fit the element type that it meets.
-
-    Example:
-        >>> x = Builder("example").parameter(0, "f32[3]")
-        >>> ops.lt_total_order(x, 0.0)
-        %compare.4: pred[3]
-
-    See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
-    """
-    return _total(lhs, rhs, ComparisonDirection.LT, broadcast_dimensions)
-
-
-def _total(
-    lhs: Op | Scalar,
-    rhs: Op | Scalar,
-    direction: ComparisonDirection,
-    broadcast_dimensions: Dimensions | None,
-) -> Op:
-    total = ComparisonType.TOTALORDER
-    return compare(lhs, rhs, direction, broadcast_dimensions, total)
+_DOC = """{text}
+
+Args:
+    lhs: An Op or a number.
+    rhs: An Op or a number.
+    broadcast_dimensions: For operands of different rank: the dimension of the larger one for
+        each of the smaller one's.
+
+Returns:
+    pred, of the operands' shape.
+
+Raises:
+    ShapeError: The operands do not fit the operation.
+    InvalidArgumentError: A number does not fit the element type that it meets.
+
+Example:
+    >>> x = Builder("example").parameter(0, "f32[3]")
+    >>> ops.{name}(x, 0.0)
+    %compare.4: pred[3]
+
+See https://openxla.org/xla/operation_semantics#element-wise_comparison_operations
+"""
+
+
+def _comparison(
+    name: str, direction: ComparisonDirection, text: str, order: ComparisonType | None = None
+) -> Binary:
+    def function(
+        lhs: Op | Scalar, rhs: Op | Scalar, broadcast_dimensions: Dimensions | None = None
+    ) -> Op:
+        return compare(lhs, rhs, direction, broadcast_dimensions, order)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _DOC.format(text=text, name=name)
+    return checked(function)
+
+
+def _by_total_order(name: str, direction: ComparisonDirection) -> Binary:
+    text = f"Like `{name}` in the order -NaN < -inf < -0 < +0 < inf < NaN."
+    return _comparison(f"{name}_total_order", direction, text, ComparisonType.TOTALORDER)
+
+
+eq = _comparison("eq", ComparisonDirection.EQ, "Return where lhs == rhs, as pred.")
+ne = _comparison("ne", ComparisonDirection.NE, "Return where lhs != rhs, as pred.")
+ge = _comparison("ge", ComparisonDirection.GE, "Return where lhs >= rhs, as pred.")
+gt = _comparison("gt", ComparisonDirection.GT, "Return where lhs > rhs, as pred.")
+le = _comparison("le", ComparisonDirection.LE, "Return where lhs <= rhs, as pred.")
+lt = _comparison("lt", ComparisonDirection.LT, "Return where lhs < rhs, as pred.")
+eq_total_order = _by_total_order("eq", ComparisonDirection.EQ)
+ne_total_order = _by_total_order("ne", ComparisonDirection.NE)
+ge_total_order = _by_total_order("ge", ComparisonDirection.GE)
+gt_total_order = _by_total_order("gt", ComparisonDirection.GT)
+le_total_order = _by_total_order("le", ComparisonDirection.LE)
+lt_total_order = _by_total_order("lt", ComparisonDirection.LT)

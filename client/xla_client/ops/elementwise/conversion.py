@@ -24,7 +24,6 @@ def convert_element_type(operand: Op, element_type: ElementTypeLike) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:
@@ -54,7 +53,6 @@ def bitcast_convert_type(operand: Op, element_type: ElementTypeLike) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -81,7 +79,6 @@ def reduce_precision(operand: Op, exponent_bits: int, mantissa_bits: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number of bits exceeds 32 bits.
 
     Example:
@@ -111,7 +108,6 @@ def stochastic_convert_type(operand: Op, random: Op, element_type: ElementTypeLi
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The name of the element type is unknown.
 
     Example:

@@ -122,7 +122,6 @@ Returns:
 
 Raises:
     ShapeError: The operands do not fit each other, or the operation does not have their type.
-    ArgumentTypeError: An argument has a type that its parameter does not take.
     InvalidArgumentError: A number does not fit the element type that it meets.
 
 Example:
@@ -261,7 +260,6 @@ def conj(operand: Op) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "c64[3]")

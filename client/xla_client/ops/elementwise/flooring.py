@@ -28,7 +28,6 @@ def floor_div(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -68,7 +67,6 @@ def floor_mod(lhs: Op | Scalar, rhs: Op | Scalar) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

@@ -28,7 +28,6 @@ def select(pred: Op, on_true: Op | Scalar, on_false: Op | Scalar) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -64,7 +63,6 @@ def clamp(min: Op | Scalar, operand: Op, max: Op | Scalar) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

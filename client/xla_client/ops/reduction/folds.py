@@ -60,7 +60,6 @@ def sum(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type has no zero, as f8e8m0fnu.
 
     Example:
@@ -87,7 +86,6 @@ def prod(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type does not have 1, as s1.
 
     Example:
@@ -116,7 +114,6 @@ def max(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is complex.
 
     Example:
@@ -145,7 +142,6 @@ def min(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The operand is complex.
 
     Example:
@@ -172,7 +168,6 @@ def any(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not pred.
 
     Example:
@@ -199,7 +194,6 @@ def all(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is not pred.
 
     Example:
@@ -228,7 +222,6 @@ def mean(operand: Op, dimensions: Dimensions | None = None) -> Op:
 
     Raises:
         ShapeError: The array has no such dimension.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The element type is neither floating nor complex: its mean would have
             another type.
 

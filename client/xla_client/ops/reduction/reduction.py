@@ -49,7 +49,6 @@ def reduce(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -84,7 +83,6 @@ def reduce_all(operands: Operands, init_values: Values, computation: Computation
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -115,7 +113,6 @@ def map(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -160,7 +157,6 @@ def sort(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -193,7 +189,6 @@ def top_k(operand: Op, k: int, largest: bool = True) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")

@@ -47,7 +47,6 @@ def broadcast(operand: Op, broadcast_sizes: Dimensions) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A size is negative or too large.
 
     Example:
@@ -80,7 +79,6 @@ def broadcast_in_dim(operand: Op, out_dim_size: Dimensions, broadcast_dimensions
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -122,7 +120,6 @@ def reshape(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -167,7 +164,6 @@ def dynamic_reshape(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A size is negative or too large.
 
     Example:
@@ -201,7 +197,6 @@ def collapse(operand: Op, dimensions: Dimensions) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -237,7 +232,6 @@ def transpose(operand: Op, permutation: Dimensions) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -263,7 +257,6 @@ def rev(operand: Op, dimensions: Dimensions) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -289,7 +282,6 @@ def get_dimension_size(operand: Op, dimension: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[3]")
@@ -318,7 +310,6 @@ def set_dimension_size(operand: Op, val: Op | Scalar, dimension: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -348,7 +339,6 @@ def remove_dynamic_dimension(operand: Op, dimension: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[<=3]")
@@ -383,7 +373,6 @@ def roll(operand: Op, shift: Op | int, dimension: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")

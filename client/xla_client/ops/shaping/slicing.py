@@ -48,7 +48,6 @@ def slice(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -81,7 +80,6 @@ def slice_in_dim(
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: The stride has more than 64 bits.
 
     Example:
@@ -118,7 +116,6 @@ def dynamic_slice(operand: Op, start_indices: Values, slice_sizes: Dimensions) -
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -148,7 +145,6 @@ def dynamic_update_slice(operand: Op, update: Op, start_indices: Values) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -176,7 +172,6 @@ def concat_in_dim(operands: Operands, dimension: int) -> Op:
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
 
     Example:
         >>> x = Builder("example").parameter(0, "f32[2,3]")
@@ -207,7 +202,6 @@ def pad(operand: Op, padding_value: Op | Scalar, padding_config: PaddingAmounts)
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:
@@ -239,7 +233,6 @@ def pad_in_dim(operand: Op, padding_value: Op | Scalar, dimension: int, low: int
 
     Raises:
         ShapeError: The operands do not fit the operation.
-        ArgumentTypeError: An argument has a type that its parameter does not take.
         InvalidArgumentError: A number does not fit the element type that it meets.
 
     Example:

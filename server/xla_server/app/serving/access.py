@@ -9,12 +9,7 @@ from typing import TypeVar
 from xla_server.app.endings import ConfigurationError
 from xla_server.app.options.settings import Settings, SocketMode
 from xla_server.identity.authenticator import Authenticator, Sources
-from xla_server.identity.certificates import (
-    KeyPairFiles,
-    ReloadedKeyPair,
-    fingerprint,
-    self_signed,
-)
+from xla_server.identity.certificates import KeyPairFiles, ReloadedKeyPair, fingerprint, self_signed
 from xla_server.identity.identity import parse_roles
 from xla_server.identity.policy import (
     Protection,

@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
-from xla_contract.errors import (
-    CancelledError,
-    DeadlineExceededError,
-    UnavailableError,
-    XlaError,
-)
+from xla_contract.errors import CancelledError, DeadlineExceededError, UnavailableError, XlaError
 from xla_server.execution.cancellation import Cancellation
 
 

@@ -13,12 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from xla_contract.errors import (
-    AbortedError,
-    InvalidArgumentError,
-    ResourceExhaustedError,
-    XlaError,
-)
+from xla_contract.errors import AbortedError, InvalidArgumentError, ResourceExhaustedError, XlaError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation

@@ -12,12 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from xla_contract.errors import (
-    CancelledError,
-    InvalidArgumentError,
-    NotFoundError,
-    XlaError,
-)
+from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError, XlaError
 from xla_server.backends.platform import Profile
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.error_context import client_error, copy_of, with_context

@@ -6,10 +6,7 @@ import functools
 import logging
 from collections.abc import Iterator, Sequence
 
-from xla_contract.errors import (
-    FailedPreconditionError,
-    InvalidArgumentError,
-)
+from xla_contract.errors import FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.compile_options import CompileOptions

@@ -17,12 +17,7 @@ from xla_server.sessions.programs.executable_table import ExecutionFootprint, Lo
 from xla_server.sessions.runs.grids.grid_runner import GridRunner
 from xla_server.sessions.runs.memory_queue import MemoryQueue, MemoryWaiter
 from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of
-from xla_server.sessions.runs.run_outputs import (
-    PartOutcome,
-    StepOutput,
-    part_of,
-    sent_back,
-)
+from xla_server.sessions.runs.run_outputs import PartOutcome, StepOutput, part_of, sent_back
 from xla_server.sessions.runs.time_slicing import TimeSlicer
 from xla_server.sessions.values.donation_check import Path
 from xla_server.sessions.values.futures import ValueFuture

@@ -3,11 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from xla_contract.errors import (
-    InvalidArgumentError,
-    OutOfRangeError,
-    UnimplementedError,
-)
+from xla_contract.errors import InvalidArgumentError, OutOfRangeError, UnimplementedError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.checksum import crc32

@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.app.calling.credentials import (
-    ClientCredentials,
-    checked_target,
-    credentials_for,
-)
+from xla_server.app.calling.credentials import ClientCredentials, checked_target, credentials_for
 from xla_server.app.calling.status import as_json, as_lines
 from xla_server.app.endings import ConfigurationError
 

@@ -18,12 +18,7 @@ from tests.unit.client.conftest import MIB, _sessions
 from tests.unit.client.small_programs import ONES, add, double, endless, pair
 from xla_client.transfers import chunked
 from xla_client.transport.errors import cut_off
-from xla_contract.errors import (
-    LostError,
-    SessionEndedError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from xla_contract.errors import LostError, SessionEndedError, UnauthenticatedError, UnavailableError
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.sessions.session_registry import SessionRegistry
 

@@ -19,11 +19,7 @@ from xla_client.transfers.pipelined_copy import (
     RingUploads,
     SharedRing,
 )
-from xla_contract.errors import (
-    AbortedError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-)
+from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Literal

@@ -14,13 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tests.fault.plain import until
-from xla_contract.descriptors import (
-    EXTENSION_NAME,
-    EXTENSION_RPCS,
-    RPCS,
-    SERVICE_NAME,
-    rpcs_of,
-)
+from xla_contract.descriptors import EXTENSION_NAME, EXTENSION_RPCS, RPCS, SERVICE_NAME, rpcs_of
 from xla_server.rpc.health_check import health_fault
 from xla_server.rpc.limits.arriving_requests import ArrivingRequests
 from xla_server.rpc.limits.call_admission import CallAdmission

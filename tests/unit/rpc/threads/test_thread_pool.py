@@ -177,17 +177,20 @@ def test_there_are_as_many_at_work_as_before_when_slots_were_taken_back() -> Non
 
 def test_a_bounded_number_of_slots_is_lent() -> None:
     threads, gate, done = ThreadPool(1, "test", most_lent=1), threading.Event(), list[int]()
+    waiting: list[int] = []
 
     def wait() -> None:
         with releasing_slot():
+            waiting.append(0)
             gate.wait(100)
         done.append(0)
 
     for _ in range(2):
         threads.submit(wait)
     threads.submit(done.append, 1)
-    time.sleep(0.05)
-    assert done == []
+    until(lambda: len(waiting) == 2)
+    # A slot that is lent has a job at once.
+    assert threads.waiting == 1
     gate.set()
     threads.shutdown()
     assert done == [0, 0, 1] or done == [0, 1, 0]

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from tests.unit.sessions.feeds.jobs import Job
-from xla_contract.errors import (
-    AbortedError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-)
+from xla_contract.errors import AbortedError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.shape import Shape
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
