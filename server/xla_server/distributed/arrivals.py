@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from xla_contract.errors import InvalidArgumentError, XlaError
 from xla_contract.types.replica_groups import braced
-from xla_server.distributed.messages import Arrive, MeetingKey
+from xla_server.distributed.messages import MeetingKey, Visit
 from xla_server.ops.evaluation import Meeting
 from xla_server.sessions.runs.grids.rendezvous import incomplete, late
 
@@ -19,14 +19,18 @@ def meeting_key(meeting: Meeting, *, is_one_program: bool) -> MeetingKey:
 
 @dataclasses.dataclass(slots=True)
 class _Open:
-    """A meeting to which these ranks have come."""
+    """A visit of a meeting to which these ranks have come."""
 
-    first: Arrive
+    first: Visit
     ranks: set[int]
 
 
 class Arrivals:
     """The open meetings of one execution. Not thread-safe.
+
+    A rank may tell its visits long after them, and have others before all are known to have come.
+    Rank 0 always knows the beginning of what each rank did, so nothing seems stuck that is not:
+    of the visits that seem incomplete, the members missing at the first to end are on their way.
 
     Its methods raise FailedPreconditionError for a meeting that a member cannot come to any more.
     """
@@ -35,26 +39,26 @@ class Arrivals:
         self._ranks = ranks
         self._seconds = seconds
         self._is_one_program = is_one_program
-        self._open: dict[MeetingKey, _Open] = {}
+        self._open: dict[tuple[MeetingKey, int], _Open] = {}
         self._ended: set[int] = set()
 
-    def arrive(self, rank: int, arrival: Arrive) -> tuple[MeetingKey, tuple[int, ...]] | None:
+    def arrive(self, rank: int, visit: Visit) -> tuple[MeetingKey, tuple[int, ...]] | None:
         """Note that all members on a rank have come; the key and ranks of a meeting that is full.
 
         Raises InvalidArgumentError where ranks have operands of different form.
         """
-        meeting = arrival.meeting
+        meeting = visit.meeting
         key = meeting_key(meeting, is_one_program=self._is_one_program)
-        open_ = self._open.setdefault(key, _Open(arrival, set()))
-        if arrival.form != open_.first.form:
+        open_ = self._open.setdefault((key, visit.number), _Open(visit, set()))
+        if visit.form != open_.first.form:
             raise InvalidArgumentError(
                 "operands must have equal types and dimensions on all participants, got "
-                f"{open_.first.form:.200} and {arrival.form:.200}"
+                f"{open_.first.form:.200} and {visit.form:.200}"
             ).at(meeting.opcode, meeting.instruction)
         open_.ranks.add(rank)
         wanted = {self._ranks[member] for member in meeting.members}
         if open_.ranks == wanted:
-            del self._open[key]
+            del self._open[key, visit.number]
             return key, tuple(sorted(wanted))
         self._find_missing()
         return None
@@ -64,16 +68,16 @@ class Arrivals:
         self._ended.add(number)
         self._find_missing()
 
-    def late(self, key: MeetingKey) -> XlaError | None:
-        """The error for a meeting that has waited for its time; None if it is full."""
-        open_ = self._open.get(key)
+    def late(self, key: MeetingKey, visit: int) -> XlaError | None:
+        """The error for a visit that has waited for its time; None if it is full."""
+        open_ = self._open.get((key, visit))
         if open_ is None:
             return None
         return late(open_.first.meeting, self._missing(open_), self._seconds)
 
-    def missing_ranks(self, key: MeetingKey) -> set[int]:
-        """The ranks that have not come to a meeting; none where it is full."""
-        open_ = self._open.get(key)
+    def missing_ranks(self, key: MeetingKey, visit: int) -> set[int]:
+        """The ranks that have not come for a visit; none where it is full."""
+        open_ = self._open.get((key, visit))
         missing = [] if open_ is None else self._missing(open_)
         return {self._ranks[each] for each in missing}
 
@@ -88,7 +92,7 @@ class Arrivals:
             for member in open_.first.meeting.members
             if self._ranks[member] in open_.ranks
         }
-        is_stuck = len(self._ended) + len(waiting) == len(self._ranks)
+        is_stuck = len(self._ended | waiting.keys()) == len(self._ranks)
         for open_ in self._open.values():
             meeting, missing = open_.first.meeting, self._missing(open_)
             ended = [each for each in missing if each in self._ended]

@@ -12,6 +12,7 @@ import numpy as np
 from xla_contract.errors import ResourceExhaustedError, UnavailableError, XlaError
 from xla_contract.types.replica_groups import braced
 from xla_server.distributed.frames import Bytes, bytes_of
+from xla_server.distributed.parcels import Parcels
 from xla_server.distributed.polling import poll
 from xla_server.distributed.world import World
 from xla_server.ops.evaluation import Array
@@ -43,6 +44,7 @@ class Exchange:
     """
 
     def __init__(self, world: World, seconds: float, failed: Callable[[XlaError], None]) -> None:
+        self.parcels = Parcels(world)
         self._world = world
         self._seconds = seconds
         self._failed = failed
@@ -94,7 +96,7 @@ class Exchange:
             self._finish(ranks, [comm.Iallgatherv(MPI.IN_PLACE, into)], received)
         for place, rank in enumerate(ranks):
             if place != own:
-                _unpack(received[starts[place] :], others[rank])
+                unpack(received[starts[place] :], others[rank])
 
     def swap(
         self,
@@ -105,7 +107,7 @@ class Exchange:
     ) -> None:
         """Give each rank arrays of its own, and receive some of each: MPI's Alltoallv."""
         sent_sizes = [sum(array.nbytes for array in mine.get(rank, ())) for rank in ranks]
-        sent = _joined([array for rank in ranks for array in mine.get(rank, ())])
+        sent = joined([array for rank in ranks for array in mine.get(rank, ())])
         sizes = [sum(array.nbytes for array in others.get(rank, ())) for rank in ranks]
         received = np.empty(sum(sizes), np.uint8)
         with self._turn(ranks, turn) as comm:
@@ -117,7 +119,7 @@ class Exchange:
             )
             self._finish(ranks, [request], sent, received)
         for rank, start in zip(ranks, _starts(sizes), strict=True):
-            _unpack(received[start:], [[array] for array in others.get(rank, ())])
+            unpack(received[start:], [[array] for array in others.get(rank, ())])
 
     def send_receive(
         self,
@@ -127,7 +129,7 @@ class Exchange:
         others: Mapping[int, Sequence[Array]],
     ) -> None:
         """Give some ranks arrays, and receive those of some: MPI's Isend and Irecv in pairs."""
-        sent = {rank: _joined(arrays) for rank, arrays in mine.items() if arrays}
+        sent = {rank: joined(arrays) for rank, arrays in mine.items() if arrays}
         received = {
             rank: np.empty(sum(array.nbytes for array in arrays), np.uint8)
             for rank, arrays in others.items()
@@ -141,7 +143,7 @@ class Exchange:
             ] + [comm.Isend([data, MPI.BYTE], ranks.index(rank)) for rank, data in sent.items()]
             self._finish(ranks, requests, *sent.values(), *received.values())
         for rank, data in received.items():
-            _unpack(data, [[array] for array in others[rank]])
+            unpack(data, [[array] for array in others[rank]])
 
     @contextlib.contextmanager
     def _turn(self, ranks: Ranks, turn: int) -> Iterator[Any]:
@@ -224,7 +226,7 @@ def _starts(sizes: Sequence[int]) -> list[int]:
     return [sum(sizes[:place]) for place in range(len(sizes))]
 
 
-def _joined(arrays: Sequence[Array]) -> Bytes:
+def joined(arrays: Sequence[Array]) -> Bytes:
     """The bytes of arrays, one after the other; those of one dense array where they are."""
     if len(arrays) == 1 and arrays[0].flags.c_contiguous:
         return bytes_of(arrays[0])
@@ -241,7 +243,8 @@ def _pack(arrays: Sequence[Array], into: Bytes) -> None:
         start += array.nbytes
 
 
-def _unpack(data: Bytes, targets: Sequence[Sequence[Array]]) -> None:
+def unpack(data: Bytes, targets: Sequence[Sequence[Array]]) -> None:
+    """Write bytes to arrays, one after the other; each to several of its size."""
     start = 0
     for alike in targets:
         first = alike[0]

@@ -49,6 +49,7 @@ class Follower:
             (0,),
             self._deliver,
             self._lost,
+            look=self._exchange.parcels.look,
             # Rank 0 may be stopped for a while, as in a debugger.
             silence_seconds=float("inf"),
             max_bytes=max_bytes,
@@ -79,6 +80,7 @@ class Follower:
             case messages.Unload(key):
                 self._programs.pop(key, None)
             case messages.Start():
+                self._exchange.parcels.shelf.keep_from(message.oldest)
                 run = self._runs[message.run] = _Run(self, message)
                 start(run.execute)
             case messages.Broken(error):
@@ -124,6 +126,7 @@ class Follower:
 
     def ended(self, run: int) -> None:
         """Forget an execution."""
+        self._exchange.parcels.shelf.end(run)
         del self._runs[run]
 
     def job(
@@ -212,9 +215,9 @@ class _Run:
         """Tell rank 0."""
         self._rank.send(arrival)
 
-    def late(self, key: messages.MeetingKey) -> None:
+    def late(self, key: messages.MeetingKey, visit: int) -> None:
         """Tell rank 0."""
-        self._rank.send(messages.Late(self._number, key))
+        self._rank.send(messages.Late(self._number, key, visit))
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Send a value over rank 0."""

@@ -55,6 +55,7 @@ class Leader:
             range(1, world.size),
             self._deliver,
             self._lost,
+            look=self._exchange.parcels.look,
             silence_seconds=limits.collective_timeout_seconds,
             max_bytes=max_bytes,
         )
@@ -100,12 +101,13 @@ class Leader:
                     self._mailbox.send,
                     self._take_turns,
                     self._mailbox.is_silent,
+                    self._mailbox.expect,
                     timeout_seconds,
                     is_one_program=is_one_program,
                 )
             ) as run,
         ):
-            run.begin()
+            run.begin(self._oldest())
             forget = own.add_callback(functools.partial(_stop, run, own))
             done = self._run_here(run, places, own)
             run.wait()
@@ -159,6 +161,13 @@ class Leader:
         finally:
             with self._lock:
                 del self._runs[number]
+            self._exchange.parcels.shelf.end(number)
+
+    def _oldest(self) -> int:
+        with self._lock:
+            oldest = min(self._runs)
+        self._exchange.parcels.shelf.keep_from(oldest)
+        return oldest
 
     def _take_turns(self, ranks: tuple[int, ...], count: int) -> int:
         with self._lock:
@@ -213,8 +222,8 @@ def _tell(run: RemoteRun, rank: int, message: Any) -> None:
     match message:
         case messages.Arrive():
             run.arrived(rank, message)
-        case messages.Late(_, key):
-            run.late(key)
+        case messages.Late(_, key, visit):
+            run.late(key, visit)
         case messages.Post():
             run.passed(message)
         case messages.Ended(_, number):

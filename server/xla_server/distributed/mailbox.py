@@ -27,7 +27,7 @@ class Mailbox:
     `deliver` is called in the mailbox's thread with the rank and the message, and must neither wait
     nor raise; `lost` once for a rank that has ended, or has said nothing for `silence_seconds`,
     with what is known. Every rank says that it is alive, so that one may be waited for as long as
-    it is.
+    it is. `look` is called beside each look for messages.
     """
 
     def __init__(
@@ -37,12 +37,14 @@ class Mailbox:
         deliver: Callable[[int, Any], None],
         lost: Callable[[int, str], None],
         *,
+        look: Callable[[], None],
         silence_seconds: float,
         max_bytes: int,
     ) -> None:
         self._comm = world.records
         self._deliver = deliver
         self._lost = lost
+        self._look_beside = look
         self._silence = silence_seconds
         self._beat = min(silence_seconds / 5, 1.0)
         self._max_bytes = max_bytes
@@ -51,6 +53,7 @@ class Mailbox:
         self._peers = {rank: _Peer() for rank in peers}
         self._gone: list[_Peer] = []
         self._is_closing = False
+        self._is_expecting = False
         self._thread = threading.Thread(target=self._run, name="mpi-records", daemon=True)
 
     def start(self) -> None:
@@ -64,6 +67,11 @@ class Mailbox:
         large.
         """
         self._outbox.put((rank, packed(message, self._max_bytes)))
+        self._bell.release()
+
+    def expect(self) -> None:
+        """Look often for a while: others are about to send something."""
+        self._is_expecting = True
         self._bell.release()
 
     def is_silent(self, rank: int) -> bool:
@@ -92,8 +100,10 @@ class Mailbox:
                 spoken = now
                 for rank in self._peers:
                     self._outbox.put((rank, packed(Alive(), self._max_bytes)))
-            if self._look(now):
+            if self._look(now) or self._is_expecting:
+                self._is_expecting = False
                 back_off.reset()
+            self._look_beside()
             seconds = back_off.next_seconds()
             if seconds:
                 self._bell.acquire(timeout=seconds)

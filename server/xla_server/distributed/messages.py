@@ -50,9 +50,13 @@ class Job:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Start:
-    """Run participants of an execution. `ranks` has the rank of each participant, by number."""
+    """Run participants of an execution. `ranks` has the rank of each participant, by number.
+
+    Runs before `oldest` have ended on all ranks.
+    """
 
     run: int
+    oldest: int
     grid: DeviceGrid
     ranks: tuple[int, ...]
     jobs: tuple[Job, ...]
@@ -61,16 +65,25 @@ class Start:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Arrive:
-    """All members of a meeting on the sender have come to it, with operands of a form.
+class Visit:
+    """All members of a meeting on a rank have come to it, with operands of a form.
 
-    The meeting takes so many `turns` of the ranks' traffic.
+    `number` counts the visits of the meeting in a run. It takes so many `turns` of the ranks'
+    traffic; one that takes none has no answer.
     """
 
-    run: int
     meeting: Meeting
+    number: int
     form: str
     turns: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arrive:
+    """Visits of the sender, in order, since those that it told last."""
+
+    run: int
+    visits: tuple[Visit, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,10 +98,11 @@ class Go:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Late:
-    """A meeting has waited for its time. The answer is Go, if that is under way, or Failed."""
+    """A visit of a meeting has waited for its time: the answer is Failed, if it is not full."""
 
     run: int
     key: MeetingKey
+    visit: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

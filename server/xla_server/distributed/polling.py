@@ -3,11 +3,15 @@
 MPI's own waits burn a core and cannot be ended.
 """
 
+import os
 import time
 from collections.abc import Callable
 
+LOOKS = 200
+"""Looks of one that waits for others, before it sleeps between them."""
+
 _YIELDS = 50
-"""Looks that only let other threads run in between."""
+"""Looks of one that only listens, which are already slower."""
 
 _SHORTEST_SECONDS = 20e-6
 _LONGEST_SECONDS = 2e-3
@@ -15,9 +19,10 @@ _GROWTH = 1.3
 
 
 class BackOff:
-    """The time between two looks: longer the longer nothing happens."""
+    """The time between two looks, none for the first: longer the longer nothing happens."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: int = _YIELDS) -> None:
+        self._all_looks = looks
         self.reset()
 
     def reset(self) -> None:
@@ -28,18 +33,32 @@ class BackOff:
     def next_seconds(self) -> float:
         """The time until the next look."""
         self._looks += 1
-        if self._looks <= _YIELDS:
+        if self._looks <= self._all_looks:
             return 0.0
         self._seconds = min(self._seconds * _GROWTH, _LONGEST_SECONDS)
         return self._seconds
 
+    @property
+    def is_waiting(self) -> bool:
+        """True when nothing has happened for so long that there is time between looks."""
+        return self._looks > self._all_looks
+
+    def wait(self) -> None:
+        """Let others run until the next look."""
+        seconds = self.next_seconds()
+        if seconds:
+            time.sleep(seconds)
+        else:
+            # A sleep of no time takes as long as the shortest one.
+            os.sched_yield()
+
 
 def poll(is_over: Callable[[], bool], seconds: float) -> bool:
     """Look until something is over; False if it is not after so many seconds."""
-    back_off = BackOff()
+    back_off = BackOff(LOOKS)
     end = time.monotonic() + seconds
     while not is_over():
         if time.monotonic() > end:
             return False
-        time.sleep(back_off.next_seconds())
+        back_off.wait()
     return True

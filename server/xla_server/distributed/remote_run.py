@@ -24,8 +24,8 @@ class RemoteRun:
     """The state of an execution, and what rank 0's own participants tell (crossings.Link).
 
     `send` sends a message to a rank, and `turns` takes turns of some ranks' traffic: it returns the
-    first of so many. `is_silent` says that a rank has missed signs of life. The first failure is
-    the one that all are told.
+    first of so many. `is_silent` says that a rank has missed signs of life, and `expect` is told
+    that other ranks are about to say something. The first failure is the one that all are told.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class RemoteRun:
         send: Callable[[int, object], None],
         turns: Callable[[tuple[int, ...], int], int],
         is_silent: Callable[[int], bool],
+        expect: Callable[[], None],
         seconds: float,
         *,
         is_one_program: bool,
@@ -51,6 +52,7 @@ class RemoteRun:
         self._send = send
         self._turns = turns
         self._is_silent = is_silent
+        self._expect = expect
         self._seconds = seconds
         self._is_one_program = is_one_program
         self._lock = threading.Lock()
@@ -71,20 +73,20 @@ class RemoteRun:
         self.failure: BaseException | None = None
         self.results: dict[int, tuple[Literal, Profile]] = {}
 
-    def begin(self) -> None:
-        """Let the other ranks start their participants."""
+    def begin(self, oldest: int) -> None:
+        """Let the other ranks start their participants; runs before `oldest` have ended."""
         try:
             # Other messages wait meanwhile: a rank must know of an execution before it fails.
             with self._lock:
                 for rank in sorted({*self._ranks} - {0}):
-                    self._send(rank, self._start_of(rank))
+                    self._send(rank, self._start_of(rank, oldest))
                     self._busy.add(rank)
         except XlaError as error:
             self.stop(error)
         if not self._busy:
             self._is_over.set()
 
-    def _start_of(self, rank: int) -> messages.Start:
+    def _start_of(self, rank: int, oldest: int) -> messages.Start:
         jobs = tuple(
             messages.Job(
                 number,
@@ -97,7 +99,7 @@ class RemoteRun:
             if self._ranks[number] == rank
         )
         return messages.Start(
-            self.number, self._grid, self._ranks, jobs, self._seconds, self._is_one_program
+            self.number, oldest, self._grid, self._ranks, jobs, self._seconds, self._is_one_program
         )
 
     def wait(self) -> None:
@@ -127,22 +129,25 @@ class RemoteRun:
             self._is_over.set()
 
     def arrived(self, rank: int, arrival: messages.Arrive) -> None:
-        """Note that all members of a meeting on a rank have come; let it begin if it is full."""
+        """Note visits of a rank; let the meetings begin that are full and wait for it."""
         try:
             with self._lock:
-                if self.failure is not None:
-                    return
-                full = self._arrivals.arrive(rank, arrival)
-                if full is not None:
-                    key, ranks = full
-                    go = messages.Go(self.number, key, ranks, self._turns(ranks, arrival.turns))
-                    for each in ranks:
-                        if each == 0:
-                            self._crossings.go(go)
-                        else:
-                            self._send(each, go)
+                for visit in arrival.visits:
+                    if self.failure is not None:
+                        return
+                    full = self._arrivals.arrive(rank, visit)
+                    if full is not None and visit.turns:
+                        self._begin_meeting(*full, visit.turns)
         except XlaError as error:
             self.stop(error)
+
+    def _begin_meeting(self, key: messages.MeetingKey, ranks: tuple[int, ...], turns: int) -> None:
+        go = messages.Go(self.number, key, ranks, self._turns(ranks, turns))
+        for each in ranks:
+            if each == 0:
+                self._crossings.go(go)
+            else:
+                self._send(each, go)
 
     def ended_there(self, rank: int, number: int) -> None:
         """Note that a participant of another rank has ended."""
@@ -161,17 +166,18 @@ class RemoteRun:
 
     def arrive(self, arrival: messages.Arrive) -> None:
         """Note an arrival of this rank."""
+        self._expect()
         self.arrived(0, arrival)
 
-    def late(self, key: messages.MeetingKey) -> None:
-        """Fail if a meeting is not full whose time is over, unless it waits for a silent rank.
+    def late(self, key: messages.MeetingKey, visit: int) -> None:
+        """Fail if a visit is not full whose time is over, unless it waits for a silent rank.
 
         A silent rank is lost within its own time, which is the error to tell, or speaks again.
         """
         with self._lock:
-            if any(map(self._is_silent, self._arrivals.missing_ranks(key))):
+            if any(map(self._is_silent, self._arrivals.missing_ranks(key, visit))):
                 return
-            error = self._arrivals.late(key)
+            error = self._arrivals.late(key, visit)
         if error is not None:
             self.stop(error)
 

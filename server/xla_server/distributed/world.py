@@ -26,13 +26,15 @@ class WorldError(Exception):
 class World:
     """All processes, by rank, and this one's.
 
-    `records` and `arrays` are communicators of all, for messages and for collectives.
+    `records`, `arrays` and `parcels` are communicators of all: for messages, for collectives of
+    MPI, and for small arrays.
     """
 
     rank: int
     size: int
     records: "MPI.Intracomm"
     arrays: "MPI.Intracomm"
+    parcels: "MPI.Intracomm"
     survives_ranks: bool
     """False if mpirun ends all processes when one ends."""
 
@@ -52,11 +54,11 @@ class World:
         everyone = MPI.COMM_WORLD
         if everyone.size < 2:
             raise WorldError("mpirun must start at least 2 processes, got 1")
-        records, arrays = everyone.Dup(), everyone.Dup()
-        for each in (everyone, records, arrays):
+        records, arrays, parcels = (everyone.Dup() for _ in range(3))
+        for each in (everyone, records, arrays, parcels):
             each.Set_errhandler(MPI.ERRORS_RETURN)
         survives = os.environ.get(_SURVIVES) == "1"
-        return cls(everyone.rank, everyone.size, records, arrays, survives)
+        return cls(everyone.rank, everyone.size, records, arrays, parcels, survives)
 
     def left(self) -> None:
         """End MPI, with all others; they must do the same."""

@@ -71,7 +71,7 @@ class Crossing(NamedTuple):
     what was given by one member that another reads, or None where nothing is read. `writes` are the
     parts of what is shared that `work` writes for all by one member: for each its arrays, of equal
     content; None where each writes its own alone. `form` says the types and sizes of what was
-    given, equal for all members.
+    given, equal for all members. `is_small` says that all of it is, and nothing is written.
     """
 
     route: Route
@@ -79,6 +79,7 @@ class Crossing(NamedTuple):
     absent: Callable[[Any], Any]
     reads: Callable[[Any, int, int], "Sequence[Array]"] | None
     writes: Callable[[Any, int], "Sequence[Sequence[Array]]"] | None
+    is_small: bool = False
 
 
 class Frame(Protocol):

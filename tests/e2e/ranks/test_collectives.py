@@ -1,6 +1,7 @@
 """Programs on devices of several processes: the bits are those of one process."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -127,3 +128,39 @@ def test_values_are_passed_on_between_ranks(client: xc.Client) -> None:
     values = np.random.default_rng(0).normal(size=(8, 3, 8200)).astype(np.float32)
     want = [(16 * values[(number - 12) % 8]).tobytes() for number in range(8)]
     assert answers(client, PASSED_ON, (1, 8), [values]) == want
+
+
+MIXED = f"""HloModule mixed
+{ADD.replace("$T", "f32")}
+body {{ c = (u32[], f32[$N]) parameter(0)
+  n = u32[] get-tuple-element(c), index=0
+  v = f32[$N] get-tuple-element(c), index=1
+  one = u32[] constant(1)
+  m = u32[] subtract(n, one)
+  s = f32[$N] all-reduce(v), replica_groups={{{{0,7}},{{6,1}},{{2,5}},{{4,3}}}}, to_apply=add
+  p = f32[$N] collective-permute(s), source_target_pairs={{{RING}}}
+  ROOT b = (u32[], f32[$N]) tuple(m, p) }}
+condition {{ c = (u32[], f32[$N]) parameter(0)
+  n = u32[] get-tuple-element(c), index=0
+  zero = u32[] constant(0)
+  ROOT go = pred[] compare(n, zero), direction=GT }}
+ENTRY e {{ x = f32[$N] parameter(0)
+  trips = u32[] constant(9)
+  i = (u32[], f32[$N]) tuple(trips, x)
+  w = (u32[], f32[$N]) while(i), condition=condition, body=body
+  ROOT result = f32[$N] get-tuple-element(w), index=1 }}
+"""
+
+
+def test_runs_at_the_same_time_do_not_wait_for_each_other(
+    client: xc.Client, alone: xc.Client
+) -> None:
+    """Small and large operands, in groups that meet in different order on each rank."""
+    random = np.random.default_rng(0)
+    jobs = [
+        (MIXED.replace("$N", str(size)), (8, 1), [random.normal(size=(8, size)).astype(np.float32)])
+        for size in (4, 40, 20_000) * 2
+    ]
+    want = [answers(alone, *job) for job in jobs]
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        assert [*threads.map(lambda job: answers(client, *job), jobs)] == want

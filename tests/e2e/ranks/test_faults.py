@@ -122,3 +122,28 @@ def test_a_process_that_mpirun_did_not_start_is_refused() -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 2
     assert "distributed: mpirun must start at least 2 processes, got 1" in ended.stderr
+
+
+UNEVEN = """HloModule uneven
+scalar { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+with { v = f32[4] parameter(0) ROOT sum = f32[4] all-reduce(v), replica_groups={}, to_apply=scalar }
+without { v = f32[4] parameter(0) ROOT n = f32[4] negate(v) }
+ENTRY e { x = f32[4] parameter(0)
+  first = f32[4] all-reduce(x), replica_groups={}, to_apply=scalar
+  me = u32[] replica-id()
+  who = u32[] constant($WHO)
+  comes = pred[] compare(me, who), direction=EQ
+  ROOT r = f32[4] conditional(comes, first, first),
+    true_computation=with, false_computation=without }
+"""
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_a_rank_that_leaves_a_collective_out_is_named(pair: ServerProcess, who: int) -> None:
+    with xc.connect(pair.address, timeout=60) as client:
+        mesh = client.mesh((2,), ("data",), replicas=2)
+        run = client.compile(UNEVEN.replace("$WHO", str(who)), mesh=mesh)
+        said = rf"all-reduce %sum.*\{{0,1\}} must arrive, got \{{{1 - who}\}} ended without it"
+        for _ in range(3):
+            with pytest.raises(xc.FailedPreconditionError, match=said):
+                run.execute_sharded(X)

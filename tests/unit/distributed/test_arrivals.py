@@ -1,5 +1,7 @@
 """Meetings over several ranks as rank 0 sees them: participants 0 and 1 are on rank 0."""
 
+from collections import Counter
+from random import Random
 from typing import Any, cast
 
 import pytest
@@ -12,7 +14,7 @@ from xla_contract.errors import (
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed.arrivals import Arrivals, meeting_key
-from xla_server.distributed.messages import Arrive
+from xla_server.distributed.messages import Arrive, Visit
 from xla_server.distributed.remote_run import RemoteRun
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Meeting
@@ -24,8 +26,8 @@ def arrivals() -> Arrivals:
     return Arrivals(RANKS, 7.0, is_one_program=True)
 
 
-def arrival(*members: int, name: str = "sum", form: str = "float32[4]") -> Arrive:
-    return Arrive(1, Meeting(name, Opcode.ALL_REDUCE, 1, members), form, 1)
+def arrival(*members: int, name: str = "sum", form: str = "float32[4]", number: int = 0) -> Visit:
+    return Visit(Meeting(name, Opcode.ALL_REDUCE, 1, members), number, form, 1)
 
 
 def test_a_meeting_begins_when_all_its_ranks_have_come() -> None:
@@ -33,8 +35,29 @@ def test_a_meeting_begins_when_all_its_ranks_have_come() -> None:
     assert [seen.arrive(rank, all_of_it) for rank in (2, 0)] == [None, None]
     key = meeting_key(all_of_it.meeting, is_one_program=True)
     assert seen.arrive(1, all_of_it) == (key, (0, 1, 2))
-    assert seen.late(key) is None
+    assert seen.late(key, 0) is None
     assert seen.arrive(1, all_of_it) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_told_late_and_together_never_looks_stuck(seed: int) -> None:
+    """Each rank goes through its visits without rank 0, which hears of them in any order."""
+    random = Random(seed)
+    groups, numbers = ((0, 2), (2, 3), (0, 1, 2, 3)), Counter[tuple[int, ...]]()
+    told: list[list[Visit]] = [[], [], []]
+    for _ in range(30):
+        members = random.choice(groups)
+        for rank in {RANKS[member] for member in members}:
+            told[rank].append(arrival(*members, number=numbers[members]))
+        numbers[members] += 1
+    seen, full = arrivals(), 0
+    while any(told):
+        rank = random.choice([rank for rank in range(3) if told[rank]])
+        full += seen.arrive(rank, told[rank].pop(0)) is not None
+        if not told[rank]:
+            for member in (member for member in range(4) if RANKS[member] == rank):
+                seen.end(member)
+    assert full == 30
 
 
 def test_programs_of_their_own_meet_by_channel() -> None:
@@ -53,7 +76,7 @@ def test_operands_of_another_form_are_refused() -> None:
 def test_who_does_not_come_is_named() -> None:
     seen, some = arrivals(), arrival(0, 2, 3)
     seen.arrive(1, some)
-    error = seen.late(meeting_key(some.meeting, is_one_program=True))
+    error = seen.late(meeting_key(some.meeting, is_one_program=True), 0)
     assert isinstance(error, DeadlineExceededError)
     assert "{0,2,3} must arrive within 7 s, got none of {0,3}" in error.message
     with pytest.raises(FailedPreconditionError, match=r"got \{3\} ended without it"):
@@ -75,18 +98,20 @@ def test_ranks_that_wait_for_each_other_are_told_so() -> None:
 
 def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
     """The silent rank is lost within its own time, or speaks again."""
-    silent, anything = {1}, cast(Any, None)
+    silent, expected, anything = {1}, list[bool](), cast(Any, None)
     run = RemoteRun(
         *(1, (), (0, 1), DeviceGrid(2, 1), Cancellation(), anything),
         *(lambda rank, message: None, lambda ranks, count: 0, lambda rank: rank in silent),
+        lambda: expected.append(True),
         7.0,
         is_one_program=True,
     )
     some = arrival(0, 1)
-    run.arrive(some)
+    run.arrive(Arrive(1, (some,)))
+    assert expected
     key = meeting_key(some.meeting, is_one_program=True)
-    run.late(key)
+    run.late(key, 0)
     assert run.failure is None
     silent.clear()
-    run.late(key)
+    run.late(key, 0)
     assert isinstance(run.failure, DeadlineExceededError)

@@ -209,6 +209,7 @@ def _crossing(
         absent,
         None if reads is None else read,
         None if is_small or exchange.part is None else written,
+        is_small,
     )
 
 
