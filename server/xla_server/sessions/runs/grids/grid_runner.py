@@ -284,7 +284,7 @@ class GridRunner:
         sources: list[_Source] = []
         for number, (argument, shape) in enumerate(zip(request.arguments, parameters, strict=True)):
             with part_of_request(f"argument {number}"):
-                whole = _whole_parameter(compiled, number, grid)
+                whole = functools.partial(_whole_parameter, compiled, number, grid)
                 sources.append(self._source(argument, shape, whole, grid))
         return sources
 
@@ -292,12 +292,12 @@ class GridRunner:
         self,
         argument: WholeArgument | ShardsArgument | None,
         parameter: Shape,
-        whole: tuple[Shape, Sharding] | None,
+        whole: Callable[[], tuple[Shape, Sharding] | None],
         grid: DeviceGrid,
     ) -> _Source:
         """The values that an argument names, which must fit its parameter.
 
-        `whole` is the shape that the program says for all shards together, and how it is cut.
+        `whole` makes the shape that the program says for all shards together, and how it is cut.
         """
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
@@ -313,8 +313,9 @@ class GridRunner:
             return shards
         value = self.runner.data.get(argument.handle)
         sharding = argument.sharding
-        if sharding is None and whole is not None and same_but_for_layout(value.shape, whole[0]):
-            sharding = whole[1]
+        stated = whole() if sharding is None else None
+        if stated is not None and same_but_for_layout(value.shape, stated[0]):
+            sharding = stated[1]
         if sharding is None:
             require_fitting(value.shape, parameter, "it")
             return [value] * grid.size
