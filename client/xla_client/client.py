@@ -34,7 +34,6 @@ from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.targets import ROUTING_KEY
-from xla_contract.types.device_grid import ALONE
 from xla_contract.types.layout import Layout
 from xla_contract.wire.shape_proto import (
     layout_to_proto,
@@ -487,7 +486,7 @@ def _program(
     options = execution_options(shape.result, seed, debug_options)
     if mesh is not None:
         mesh.write_to(options)
-    elif computation.grid != ALONE:
+    elif computation.grid is not None:
         options.num_replicas = computation.grid.replicas
         options.num_partitions = computation.grid.partitions
     return Program(computation, shape, options)

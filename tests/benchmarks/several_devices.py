@@ -158,14 +158,16 @@ class _Ours:
         wanted = read_compile_request(proto, options)
         executable = session.runner.compile(wanted, (), Cancellation())
         arguments = [
-            ShardsArgument([self._kept(s) for s in shards]) for shards in told["arguments"]
+            ShardsArgument([self._kept(*each) for each in enumerate(shards)])
+            for shards in told["arguments"]
         ]
         self._request = ShardedRequest(executable, None, arguments, _SEPARATE)
 
-    def _kept(self, shape: Sequence[int]) -> int:
+    def _kept(self, number: int, shape: Sequence[int]) -> int:
         array = np.random.default_rng(1).standard_normal(shape).astype(np.float32) / 32
         literal = Literal.from_numpy(array)
-        buffer = self._session.engine.backend.to_device(literal, self._session.devices.default)
+        backend = self._session.engine.backend
+        buffer = backend.to_device(literal, backend.devices[number])
         with self._session.data.reserve(literal.shape.byte_size, "a benchmark") as room:
             return room.keep(buffer)
 

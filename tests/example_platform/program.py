@@ -25,7 +25,7 @@ from xla_server.buffers.code import (
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.blocks import Block, BlockPool, block_size
-from xla_server.runtime.host import HostRun, array_at
+from xla_server.runtime.host import HostRun, arrays_of
 from xla_server.runtime.row_times import RowTimes
 
 Bytes = np.ndarray[Any, Any]
@@ -179,7 +179,7 @@ class _Run:
 
 
 def _at(address: int, count: int) -> Bytes:
-    array: Bytes = array_at(address, Shape.parse(f"u8[{count}]"))
+    array: Bytes = arrays_of(Shape.parse(f"u8[{count}]"))(address)
     return array
 
 

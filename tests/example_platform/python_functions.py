@@ -18,6 +18,7 @@ from tests.processors import HOST
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.instructions.blas import LibraryRoutine
 from xla_server.codegen.instructions.instruction import Instruction
+from xla_server.codegen.instructions.intrinsics import ARITHMETIC
 from xla_server.codegen.instructions.memory import COMPUTED
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.namespace import vocabulary
@@ -26,7 +27,9 @@ from xla_server.execution import cancellation_flag as run_word
 Execute = Callable[..., Any]
 """Executes a routine on memory: its name, the memory and the operands."""
 
-NAMES = {id(each): name for name, each in vocabulary(HOST).names.items()}
+NAMES = {
+    id(each): name for table in (ARITHMETIC, vocabulary(HOST).names) for name, each in table.items()
+}
 _TYPES = {dtype: kind for kind, dtype in DTYPES.items()}
 _COMPUTED = {computed: Type(kind) for kind, computed in COMPUTED.items()}
 _ON_MEMORY = {"copy_bytes", "clear_bytes", "product_tile_at"}

@@ -2,7 +2,7 @@
 
 import copy
 import sys
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
@@ -12,9 +12,11 @@ from xla_client.programs import conversions
 from xla_client.programs.conversions import ModuleConverter
 from xla_contract.errors import ArgumentTypeError, InvalidArgumentError
 from xla_contract.stubs import hlo_pb2
-from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_contract.wire.shape_proto import program_shape_from_proto
+
+if TYPE_CHECKING:
+    from xla_contract.types.device_grid import DeviceGrid
 
 ProgramLike: TypeAlias = Any
 """A program in one of these forms: a Computation; a Builder, whose last instruction is the result;
@@ -37,10 +39,10 @@ class Computation:
 
     __slots__ = ("_program_shape", "_proto", "grid")
 
-    def __init__(self, proto: hlo_pb2.HloModuleProto, grid: DeviceGrid = ALONE) -> None:
+    def __init__(self, proto: hlo_pb2.HloModuleProto, grid: "DeviceGrid | None" = None) -> None:
         """Take over `proto`; use `from_proto` for a message that stays the caller's.
 
-        `grid` has the replicas and partitions that the header of its text says.
+        `grid` has the replicas and partitions that the header of its text says, if it says any.
 
         Raises:
             InvalidArgumentError: The module has no entry computation or no host_program_shape.
@@ -74,7 +76,7 @@ class Computation:
         return cls(copy.deepcopy(proto))
 
     @classmethod
-    def from_serialized(cls, data: bytes, grid: DeviceGrid = ALONE) -> "Computation":
+    def from_serialized(cls, data: bytes, grid: "DeviceGrid | None" = None) -> "Computation":
         """The program of a serialized HloModuleProto, or of an HloProto as dumps hold it.
 
         JAX gives one: `jax.jit(f).lower(*args).compiler_ir("hlo")`, then

@@ -4,12 +4,14 @@ A server converts HLO. StableHLO is converted by jaxlib, where that is installed
 """
 
 import importlib
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xla_contract.errors import InvalidArgumentError, UnimplementedError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs.xla_extension_pb2 import ConvertModuleResponse
-from xla_contract.types.device_grid import ALONE, DeviceGrid
+
+if TYPE_CHECKING:
+    from xla_contract.types.device_grid import DeviceGrid
 
 _BYTECODE = b"ML\xefR"
 """The first bytes of MLIR's bytecode, in which StableHLO is serialized."""
@@ -26,7 +28,7 @@ class ModuleConverter(Protocol):
     ) -> ConvertModuleResponse: ...
 
 
-def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, DeviceGrid]:
+def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, "DeviceGrid | None"]:
     """Return the serialized module of HLO text, with the replicas and partitions of its header.
 
     A server reads HLO. StableHLO as text may be given, too.
@@ -35,7 +37,7 @@ def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, DeviceG
         InvalidArgumentError: It is neither, or HLO without a client.
     """
     if not text.lstrip().startswith("HloModule") and "func.func" in text:
-        return from_stablehlo(text), ALONE
+        return from_stablehlo(text), None
     if client is None:
         raise InvalidArgumentError(
             "HLO text is read by a server, so a client is needed, got none",
@@ -44,7 +46,12 @@ def from_text(text: str, client: ModuleConverter | None) -> tuple[bytes, DeviceG
     source = extension_pb2.ModuleSource(hlo_text=text)
     answer = client._convert_module(source, extension_pb2.MODULE_FORMAT_PROTO)
     # A server from before these fields leaves them 0.
-    return answer.module, DeviceGrid(answer.num_replicas or 1, answer.num_partitions or 1)
+    replicas, partitions = answer.num_replicas or 1, answer.num_partitions or 1
+    if replicas == partitions == 1:
+        return answer.module, None
+    from xla_contract.types.device_grid import DeviceGrid
+
+    return answer.module, DeviceGrid(replicas, partitions)
 
 
 def to_text(module: bytes, client: ModuleConverter) -> str:

@@ -1,7 +1,7 @@
 """The interface of a run to its rows for Python."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,8 +47,9 @@ def _copied(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def array_at(address: int, shape: Shape) -> Array:
-    """The dense row-major array of a shape at an address, which must outlive it."""
-    dtype = shape.element_type.dtype
-    memory: Any = (ctypes.c_char * (shape.element_count * dtype.itemsize)).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(shape.dimensions)
+def arrays_of(shape: Shape) -> Callable[[int], Array]:
+    """A function from an address to the dense row-major array there; memory must outlive it."""
+    dtype, sizes = shape.element_type.dtype, shape.dimensions
+    memory: Any = ctypes.c_char * (shape.element_count * dtype.itemsize)
+    at = memory.from_address
+    return lambda address: np.ndarray(sizes, dtype, at(address))

@@ -2,7 +2,7 @@
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,11 +15,17 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.encoding import encode
-from xla_server.runtime.host import HostRun, array_at
+from xla_server.runtime.host import HostRun, arrays_of
 from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import KernelThreads
 
 Array = Any
+
+_Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
+"""For each value the index of its address in the words of a run, and what makes its array."""
+
+_HostRow: TypeAlias = tuple[HostThunk, _Views, _Views]
+"""A row for Python, with the values it reads and writes."""
 
 KEPT_RUNS = 16
 """Runs that a program keeps for the next executions; more than that side by side are rare."""
@@ -52,6 +58,7 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = encode(code, assignment, kernels)
+        self._hosts = {row: self._host_row(each) for row, each in self._encoded.hosts.items()}
         self.work = work
         """The static count of its code, where it was counted."""
         self.results = assignment.results
@@ -165,8 +172,9 @@ class Program:
     def _finish(self, run: "_Run", cancellation: Cancellation, host: Callable[[], HostRun]) -> None:
         """Go on from where only Python can."""
         made: HostRun | None = None
+        words = run.words
         while True:
-            row = run.words[executor.ROW]
+            row = words[_ROW]
             if row == executor.CANCELLED:
                 cancellation.check()
             if row < 0:
@@ -174,19 +182,21 @@ class Program:
             if cancellation.is_called:
                 cancellation.checkpoint()
             made = made or host()
-            self._do(self._encoded.hosts[row], run, made)
-            run.words[executor.ROW] = row + 1
+            thunk, reads, writes = self._hosts[row]
+            thunk.run(
+                made,
+                [at(words[slot]) for slot, at in reads],
+                [at(words[slot]) for slot, at in writes],
+            )
+            words[_ROW] = row + 1
             self._walk(run.address)
 
-    def _do(self, thunk: HostThunk, run: "_Run", host: HostRun) -> None:
-        """Run a host row, and put what it gives where the program expects it."""
-        reads = [array_at(self._address(value, run), value.shape) for value in thunk.reads]
-        writes = [array_at(self._address(value, run), value.shape) for value in thunk.writes]
-        thunk.run(host, reads, writes)
+    def _host_row(self, thunk: HostThunk) -> _HostRow:
+        return thunk, self._views(thunk.reads), self._views(thunk.writes)
 
-    def _address(self, value: Value, run: "_Run") -> int:
-        slot = self._encoded.slots[self._assignment.places[value]]
-        return int(run.words[executor.SLOTS + slot])
+    def _views(self, values: Sequence[Value]) -> _Views:
+        slots, places = self._encoded.slots, self._assignment.places
+        return [(executor.SLOTS + slots[places[v]], arrays_of(v.shape)) for v in values]
 
 
 class _Run:

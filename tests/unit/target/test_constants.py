@@ -73,7 +73,7 @@ FORMULAS = {
         *("_DIGITS", "_FIRST", "_RANGES_F32", "_STEP", "_STRAIGHT")
     },
     "codegen/functions/values.py": {"_SHIFTER"},
-    "codegen/instructions/intrinsics.py": {"_DOUBLE_BITS", "_SINGLE_BITS"},
+    "codegen/instructions/intrinsics.py": {*("_DOUBLE_BITS", "_SINGLE_BITS", "_SMALLEST_ADDEND")},
 }
 """Layouts of types, and where one formula follows another: results depend on these."""
 

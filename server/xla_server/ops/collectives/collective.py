@@ -155,6 +155,9 @@ def exchanged(
         kinds = [operand.dtype for operand in operands]
         return [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=False)]
 
+    def crossing() -> Crossing:
+        return _crossing(exchange, instruction, given, members, frame, is_small=is_small)
+
     is_small = len(members) * sum(operand.nbytes for operand in operands) <= SMALL_BYTES
 
     def share(parts: Sequence[Part]) -> Group:
@@ -186,7 +189,6 @@ def exchanged(
     else:
         channel = _channel(instruction)
         meeting = Meeting(instruction.name, instruction.opcode, channel, members)
-        crossing = _crossing(exchange, instruction, given, members, frame, is_small=is_small)
         group = frame.exchange(meeting, given, share, None if is_small else work, crossing)
     return group.parts[members.index(me)].results
 

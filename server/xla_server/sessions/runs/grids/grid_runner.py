@@ -327,7 +327,7 @@ class GridRunner:
         sources: list[_Source] = []
         for number, (argument, shape) in enumerate(zip(request.arguments, parameters, strict=True)):
             with part_of_request(f"argument {number}"):
-                whole = whole_parameter(compiled, number, grid)
+                whole = functools.partial(whole_parameter, compiled, number, grid)
                 sources.append(self._source(argument, shape, whole, grid))
         return sources
 
@@ -335,12 +335,12 @@ class GridRunner:
         self,
         argument: WholeArgument | ShardsArgument | None,
         parameter: Shape,
-        whole: tuple[Shape, Sharding] | None,
+        whole: Callable[[], tuple[Shape, Sharding] | None],
         grid: DeviceGrid,
     ) -> _Source:
         """The values that an argument names, which must fit its parameter.
 
-        `whole` is the shape that the program says for all shards together, and how it is cut.
+        `whole` makes the shape that the program says for all shards together, and how it is cut.
         """
         if argument is None:
             raise InvalidArgumentError("an argument must say its source, got none")
@@ -355,7 +355,8 @@ class GridRunner:
                 require_fitting(shard.shape, parameter, f"shard {number}")
             return shards
         value = self.runner.data.get(argument.handle)
-        return _source_of(value, argument.sharding, parameter, whole, grid)
+        stated = whole() if argument.sharding is None else None
+        return _source_of(value, argument.sharding, parameter, stated, grid)
 
     def _argument(self, source: _Source, participant: int, device: Device) -> Buffer:
         if isinstance(source, _Cut):

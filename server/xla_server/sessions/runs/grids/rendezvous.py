@@ -115,9 +115,10 @@ class Rendezvous:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Crossing | None = None,
+        crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the others as participant `number`, as Collectives.exchange says."""
+        crosses = None if self._across is None or crossing is None else crossing()
         place = meeting.members.index(number)
         me = self._participants[number]
         with self._lock:
@@ -137,13 +138,13 @@ class Rendezvous:
                 me.waits_at = open_
                 self._find_missing(open_)
         if is_last:
-            self._share(open_, share, crossing)
+            self._share(open_, share, crosses)
         else:
             self._wait(me, open_)
         if open_.error is not None:
             raise open_.error if is_last else _copy(open_.error)
         if work is not None:
-            self._work(me, open_, work, place, crossing)
+            self._work(me, open_, work, place, crosses)
         shared: SharedT = open_.shared
         return shared
 

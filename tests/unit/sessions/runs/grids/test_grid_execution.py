@@ -19,7 +19,7 @@ from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
-from xla_server.ops.evaluation import Meeting
+from xla_server.ops.evaluation import Crossing, Meeting
 from xla_server.sessions.limits.blocking import Worker, current_worker
 from xla_server.sessions.runs.grids import grid_execution
 from xla_server.sessions.runs.grids.grid_execution import run_on_grid
@@ -63,9 +63,12 @@ def test_one_participant_runs_alone() -> None:
 
 
 def test_what_was_given_comes_in_the_order_of_the_group() -> None:
+    def described() -> Crossing:
+        raise AbortedError("there are no other hosts")
+
     def job(me: Collectives, _: Cancellation) -> Any:
         group = (2, 0) if me.partition_id != 1 else (1,)
-        return me.exchange(meeting("some", group), me.partition_id, list)
+        return me.exchange(meeting("some", group), me.partition_id, list, crossing=described)
 
     assert run([job] * 3) == [[2, 0], [1], [2, 0]]
 
