@@ -13,7 +13,8 @@ from grpc import StatusCode
 from tests.e2e import modules
 from tests.e2e.fixed_port import FixedPort, free_port
 from tests.e2e.process import Raw, refused, start_server
-from tests.e2e.sessions.test_sessions import Extension, eventually, shape_request
+from tests.e2e.sessions.test_sessions import Extension, shape_request
+from tests.fault.plain import until
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
@@ -87,7 +88,7 @@ def test_who_comes_from_the_same_port_within_the_grace_period_finds_nothing(port
         refused(StatusCode.NOT_FOUND, call, request)
     with contextlib.closing(Extension(f"127.0.0.1:{port}")) as watcher:
         # The session cannot be resumed, so it ends without waiting for the grace period.
-        assert eventually(lambda: watcher.live_bytes() == 0)
+        until(lambda: watcher.live_bytes() == 0)
     second.close()
     relay.close()
 
@@ -121,7 +122,7 @@ def test_who_comes_from_the_same_port_to_another_local_address_finds_nothing(por
             assert code.code() is StatusCode.UNAUTHENTICATED
             return False
 
-    assert eventually(is_told_again)
+    until(is_told_again)
     mine.close()
     relay.close()
 
@@ -143,7 +144,7 @@ def test_unused_sessions_go_with_the_connection_that_opened_them(port: int) -> N
         opening.close()
         relay.close()
         # Sessions of other tests may go meanwhile.
-        assert eventually(lambda: count() <= before)
+        until(lambda: count() <= before)
         watcher.CloseSession(extension_pb2.CloseSessionRequest())
 
 
