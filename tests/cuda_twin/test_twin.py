@@ -23,15 +23,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     integer_op,
 )
 from xla_server.codegen.kernel_ir.kernel import Kernel
-from xla_server.codegen.kernel_ir.statements import (
-    Barrier,
-    For,
-    If,
-    Let,
-    Part,
-    Statement,
-    Store,
-)
+from xla_server.codegen.kernel_ir.statements import Barrier, For, If, Let, Part, Statement, Store
 from xla_server.codegen.kernel_ir.types import Type
 
 ITEM = Value("t", Type.I64)

@@ -6,11 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from xla_contract.errors import (
-    DeadlineExceededError,
-    FailedPreconditionError,
-    InvalidArgumentError,
-)
+from xla_contract.errors import DeadlineExceededError, FailedPreconditionError, InvalidArgumentError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_server.distributed.arrivals import Arrivals, meeting_key

@@ -8,13 +8,7 @@ that results do not depend on who does it.
 from collections.abc import Sequence
 
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.collectives.collective import (
-    Exchange,
-    Group,
-    Look,
-    Part,
-    require_equal_shapes,
-)
+from xla_server.ops.collectives.collective import Exchange, Group, Look, Part, require_equal_shapes
 from xla_server.ops.collectives.group_reduction import plain_opcode, reduce_in_order
 from xla_server.ops.evaluation import Array, Frame, Reduction, Route
 

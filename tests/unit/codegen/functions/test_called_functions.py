@@ -18,13 +18,7 @@ from xla_server.codegen import kernel as kernels
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.shared_functions import symbols_in
-from xla_server.codegen.functions.called_functions import (
-    CALLED,
-    LANES,
-    LIKELY,
-    VARIANTS,
-    called,
-)
+from xla_server.codegen.functions.called_functions import CALLED, LANES, LIKELY, VARIANTS, called
 from xla_server.codegen.kernel import Kernels, kernel_object, symbol_of
 from xla_server.codegen.kernel_ir.builder import Body, Items, Loop
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Load, Role, plus, times

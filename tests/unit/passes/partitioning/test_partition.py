@@ -19,9 +19,7 @@ from tests.unit.passes.partitioning.grids import (
     run_whole,
 )
 from tests.unit.passes.passing import opcodes
-from xla_contract.errors import (
-    ResourceExhaustedError,
-)
+from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
 from xla_server.ir.text.printer import print_module

@@ -4,15 +4,8 @@ import re
 
 import pytest
 
-from tests.unit.passes.partitioning.grids import (
-    partitioned,
-    region,
-)
-from xla_contract.errors import (
-    InvalidArgumentError,
-    ShapeError,
-    UnimplementedError,
-)
+from tests.unit.passes.partitioning.grids import partitioned, region
+from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,7 @@ import pytest
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.mesh import AxisPart, Mesh
 from xla_contract.types.sharding import REPLICATED, Sharding, ShardingKind
-from xla_server.passes.partitioning.shardy_text import (
-    read_manual_axes,
-    read_meshes,
-    read_shardings,
-)
+from xla_server.passes.partitioning.shardy_text import read_manual_axes, read_meshes, read_shardings
 
 MESH = Mesh((2, 4), ("a", "b"))
 COPIES = ShardingKind.REPLICATED

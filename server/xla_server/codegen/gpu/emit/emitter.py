@@ -26,20 +26,8 @@ from xla_server.codegen.gpu.emit.copies import (
 from xla_server.codegen.gpu.emit.instructions import GLOBAL, SHARED, instructions
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.instructions.memory import changes_no_operand
-from xla_server.codegen.kernel_ir.expressions import (
-    Expression,
-    Index,
-    Quotient,
-    Remainder,
-    Value,
-)
-from xla_server.codegen.kernel_ir.statements import (
-    Exchange,
-    For,
-    Let,
-    Part,
-    Statement,
-)
+from xla_server.codegen.kernel_ir.expressions import Expression, Index, Quotient, Remainder, Value
+from xla_server.codegen.kernel_ir.statements import Exchange, For, Let, Part, Statement
 from xla_server.target.gpu import ACCESS_BYTES, MAX_RUN, WARP
 from xla_server.target.machine import Machine
 

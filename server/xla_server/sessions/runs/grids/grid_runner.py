@@ -34,11 +34,7 @@ from xla_server.sessions.runs.grids.shared_step import (
     whole_parameter,
 )
 from xla_server.sessions.runs.hosts import Place
-from xla_server.sessions.runs.program_runner import (
-    ProgramRunner,
-    profile_of,
-    require_fitting,
-)
+from xla_server.sessions.runs.program_runner import ProgramRunner, profile_of, require_fitting
 from xla_server.sessions.runs.requests import (
     ExecutionResult,
     GraphProgram,
