@@ -13,20 +13,22 @@ from tests.kernels.corpora import CORPORA
 from tests.kernels.listing import Listing, differences, listed
 
 
-def main(command: str, *words: str) -> int:
+def main(*words: str) -> int:
     """Do a command."""
-    if command == "list":
-        path, *corpora = words
-        found = listed(corpora or list(CORPORA), objects=bool(os.environ.get("OBJECTS")))
-        found.write(Path(path))
-        print(
-            f"{len(found.rows)} kernels, {len({row['text'] for row in found.rows.values()})} texts"
-        )
-        return 0
-    before, after = (Listing.read(Path(word)) for word in words)
-    lines = list(differences(before, after, int(os.environ.get("SHOWN", "3"))))
-    print("\n".join(lines))
-    return int(any(not line.endswith(": equal") for line in lines))
+    match words:
+        case ["list", path, *corpora]:
+            found = listed(corpora or list(CORPORA), objects=bool(os.environ.get("OBJECTS")))
+            found.write(Path(path))
+            texts = len({row["text"] for row in found.rows.values()})
+            print(f"{len(found.rows)} kernels, {texts} texts")
+            return 0
+        case ["diff", *paths] if len(paths) == 2:
+            before, after = (Listing.read(Path(path)) for path in paths)
+            lines = list(differences(before, after, int(os.environ.get("SHOWN", "3"))))
+            print("\n".join(lines))
+            return int(any(not line.endswith(": equal") for line in lines))
+    print(__doc__)
+    return 2
 
 
 if __name__ == "__main__":
