@@ -116,7 +116,8 @@ def ranks(rounds: int = 7) -> Iterator[Comparison]:
                 samples.append((_ours(run, trips), float(peer.stdout.readline())))
             ours, theirs = (statistics.median(column) for column in zip(*samples, strict=True))
             yield Comparison(f"AllReduce {name} over {RANKS} processes", _PEER, ours, theirs, GATE)
-    peer.communicate("")
+    # mpirun does not tell rank 0 that its input has ended.
+    peer.communicate("0 0\n")
 
 
 if __name__ == "__main__":
