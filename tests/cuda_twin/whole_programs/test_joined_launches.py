@@ -10,16 +10,19 @@ from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.depth import drawn
-from tests.cuda_twin.lowered import lowered, results_of
+from tests.cuda_twin.lowered import grids, lowered, results_of
 from tests.unit.codegen.compiled import built, interpreted
 from xla_client import Op, ops
 from xla_server.backends.cuda.listing import place_listing
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.buffers.work import work_of
+from xla_server.codegen.gpu.emit.emitter import grid_module
+from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.lower.joined_launches import with_joined_launches
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.ir.module import HloModule
 from xla_server.target.gpu import BLOCK_THREADS, JOINED_ARGUMENTS, JOINED_BYTES, JOINED_THREADS
+from xla_server.target.machine import Machine
 
 FORMS: dict[str, Callable[[Op], Op]] = {
     "elements": lambda x: x + x,
@@ -129,3 +132,13 @@ def test_a_dump_says_which_instructions_share_a_launch() -> None:
     text = "\n".join(place_listing(code, code.rows))
     assert "in all: 1 launch, " in text
     assert "add %add.3, negate %negate.4" in text
+
+
+def test_last_stores_of_joined_kernels_stay_with_their_neighbours() -> None:
+    """Two threads that each store 16 bytes at once do so when they share a launch."""
+    machine = Machine.cuda("sm_90")
+    four = np.ones(4, np.float32)
+    (grid,) = grids(joined(built(lambda x, y: several(x + x, y * y), (four, four))))
+    with PtxCompiler(machine) as compiler:
+        text = compiler.ptx(str(grid_module({"kernel": grid}, machine))).decode()
+    assert text.count("st.global.v4") == 2

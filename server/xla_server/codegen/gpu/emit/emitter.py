@@ -194,7 +194,15 @@ class _GridEmitter(Emitter):
             number, first, items = block, first // self._threads, items // self._threads
         ahead = b.sub(number, self._number(first)) if first else number
         is_one = b.icmp_unsigned("<", ahead, self._number(items))
-        self._choose(is_one, lambda: self._write_all(part.body))
+        self._choose(is_one, lambda: self._write_alone(part))
+
+    def _write_alone(self, part: Part) -> None:
+        """Write the body of one of several parallel loops, which LLVM is to keep as it is."""
+        self._write_all(part.body)
+        if len(self._kernel.parts) > 1:
+            # The last stores of two loops would become one, apart from their neighbours.
+            nothing = ir.FunctionType(ir.VoidType(), ())
+            self._builder.asm(nothing, "", "", (), side_effect=True)
 
     def _exchange(self, exchange: Exchange) -> None:
         """Write a shuffle for each 32 bits of a value, by all threads of the warp.
