@@ -14,16 +14,17 @@ from rich.console import Console
 from rich.table import Table
 
 import xla_client
-from tests.benchmarks import echo_server, suites
-from tests.benchmarks.calls import calls
-from tests.benchmarks.chunked_transfers import chunked_transfers
-from tests.benchmarks.feeds_suite import feeds
+from tests.benchmarks import suites
 from tests.benchmarks.isa import run_as_asked
-from tests.benchmarks.literals import literals
 from tests.benchmarks.ranks import ranks
 from tests.benchmarks.several_devices import several_devices
-from tests.benchmarks.shared_memory import shared_memory
-from tests.benchmarks.unary_bulk import unary_bulk
+from tests.benchmarks.transport import echo_server
+from tests.benchmarks.transport.calls import calls
+from tests.benchmarks.transport.chunked_transfers import chunked_transfers
+from tests.benchmarks.transport.feeds_suite import feeds
+from tests.benchmarks.transport.literals import literals
+from tests.benchmarks.transport.shared_memory import shared_memory
+from tests.benchmarks.transport.unary_bulk import unary_bulk
 from xla_host import allocator
 
 OUTPUT = pathlib.Path("build/bench.json")
@@ -32,7 +33,7 @@ OUTPUT = pathlib.Path("build/bench.json")
 @contextlib.contextmanager
 def echo_peers() -> Iterator[tuple[grpc.Channel, socket.socket]]:
     """A channel and a TCP connection to bare servers in a process of their own."""
-    command = [sys.executable, "-m", "tests.benchmarks.echo_server"]
+    command = [sys.executable, "-m", "tests.benchmarks.transport.echo_server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port, tcp_port = process.stdout.readline().split()

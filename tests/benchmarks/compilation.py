@@ -7,7 +7,7 @@ import time
 
 from tests.benchmarks.programs import COMPILATIONS
 from tests.benchmarks.workloads.workload import Workload
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_contract.types.sharding import REPLICATED
 from xla_server.backends.compiled.backend import CompiledBackend

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo, print_hlo
-from tests.corpus.jax_programs import DEVICES, collectives, lower
+from tests.corpus.jax.programs import DEVICES, collectives, lower
 from xla_contract.errors import XlaError
 from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.interpret import evaluate

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
-from tests.conformance.sweep.depth import FULL
-from tests.conformance.sweep.subnormal import agreed
+from tests.conformance.sweep.draws.depth import FULL
+from tests.conformance.sweep.draws.subnormal import agreed
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.types.element_type import ElementType as E
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.corpus.hlo_text import print_hlo
-from tests.corpus.jax_programs import OPTIMIZED, PROGRAMS
+from tests.corpus.jax.programs import OPTIMIZED, PROGRAMS
 from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import hlo_pb2
 from xla_server.ir.exporter import export_module

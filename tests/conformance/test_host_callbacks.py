@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from xla_contract.errors import UnimplementedError
 from xla_contract.stubs import hlo_pb2
 from xla_server.backends.interpreter import Interpreter

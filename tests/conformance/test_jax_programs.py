@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.jax_cases import CASES, Case
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.cases import CASES, Case
+from tests.corpus.jax.programs import lower
 from xla_contract.stubs import hlo_pb2
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.exporter import export_module

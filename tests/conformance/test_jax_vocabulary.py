@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import evaluated
-from tests.conformance.sweep.depth import FULL
-from tests.corpus.jax_vocabulary import GROUPS, Group, lowered
+from tests.conformance.sweep.draws.depth import FULL
+from tests.corpus.jax.vocabulary import GROUPS, Group, lowered
 from xla_contract.stubs import hlo_pb2
 
 RELATIVE, ABSOLUTE = 3e-4, 3e-5

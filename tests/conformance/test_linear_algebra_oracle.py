@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import PLATFORM, by_both, by_jax, evaluated
-from tests.conformance.sweep.depth import FULL, paired
-from tests.corpus.jax_programs import lower
+from tests.conformance.sweep.draws.depth import FULL, paired
+from tests.corpus.jax.programs import lower
 from xla_contract.stubs import hlo_pb2
 
 lal = jax.lax.linalg

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_close, assert_equal_bits, by_both, evaluated, run_on_xla
-from tests.conformance.sweep.depth import paired
+from tests.conformance.sweep.draws.depth import paired
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
 from xla_contract.types.element_type import ElementType

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.conformance.sweep import drawing
-from tests.corpus.jax_programs import lower
+from tests.conformance.sweep.draws import drawing
+from tests.corpus.jax.programs import lower
 from tests.kernels.corpora import CORPORA
 from tests.property.random_control import STEPS
 from tests.property.random_graphs import Program as Drawn

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.unit.codegen.trace.elementwise_rows import EVERY
 from xla_contract.types.element_type import ElementType as E
 

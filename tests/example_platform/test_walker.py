@@ -11,8 +11,8 @@ import pytest
 from jax import lax
 from numba.core.dispatcher import Dispatcher
 
-from tests.conformance.sweep.depth import FULL
-from tests.corpus.jax_programs import lower
+from tests.conformance.sweep.draws.depth import FULL
+from tests.corpus.jax.programs import lower
 from tests.example_platform.formulas import UnsupportedKernelError, formula
 from tests.example_platform.instructions import INSTRUCTIONS
 from tests.example_platform.memory import DTYPES, AccessError

@@ -6,8 +6,8 @@ from typing import Any
 from tests.benchmarks.workloads import GROUPS
 from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.jax_cases import CASES
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.cases import CASES
+from tests.corpus.jax.programs import lower
 from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.work_ratio.graphs import graph
 from xla_contract.stubs import hlo_pb2

@@ -17,7 +17,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep import drawing
+from tests.conformance.sweep.draws import drawing
 from tests.corpus.hlo_text import print_hlo
 from xla_client import Computation, ops
 from xla_client.programs.builder import Builder, Op

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conformance.sweep.depth import FULL, drawn
-from tests.corpus.jax_programs import lower
-from tests.corpus.jax_vocabulary import GROUPS
+from tests.conformance.sweep.draws.depth import FULL, drawn
+from tests.corpus.jax.programs import lower
+from tests.corpus.jax.vocabulary import GROUPS
 from tests.processors import TARGET
 from tests.property.random_control import STEPS as RANDOM_STEPS
 from tests.property.random_graphs import assert_alike, programs

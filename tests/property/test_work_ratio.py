@@ -7,8 +7,8 @@ import pytest
 from tests.benchmarks.workloads import GROUPS
 from tests.corpus.hlo_programs import PROGRAMS, program
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.jax_cases import CASES, Case
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.cases import CASES, Case
+from tests.corpus.jax.programs import lower
 from tests.cuda_twin.programs import TARGET as GPU
 from tests.work_ratio.bounds import complaints
 from tests.work_ratio.graphs import graph

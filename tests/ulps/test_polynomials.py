@@ -4,7 +4,7 @@ from decimal import localcontext
 
 import pytest
 
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.ulps.minimax import DIGITS
 from tests.ulps.polynomials import FITS, HEAD, PATH, Fit
 

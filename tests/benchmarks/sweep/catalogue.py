@@ -2,27 +2,27 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tests.benchmarks.sweep import (
-    families_algorithms,
-    families_control,
-    families_movement,
-    families_products,
-    families_reductions,
-    families_windows,
-)
 from tests.benchmarks.sweep.draw import Draw
-from tests.benchmarks.sweep.graphs import graph
+from tests.benchmarks.sweep.families import (
+    algorithms,
+    control,
+    movement,
+    products,
+    reductions,
+    windows,
+)
+from tests.benchmarks.sweep.graphs.drawn import graph
 from tests.benchmarks.sweep.program import Program
 
 GRAPHS = "graph"
 
 FAMILIES: dict[str, Callable[[Draw], str]] = {
-    **families_reductions.FAMILIES,
-    **families_windows.FAMILIES,
-    **families_movement.FAMILIES,
-    **families_products.FAMILIES,
-    **families_algorithms.FAMILIES,
-    **families_control.FAMILIES,
+    **reductions.FAMILIES,
+    **windows.FAMILIES,
+    **movement.FAMILIES,
+    **products.FAMILIES,
+    **algorithms.FAMILIES,
+    **control.FAMILIES,
 }
 """Generators of programs that have a subject each."""
 

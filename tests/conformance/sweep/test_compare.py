@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits, evaluated
-from tests.conformance.sweep import drawing, operands, program
-from tests.conformance.sweep.bounds import assert_within
-from tests.conformance.sweep.depth import drawn
+from tests.conformance.sweep.draws import drawing, operands, program
+from tests.conformance.sweep.draws.bounds import assert_within
+from tests.conformance.sweep.draws.depth import drawn
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops import rules

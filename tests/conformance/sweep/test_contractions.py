@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits, by_jax, evaluated
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.bounds_reductions import assert_sums, magnitudes
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.program import both, built
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.bounds_reductions import assert_sums, magnitudes
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.program import both, built
 from xla_client import ConvolutionDimensionNumbers, DotDimensionNumbers, Op, ops
 from xla_contract.types.element_type import ElementType as E
 

@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits, evaluated
-from tests.conformance.sweep import drawing, operands, program
-from tests.conformance.sweep.depth import FULL, drawn
+from tests.conformance.sweep.draws import drawing, operands, program
+from tests.conformance.sweep.draws.depth import FULL, drawn
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise.bitcast_convert import width

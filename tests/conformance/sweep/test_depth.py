@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.conformance.sweep import depth
+from tests.conformance.sweep.draws import depth
 
 
 def test_a_slice_has_each_case_and_the_variants_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:

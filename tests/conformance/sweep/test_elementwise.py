@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from jax import lax
 
 from tests.conformance import oracle
-from tests.conformance.sweep import bounds, drawing, operands, program
-from tests.conformance.sweep.bounds import BOUNDS, assert_within
-from tests.conformance.sweep.depth import FULL, drawn
-from tests.conformance.sweep.subnormal import agreed
+from tests.conformance.sweep.draws import bounds, drawing, operands, program
+from tests.conformance.sweep.draws.bounds import BOUNDS, assert_within
+from tests.conformance.sweep.draws.depth import FULL, drawn
+from tests.conformance.sweep.draws.subnormal import agreed
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise import elementwise
@@ -95,4 +95,4 @@ def test_the_sweep_and_its_bounds_cover_every_elementwise_opcode() -> None:
 
 def test_bounds_are_written_down_for_readers() -> None:
     text = Path(bounds.__file__).with_name("BOUNDS.md").read_text()
-    assert text.endswith(bounds.markdown()), "python -m tests.conformance.sweep.bounds"
+    assert text.endswith(bounds.markdown()), "python -m tests.conformance.sweep.draws.bounds"

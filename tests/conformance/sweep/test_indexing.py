@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_close, assert_equal_bits
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.index_maps import IndexMap, index_maps
-from tests.conformance.sweep.moving import INDICES, assert_moves_alike, bits, types
-from tests.conformance.sweep.program import both
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.index_maps import IndexMap, index_maps
+from tests.conformance.sweep.draws.moving import INDICES, assert_moves_alike, bits, types
+from tests.conformance.sweep.draws.program import both
 from xla_client import ops
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import by_both
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.bounds_reductions import assert_within, info, magnitudes
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.program import both
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.bounds_reductions import assert_within, info, magnitudes
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.program import both
 from xla_client import Op, ops
 from xla_contract.ops.linear_algebra.fft import FftType
 from xla_contract.ops.linear_algebra.triangular_solve import Transpose

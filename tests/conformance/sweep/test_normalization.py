@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.bounds_reductions import assert_within, info, magnitudes
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.program import both
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.bounds_reductions import assert_within, info, magnitudes
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.program import both
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.moving import PACKED, bits
-from tests.conformance.sweep.program import both
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.moving import PACKED, bits
+from tests.conformance.sweep.draws.program import both
 from xla_client import ops
 from xla_client.lib import sorting
 from xla_client.programs.builder import Builder, Op

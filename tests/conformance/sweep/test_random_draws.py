@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.moving import PACKED
-from tests.conformance.sweep.program import both, built
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.moving import PACKED
+from tests.conformance.sweep.draws.program import both, built
 from xla_client import ops
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 from xla_contract.types.element_type import ElementType as E

@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 
 from tests.conformance.examples import scalar_function
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.bounds_reductions import assert_products, assert_sums, info, magnitudes
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.program import both
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.bounds_reductions import (
+    assert_products,
+    assert_sums,
+    info,
+    magnitudes,
+)
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.program import both
 from xla_client import Computation, Op, ops
 from xla_contract.types.element_type import ElementType as E
 

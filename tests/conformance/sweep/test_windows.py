@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 
 from tests.conformance.examples import scalar_function
 from tests.conformance.oracle import assert_equal_bits, evaluated
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.bounds_reductions import assert_sums, assert_within, info, magnitudes
-from tests.conformance.sweep.depth import drawn
-from tests.conformance.sweep.program import both, built
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.bounds_reductions import (
+    assert_sums,
+    assert_within,
+    info,
+    magnitudes,
+)
+from tests.conformance.sweep.draws.depth import drawn
+from tests.conformance.sweep.draws.program import both, built
 from tests.conformance.sweep.test_reductions import (
     ARITHMETIC,
     BITWISE,

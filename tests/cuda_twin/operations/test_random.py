@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.cuda_twin.codes import assert_same, launches
 from tests.unit.codegen.compiled import built
 from tests.unit.codegen.lower.test_random import PAIRS, SIZES, drawn

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
 from tests.cuda_twin.twin import Twin
 from tests.example_platform.walker import run

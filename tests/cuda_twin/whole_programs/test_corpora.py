@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.twin import DEVICE
 from tests.kernels.corpora import CORPORA

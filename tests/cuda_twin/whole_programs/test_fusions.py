@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep import drawing
-from tests.conformance.sweep.bounds import FLUSHED
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws import drawing
+from tests.conformance.sweep.draws.bounds import FLUSHED
+from tests.conformance.sweep.draws.depth import FULL
 from tests.cuda_twin.programs import kernel_of, shapes_of
 from tests.cuda_twin.twin import Twin
 from tests.fuzz.answers.alone import alone

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.depth import drawn
+from tests.conformance.sweep.draws.depth import drawn
 from tests.cuda_twin.lowered import grids, lowered, results_of
 from tests.unit.codegen.compiled import built, interpreted
 from xla_client import Op, ops

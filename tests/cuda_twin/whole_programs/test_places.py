@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.conformance.sweep.depth import FULL
-from tests.corpus.jax_programs import lower
+from tests.conformance.sweep.draws.depth import FULL
+from tests.corpus.jax.programs import lower
 from tests.cuda_twin.lowered import compiled, grids, is_of_host, results_of, through_host
 from tests.kernels.corpora import CORPORA
 from tests.unit.codegen.compiled import interpreted

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance import oracle, test_on_cpu
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.cuda.checks import GROUPS, Sides
 from tests.cuda.outcomes import Status, outcomes
 from tests.cuda.programs import of_corpus

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conformance.sweep.depth import drawn
+from tests.conformance.sweep.draws.depth import drawn
 from tests.cuda_twin.lowered import compiled, results_of
 from tests.property.random_control import STEPS
 from tests.property.random_graphs import assert_alike, programs

@@ -7,7 +7,7 @@ import pytest
 from grpc import StatusCode
 
 import xla_client
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.e2e import modules
 from tests.e2e.process import Raw, refused, start_server
 from xla_contract.stubs import xla_pb2

@@ -7,7 +7,7 @@ import pytest
 
 import xla_client
 from tests.conformance.test_jax_programs import PROGRAMS
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from grpc import StatusCode
 
 import xla_client as xc
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.e2e.process import ServerProcess, refused, start_server
 from tests.e2e.sessions.test_sessions import Extension
 from xla_client import Builder, Shape, ops

@@ -10,7 +10,7 @@ import pytest
 
 import xla_client as xc
 from tests.conformance.test_jax_programs import PROGRAMS
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.e2e.process import start_server
 from xla_client import Builder, Shape, ops
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from xla_contract.types.layout import Layout
 from xla_contract.types.shape import Shape
 

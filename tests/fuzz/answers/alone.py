@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.conformance.sweep.bounds_reductions import magnitudes
-from tests.fuzz.answers.graph import with_all_results
+from tests.conformance.sweep.draws.bounds_reductions import magnitudes
+from tests.fuzz.answers.steps.graph import with_all_results
 from xla_contract.ops.control.parameter import ParameterAttributes
 from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.ops.definition import NO_ATTRIBUTES

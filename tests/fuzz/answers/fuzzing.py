@@ -5,13 +5,13 @@ import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from tests.fuzz.answers import fused
-from tests.fuzz.answers.catalogue import case
 from tests.fuzz.answers.checking import Difference, Reference
-from tests.fuzz.answers.graph import Case
 from tests.fuzz.answers.reporting import report
 from tests.fuzz.answers.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
+from tests.fuzz.answers.steps import fused
+from tests.fuzz.answers.steps.catalogue import case
+from tests.fuzz.answers.steps.graph import Case
 from xla_contract.errors import XlaError
 
 

@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.bounds import BOUNDS
-from tests.conformance.sweep.bounds import assert_within as assert_within_ulps
-from tests.conformance.sweep.bounds_reductions import assert_sums, assert_within, info, magnitudes
+from tests.conformance.sweep.draws.bounds import BOUNDS
+from tests.conformance.sweep.draws.bounds import assert_within as assert_within_ulps
+from tests.conformance.sweep.draws.bounds_reductions import (
+    assert_sums,
+    assert_within,
+    info,
+    magnitudes,
+)
 from tests.fuzz.answers import known
 from tests.fuzz.answers.alone import is_inexact, leaves, scale_of
 from xla_contract.types.element_type import ElementType as E

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.conformance.sweep.bounds_reductions import info, wide
+from tests.conformance.sweep.draws.bounds_reductions import info, wide
 from tests.fuzz.answers.alone import is_inexact
 from xla_contract.ops.contraction.convolution import ConvolutionAttributes
 from xla_contract.ops.reduction.reduce_window import ReduceWindowAttributes

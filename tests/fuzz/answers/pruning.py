@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from tests.fuzz.answers.graph import Case, entry_of
+from tests.fuzz.answers.steps.graph import Case, entry_of
 from xla_contract.stubs import hlo_pb2
 
 

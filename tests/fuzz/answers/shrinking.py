@@ -8,9 +8,9 @@ import numpy as np
 
 from tests.fuzz.answers.alone import alone, leaves
 from tests.fuzz.answers.checking import Difference, Reference
-from tests.fuzz.answers.graph import Case, entry_of
 from tests.fuzz.answers.pruning import ancestors, pruned
 from tests.fuzz.answers.sides import Side, SideError
+from tests.fuzz.answers.steps.graph import Case, entry_of
 from xla_contract.types.opcode import Opcode
 
 MAX_RUNS = 60

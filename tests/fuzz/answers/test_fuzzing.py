@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.fuzz.answers import fused
-from tests.fuzz.answers.catalogue import PROBED_TYPES, STEPS, UNMIXED, UNPROBED, case
 from tests.fuzz.answers.checking import Reference
-from tests.fuzz.answers.fused import MAX_RESULTS
 from tests.fuzz.answers.fuzzing import Counts, fuzz
-from tests.fuzz.answers.graph import Case, entry_of, graph_case
 from tests.fuzz.answers.shrinking import shrunk
 from tests.fuzz.answers.sides import Side, SideError
+from tests.fuzz.answers.steps import fused
+from tests.fuzz.answers.steps.catalogue import PROBED_TYPES, STEPS, UNMIXED, UNPROBED, case
+from tests.fuzz.answers.steps.fused import MAX_RESULTS
+from tests.fuzz.answers.steps.graph import Case, entry_of, graph_case
 from tests.operations_page.probes import PROBES
 from xla_contract.ops.definitions import UNDEFINED
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY

@@ -9,10 +9,10 @@ import pytest
 from tests.corpus.hlo_text import parse_hlo
 from tests.fuzz.answers import known
 from tests.fuzz.answers.checking import Reference
-from tests.fuzz.answers.graph import with_all_results
 from tests.fuzz.answers.judge import judge
 from tests.fuzz.answers.known import KNOWN
 from tests.fuzz.answers.sides import Side
+from tests.fuzz.answers.steps.graph import with_all_results
 from tests.fuzz.answers.test_known import C64, F32
 from xla_contract.stubs import hlo_pb2
 

@@ -9,8 +9,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from grpc import StatusCode
 
-from tests.fuzz.answers.catalogue import case
 from tests.fuzz.answers.checking import Reference
+from tests.fuzz.answers.steps.catalogue import case
 from tests.fuzz.mutants.mutating import mutant, mutant_bytes
 from tests.fuzz.mutants.servers import Answer, Mutated, ServerFaultError
 from xla_contract.errors import XlaError

@@ -8,8 +8,8 @@ import pytest
 from grpc import StatusCode
 
 from tests.e2e.process import start_server
-from tests.fuzz.answers.catalogue import case
 from tests.fuzz.answers.checking import Reference
+from tests.fuzz.answers.steps.catalogue import case
 from tests.fuzz.mutants import servers
 from tests.fuzz.mutants.__main__ import platforms
 from tests.fuzz.mutants.fuzzing import Counts, drawn, fuzz

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from tests.conformance.sweep.depth import FULL
-from tests.corpus.jax_programs import lower
-from tests.corpus.jax_vocabulary import GROUPS, Group
+from tests.conformance.sweep.draws.depth import FULL
+from tests.corpus.jax.programs import lower
+from tests.corpus.jax.vocabulary import GROUPS, Group
 from tests.unit.codegen.compiled import CPU, imported
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode

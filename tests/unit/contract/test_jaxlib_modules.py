@@ -15,7 +15,7 @@ from xla_contract.stubs import hlo_pb2
 
 pytest.importorskip("jax")
 
-from tests.corpus import jax_programs
+from tests.corpus.jax import programs as jax_programs
 
 ROOT = Path(__file__).parents[3]
 

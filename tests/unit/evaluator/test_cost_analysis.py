@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
-from tests.corpus.jax_cases import CASES
+from tests.corpus.jax.cases import CASES
 from xla_contract.ops.elementwise.elementwise import ELEMENTWISE
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import WindowDimension
@@ -123,7 +123,7 @@ def test_the_cost_class_of_an_elementwise_operation_is_xla_s(opcode: Opcode) -> 
 
 @pytest.mark.parametrize("name", ["dot", "convolution", "cnn_train_step"])
 def test_counts_lowered_programs_as_xla_does(name: str) -> None:
-    from tests.corpus.jax_programs import PROGRAMS as LOWERED
+    from tests.corpus.jax.programs import PROGRAMS as LOWERED
 
     assert name in CASES
     proto = hlo_pb2.HloModuleProto.FromString(LOWERED[name]())

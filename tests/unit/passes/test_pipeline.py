@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus import hlo_programs, jax_vocabulary
+from tests.corpus import hlo_programs
 from tests.corpus.hlo_text import parse_hlo
-from tests.corpus.jax_programs import PROGRAMS
+from tests.corpus.jax import vocabulary as jax_vocabulary
+from tests.corpus.jax.programs import PROGRAMS
 from tests.processors import TARGET
 from tests.unit.passes import rare_programs
 from tests.unit.passes.passing import drawn, leaves, tame

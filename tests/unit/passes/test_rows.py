@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
 from tests.unit.passes.passing import assert_kept, opcodes
 from xla_contract.stubs import hlo_pb2

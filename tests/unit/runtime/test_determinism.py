@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu

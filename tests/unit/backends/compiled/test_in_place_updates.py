@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import copied_bytes, imported
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_server.backends.compiled.compilation import compile_module

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.backends.cuda.test_backend import FED, STEP
 from tests.unit.codegen.compiled import imported
 from xla_contract.errors import InternalError, InvalidArgumentError

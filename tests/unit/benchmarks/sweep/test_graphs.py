@@ -2,10 +2,10 @@ import math
 
 import jax
 
-from tests.benchmarks.sweep import graph_moves, graph_steps
 from tests.benchmarks.sweep.draw import Draw
-from tests.benchmarks.sweep.graph import Graph, broadcast
-from tests.benchmarks.sweep.graphs import STEPS, graph
+from tests.benchmarks.sweep.graphs import moves, steps
+from tests.benchmarks.sweep.graphs.drawn import STEPS, graph
+from tests.benchmarks.sweep.graphs.graph import Graph, broadcast
 from tests.benchmarks.sweep.program import MAX_ELEMENTS
 
 
@@ -46,7 +46,7 @@ def test_graphs_use_values_repeatedly() -> None:
 
 
 def test_every_step_is_in_the_table() -> None:
-    for module in (graph_steps, graph_moves):
+    for module in (steps, moves):
         made = {
             each
             for each in vars(module).values()

@@ -12,7 +12,7 @@ import pytest
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.numba_front_end import compile_object
 from tests.processors import HOST
 from xla_server.codegen.compiler.direct_compiler import function_module, write_function

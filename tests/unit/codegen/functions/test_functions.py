@@ -10,7 +10,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.processors import HOST, MACHINES
 from tests.ulps.errors import worst
 from tests.ulps.functions import BINARY, OPERATIONS, REFERENCE, computed, exact, loop

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.unit.codegen.compiled import assert_same, imported, on_cpu
 from xla_client import ops
 from xla_client.programs.builder import Op

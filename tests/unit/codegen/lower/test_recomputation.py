@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import stated

@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 from jax.lax import linalg
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compile_options import CompileOptions
 from xla_server.passes.framework.selection import PassOptions

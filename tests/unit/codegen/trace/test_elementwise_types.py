@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep import operands
+from tests.conformance.sweep.draws import operands
 from tests.unit.codegen.compiled import both
 from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import EVERY, REAL_FLOATS, UNSIGNED, every_type

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.corpus import hlo_programs, jax_programs
+from tests.corpus import hlo_programs
 from tests.corpus.hlo_text import VECTOR_LOOP, parse_hlo
-from tests.corpus.jax_vocabulary import GROUPS, Group, lowered
+from tests.corpus.jax import programs as jax_programs
+from tests.corpus.jax.vocabulary import GROUPS, Group, lowered
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape

@@ -1,6 +1,7 @@
 """All broken constraints, family by family."""
 
-from tests.unit.ops.constraints import (
+from tests.unit.ops.constraints.case import Case
+from tests.unit.ops.constraints.families import (
     channels,
     collectives,
     control,
@@ -18,7 +19,6 @@ from tests.unit.ops.constraints import (
     shaping,
     slicing,
 )
-from tests.unit.ops.constraints.case import Case
 
 _FAMILIES = (
     operations,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import by_jax, evaluated
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.contraction.ragged_dot import (
     DEFINITION,

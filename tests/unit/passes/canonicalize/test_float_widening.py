@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import by_jax
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.ops.reduction.test_wide_reducer import LOGADDEXP
 from tests.unit.passes.passing import imported, opcodes, passed

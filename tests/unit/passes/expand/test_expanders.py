@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.corpus import hlo_programs
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.ops.contraction import test_ragged_dot as ragged_dots
 from tests.unit.ops.reduction import test_scan as scans
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated

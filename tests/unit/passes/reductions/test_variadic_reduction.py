@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.passes.passing import assert_kept, opcodes, passed
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode

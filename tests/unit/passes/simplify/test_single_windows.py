@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.depth import paired
+from tests.conformance.sweep.draws.depth import paired
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.conformance.sweep.depth import FULL
-from tests.corpus.jax_programs import lower
+from tests.conformance.sweep.draws.depth import FULL
+from tests.corpus.jax.programs import lower
 from tests.cuda_twin.kinds import every_type
 from tests.cuda_twin.programs import kernels_of
 from tests.cuda_twin.test_twin import turned

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.cuda.outcomes import assert_near
 from tests.cuda_twin.lowered import grids, lowered, through_host
 from tests.cuda_twin.rows import plans, results_of

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compiled.compilation import compile_module

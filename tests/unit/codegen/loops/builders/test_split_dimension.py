@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.processors import TARGET, tuned
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.compilation import compile_module

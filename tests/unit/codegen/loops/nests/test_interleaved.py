@@ -9,7 +9,7 @@ import pytest
 from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.codegen.lower.lowering import kernels_of

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.depth import paired
-from tests.corpus.jax_programs import lower
+from tests.conformance.sweep.draws.depth import paired
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 from tests.unit.passes.passing import drawn, tame
 from xla_contract.types.element_type import ElementType

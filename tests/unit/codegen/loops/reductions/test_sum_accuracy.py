@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, on_cpu
 
 _RANDOM = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.depth import FULL
+from tests.conformance.sweep.draws.depth import FULL
 from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import CPU, both, built, imported, interpreted, on_cpu
 from xla_client import ops

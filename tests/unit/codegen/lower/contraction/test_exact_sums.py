@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.conformance.sweep.depth import paired
+from tests.conformance.sweep.draws.depth import paired
 from tests.unit.codegen.compiled import interpreted, on_cpu
 from tests.unit.passes.passing import imported
 from xla_server.codegen.lower.contraction.exact_sums import is_exact

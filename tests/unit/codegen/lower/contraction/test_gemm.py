@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.processors import HOST
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.compilation import compile_module

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from tests.corpus.jax_programs import lower as lowered_by_jax
+from tests.corpus.jax.programs import lower as lowered_by_jax
 from tests.unit.codegen.compiled import built, imported
 from tests.unit.codegen.from_jax import assert_same_as_jax
 from xla_client import Shape, ops

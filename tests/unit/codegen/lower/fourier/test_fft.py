@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.depth import paired
+from tests.conformance.sweep.draws.depth import paired
 from tests.processors import HOST, TARGET, tuned
 from tests.unit.codegen.compiled import both, built, imported, on_cpu
 from xla_client import ops

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.depth import paired
+from tests.conformance.sweep.draws.depth import paired
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import both, imported, on_cpu
 from xla_client import ops

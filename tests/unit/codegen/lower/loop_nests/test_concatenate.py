@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
-from tests.conformance.sweep.depth import paired
-from tests.corpus.jax_programs import lower
+from tests.conformance.sweep.draws.depth import paired
+from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
 from tests.unit.codegen.compiled import built, imported, on_cpu
 from tests.unit.codegen.from_jax import assert_same_as_interpreted, assert_same_as_jax

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, on_cpu
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.codegen.lower.contraction import dot as lower_dot

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import imported, interpreted

@@ -1,0 +1,199 @@
+"""Bounds of the distance to XLA's CPU backend for each elementwise operation, in ULPs.
+
+One row per opcode, one column per kind of element type; 0 is the same bits. Integers and pred are
+always exact. `python -m tests.conformance.sweep.draws.bounds` prints the table of BOUNDS.md.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xla_contract.types.element_type import ElementType as E
+from xla_contract.types.opcode import Opcode
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ulps:
+    """Bounds in ULPs by type: `small` are the floats of 8 bits and fewer.
+
+    An ULP is the distance to the next number of the type. A complex number has the ULP of its
+    larger part, or of 1 where both are smaller: XLA's expansions cancel there.
+    """
+
+    small: int = 0
+    f16: int = 0
+    bf16: int = 0
+    f32: int = 0
+    f64: int = 0
+    c64: int = 0
+    c128: int = 0
+
+    def of(self, element_type: E) -> int:
+        """The bound of results of this type."""
+        if not element_type.is_floating and not element_type.is_complex:
+            return 0
+        if element_type.is_floating and element_type.bit_width <= 8:
+            return self.small
+        bound: int = getattr(self, element_type.text)
+        return bound
+
+
+EXACT = Ulps()
+
+BOUNDS: Mapping[Opcode, Ulps] = MappingProxyType(
+    {
+        Opcode.ABS: Ulps(f32=2, f64=2),  # the sizes of complex numbers, by XLA's own expansion
+        Opcode.ACOS: Ulps(1, 1, 1, 4, 4, 16, 16),
+        Opcode.ACOSH: Ulps(1, 2, 2, 4, 4, 16, 16),
+        Opcode.ADD: EXACT,
+        Opcode.AND: EXACT,
+        Opcode.ASIN: Ulps(1, 1, 1, 4, 4, 16, 16),
+        Opcode.ASINH: Ulps(1, 1, 1, 4, 4, 16, 16),
+        Opcode.ATAN: Ulps(1, 1, 1, 4, 2, 16, 16),
+        Opcode.ATAN2: Ulps(1, 1, 1, 4, 2, 64, 64),
+        Opcode.ATANH: Ulps(1, 1, 1, 4, 256, 16, 16),
+        Opcode.BITCAST_CONVERT: EXACT,
+        Opcode.CBRT: Ulps(1, 1, 1, 4, 4),
+        Opcode.CEIL: EXACT,
+        Opcode.CLAMP: EXACT,
+        Opcode.COMPARE: EXACT,
+        Opcode.COMPLEX: EXACT,
+        Opcode.CONVERT: EXACT,
+        # JAX writes cosh and sinh with exp(x + log(1/2)), which loses what x has before the point.
+        Opcode.COSH: Ulps(1, 2, 1, 64, 1024, 64, 64),
+        Opcode.COSINE: Ulps(1, 1, 1, 2, 2, 4, 4),
+        Opcode.COUNT_LEADING_ZEROS: EXACT,
+        Opcode.DIVIDE: Ulps(c64=4, c128=4),
+        Opcode.ERF: Ulps(1, 1, 1, 8, 4),
+        Opcode.EXPONENTIAL: Ulps(1, 1, 1, 4, 2, 4, 4),
+        Opcode.EXPONENTIAL_MINUS_ONE: Ulps(1, 2, 1, 8, 8, 8, 8),
+        Opcode.FLOOR: EXACT,
+        Opcode.IMAG: EXACT,
+        Opcode.IS_FINITE: EXACT,
+        Opcode.LOG: Ulps(1, 1, 1, 4, 2, 4, 64),
+        Opcode.LOG_PLUS_ONE: Ulps(1, 1, 1, 4, 256, 8, 64),
+        Opcode.LOGISTIC: Ulps(1, 2, 1, 8, 4, 512, 512),
+        Opcode.MAXIMUM: EXACT,
+        Opcode.MINIMUM: EXACT,
+        Opcode.MULHI: EXACT,
+        Opcode.MULTIPLY: Ulps(c64=2, c128=2),
+        Opcode.NEGATE: EXACT,
+        Opcode.NOT: EXACT,
+        Opcode.OR: EXACT,
+        Opcode.POPCNT: EXACT,
+        Opcode.POWER: Ulps(1, 1, 1, 4, 4, 512, 512),
+        Opcode.REAL: EXACT,
+        Opcode.REDUCE_PRECISION: EXACT,
+        Opcode.REMAINDER: EXACT,
+        Opcode.ROUND_NEAREST_AFZ: EXACT,
+        Opcode.ROUND_NEAREST_EVEN: EXACT,
+        Opcode.RSQRT: Ulps(1, 1, 1, 4, 4, 8, 8),
+        Opcode.SELECT: EXACT,
+        Opcode.SHIFT_LEFT: EXACT,
+        Opcode.SHIFT_RIGHT_ARITHMETIC: EXACT,
+        Opcode.SHIFT_RIGHT_LOGICAL: EXACT,
+        Opcode.SIGN: Ulps(c64=4, c128=4),
+        Opcode.SINE: Ulps(1, 1, 1, 2, 2, 4, 4),
+        Opcode.SINH: Ulps(1, 2, 1, 64, 1024, 64, 64),
+        Opcode.SQRT: Ulps(small=1, c64=4, c128=4),  # XLA rounds small floats to F16 first
+        Opcode.STOCHASTIC_CONVERT: EXACT,
+        Opcode.SUBTRACT: EXACT,
+        Opcode.TAN: Ulps(1, 1, 1, 4, 2, 512, 512),
+        Opcode.TANH: Ulps(1, 1, 1, 8, 8, 512, 512),
+        Opcode.XOR: EXACT,
+    }
+)
+"""The bound of every elementwise operation."""
+
+FLUSHED = (E.BF16, E.F32, E.F64, E.C64, E.C128)
+"""XLA's CPU backend runs programs with the processor's flush-to-zero and denormals-are-zero on,
+whatever the compile options. Results of these types this near to zero may differ by that."""
+
+_TINY = 4
+"""In smallest normal numbers: where XLA's expansions already meet a flushed intermediate."""
+
+
+def assert_within(ours: Any, theirs: Any, ulps: int) -> None:
+    """Same type and dimensions, same NaNs, infinities and signs of zeros, the rest within `ulps`.
+
+    The signs of zero parts of complex numbers are free.
+    """
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
+    element_type = E.from_dtype(theirs.dtype)
+    if element_type.is_complex:
+        _assert_complex_within(ours.reshape(-1), theirs.reshape(-1), ulps)
+    elif element_type.is_floating:
+        _assert_real_within(ours.reshape(-1), theirs.reshape(-1), ulps, element_type)
+    else:
+        wide = np.uint64 if element_type.is_unsigned_integer else np.int64
+        np.testing.assert_array_equal(ours.astype(wide), theirs.astype(wide))
+
+
+def _assert_real_within(ours: Any, theirs: Any, ulps: int, element_type: E) -> None:
+    mine, wanted = ours.astype(np.float64), theirs.astype(np.float64)
+    if element_type is E.F8E8M0FNU:
+        # XLA makes zero of its smallest number, a subnormal one of F32, and has only NaN for zero.
+        mine = np.where((mine == 2.0**-127) & np.isnan(wanted), np.nan, mine)
+    _assert_same_kinds(mine, wanted)
+    finite = np.isfinite(wanted)
+    numbers: Any = ml_dtypes
+    tiny = _TINY * float(numbers.finfo(theirs.dtype).smallest_normal)
+    apart = np.abs(np.where(finite, mine, 0) - np.where(finite, wanted, 0))
+    far = finite & (_distance(ours, theirs, element_type) > ulps)
+    far |= (mine == 0) & (wanted == 0) & (np.signbit(mine) != np.signbit(wanted))
+    if element_type in FLUSHED:
+        far &= (apart > tiny) | (apart == 0)
+    assert not far.any(), f"{ours[far][:4]} and {theirs[far][:4]} differ by over {ulps} ulps"
+
+
+def _distance(ours: Any, theirs: Any, element_type: E) -> Any:
+    """Return the distance in numbers of the type."""
+    positions = []
+    for array in (ours, theirs):
+        bits = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").astype(np.uint64)
+        sign = np.uint64(1 << (element_type.bit_width - 1))
+        size = (bits & (sign - np.uint64(1))).astype(np.int64)
+        signed = element_type is not E.F8E8M0FNU
+        positions.append(np.where(bits & sign, -size, size) if signed else bits.astype(np.int64))
+    # The difference of numbers of opposite signs may not fit.
+    return np.abs(positions[0].astype(object) - positions[1].astype(object))
+
+
+def _assert_complex_within(ours: Any, theirs: Any, ulps: int) -> None:
+    part = theirs.real.dtype
+    sides = [
+        (side.real.astype(np.float64), side.imag.astype(np.float64)) for side in (ours, theirs)
+    ]
+    for mine, wanted in zip(*sides, strict=True):
+        _assert_same_kinds(mine, wanted)
+    finite = np.isfinite(ours) & np.isfinite(theirs)
+    size = np.maximum(np.maximum(np.abs(theirs.real), np.abs(theirs.imag)), part.type(1))
+    unit = np.spacing(np.where(finite, size, part.type(1))).astype(np.float64)
+    for mine, wanted in zip(*sides, strict=True):
+        apart = np.abs(np.where(finite, mine, 0) - np.where(finite, wanted, 0))
+        far = apart > ulps * unit
+        assert not far.any(), f"{ours[far][:4]} and {theirs[far][:4]} differ by over {ulps} ulps"
+
+
+def _assert_same_kinds(ours: Any, theirs: Any) -> None:
+    different = np.isnan(ours) != np.isnan(theirs)
+    different |= (np.isinf(ours) | np.isinf(theirs)) & ~np.isnan(theirs) & (ours != theirs)
+    assert not different.any(), f"{ours[different][:4]} must be {theirs[different][:4]}"
+
+
+def markdown() -> str:
+    """The table of BOUNDS.md."""
+    names = [field.name for field in dataclasses.fields(Ulps)]
+    lines = [f"| operation | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for opcode, row in sorted(BOUNDS.items()):
+        cells = [str(getattr(row, name)) for name in names]
+        lines.append(f"| {opcode} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")
