@@ -103,8 +103,8 @@ def test_optimized_module(make: Callable[[], bytes]) -> None:
 
 def test_optimized_collectives(tmp_path: Path) -> None:
     code = (
-        "import sys; from tests.corpus import jax_programs;"
-        "open(sys.argv[1], 'wb').write(jax_programs.optimized_collectives())"
+        "import sys; from tests.corpus.jax import programs;"
+        "open(sys.argv[1], 'wb').write(programs.optimized_collectives())"
     )
     devices = f"--xla_force_host_platform_device_count={jax_programs.DEVICES}"
     path = tmp_path / "module.binpb"
