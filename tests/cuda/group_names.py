@@ -18,6 +18,7 @@ NAMES = (
     "faults",
     "libraries",
     "plans",
+    "convolutions",
     "again",
     "conformance",
 )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from tests.cuda.checks import GROUPS, Sides
 from tests.cuda.conformance import become_conformance
+from tests.cuda.convolution_checks import convolution_outcomes
 from tests.cuda.driver_checks import driver_checks
 from tests.cuda.facts import facts
 from tests.cuda.fault_checks import fault_checks
@@ -25,6 +26,8 @@ def outcomes_of(group: str, platform: str) -> Iterator[Outcome]:
     if group == "plans":
         driver, _ = driver_of(platform)
         return outcomes(plan_checks(driver))
+    if group == "convolutions":
+        return convolution_outcomes(platform)
     if group == "graphs":
         return outcomes(graph_checks(Sides.of(platform)))
     if group == "faults":

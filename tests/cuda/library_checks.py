@@ -15,8 +15,10 @@ import numpy as np
 
 from tests.cuda.outcomes import Check, assert_near
 from tests.cuda_twin.driver import TwinDriver
+from tests.cuda_twin.libraries import WRITTEN
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
     FftPlan,
@@ -63,7 +65,7 @@ def plan_checks(driver: Driver) -> Iterator[Check]:
     """Yield the checks of a driver's libraries, in order."""
     driver.make_current()
     for plan in plans():
-        yield plan.text, functools.partial(_check, driver, plan)
+        yield plan.text, functools.partial(plan_check, driver, plan)
     yield "threads", functools.partial(_threads, driver)
 
 
@@ -184,6 +186,12 @@ def buffers_of(plan: LibraryPlan) -> Buffers:
             operands += [_numbers(plan.result.element, *sizes)] if last.weight else []
             operands += [_numbers(plan.result.element, plan.columns)] if last.has_bias else []
             return Buffers((*operands, made, memory), (len(operands),))
+        case ConvolutionPlan():
+            form = plan.convolution
+            made = WRITTEN[form.direction]
+            arrays = [_numbers(form.element, *sizes) for sizes in form.sizes]
+            arrays = [*(a for n, a in enumerate(arrays) if n != made), np.zeros_like(arrays[made])]
+            return Buffers((*arrays, np.zeros(plan.memory_bytes, np.uint8)), (2,))
         case TriangularSolvePlan():
             n = plan.order
             matrix = _numbers(plan.element, plan.batch, n, n) / n + 2 * np.eye(n)
@@ -268,7 +276,8 @@ def _bytes(array: Any) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _check(driver: Driver, plan: LibraryPlan) -> None:
+def plan_check(driver: Driver, plan: LibraryPlan) -> None:
+    """Check a plan's results by the twin's, and that they have the same bits in another stream."""
     prepared, given, twin = driver.prepare(plan), buffers_of(plan), TwinDriver()
     ours, again = (run(driver, prepared, given) for _ in range(2))
     assert_right(plan, ours, run(twin, twin.prepare(plan), given))
@@ -282,11 +291,17 @@ def assert_right(plan: LibraryPlan, ours: Sequence[Any], theirs: Sequence[Any]) 
         _assert_factors(plan, ours, theirs)
     elif isinstance(plan, EigenPlan | SingularPlan):
         _assert_spectra(plan, ours, theirs)
-    elif isinstance(plan, GemmPlan) and plan.rounds_operands:
+    elif _rounds_operands(plan):
         gap = float(np.max(np.abs(ours[0] - theirs[0])) / np.max(np.abs(theirs[0])))
         assert gap <= ROUNDED, f"off by {gap:.1e} of the largest"
     else:
         assert_near(ours, theirs)
+
+
+def _rounds_operands(plan: LibraryPlan) -> bool:
+    if isinstance(plan, ConvolutionPlan):
+        return plan.convolution.rounds_operands
+    return isinstance(plan, GemmPlan) and plan.rounds_operands
 
 
 def _assert_factors(plan: CholeskyPlan, ours: Sequence[Any], theirs: Sequence[Any]) -> None:

@@ -17,7 +17,10 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceLostError,
     OutOfDeviceMemoryError,
 )
+from xla_server.backends.cuda.worker.libraries import LibraryError
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
+from xla_server.target.convolution import Direction
 from xla_server.target.gpu import GPUS
 
 CAPABILITY = "sm_90"
@@ -330,3 +333,14 @@ class DelayedTwin(TwinDriver):
     """A device that does nothing before it is waited for."""
 
     is_prompt = False
+
+
+class RefusingTwin(TwinDriver):
+    """A device whose library has no engine for gradients of filters."""
+
+    def prepare(self, plan: LibraryPlan) -> LibraryPlan:
+        """Return the plan, as a TwinDriver does. Raises LibraryError for such a gradient."""
+        form = plan.convolution if isinstance(plan, ConvolutionPlan) else None
+        if form is not None and form.direction is Direction.FILTER_GRADIENT:
+            raise LibraryError(f"{plan.text}: no engine")
+        return super().prepare(plan)

@@ -15,7 +15,9 @@ from scipy import fft
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from tests.cuda_twin import lapack
+from tests.cuda_twin.convolutions import convolve, views
 from xla_contract.types.element_type import ElementType
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import (
     ALIGNMENT,
     WORKSPACE_ALIGNMENT,
@@ -35,6 +37,7 @@ from xla_server.codegen.gpu.plans.solver_plans import (
     SingularPlan,
     SolverPlan,
 )
+from xla_server.target.convolution import Direction
 from xla_server.target.epilogue import Activation, Epilogue
 
 FILL = 0xFF
@@ -54,6 +57,8 @@ def compute(plan: LibraryPlan, addresses: Sequence[int]) -> None:
     match plan:
         case GemmPlan():
             _product(plan, *addresses)
+        case ConvolutionPlan():
+            _convolve(plan, *addresses)
         case TriangularSolvePlan():
             _solve(plan, *addresses)
         case CholeskyPlan():
@@ -88,8 +93,7 @@ def _product(plan: GemmPlan, left: int, right: int, *others: int) -> None:
     *given, result, memory = others
     assert plan.sums is not None
     sums, batch = plan.sums.dtype, plan.batch
-    workspace = -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
-    ctypes.memset(workspace, FILL, plan.workspace_bytes)
+    _fill_workspace(plan, memory)
     lhs = _matrices(left, plan.left, batch, plan.rows, plan.depth).astype(sums)
     rhs = _matrices(right, plan.right, batch, plan.depth, plan.columns).astype(sums)
     written = _matrices(result, plan.result, batch, plan.rows, plan.columns)
@@ -101,6 +105,27 @@ def _product(plan: GemmPlan, left: int, right: int, *others: int) -> None:
         if plan.epilogue.has_bias:
             found += _memory(given[-1], plan.result.element.dtype, plan.columns).astype(sums)
         written[:] = _activated(plan.epilogue, found).astype(plan.result.element.dtype)
+
+
+def _fill_workspace(plan: LibraryPlan, memory: int) -> None:
+    workspace = -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+    ctypes.memset(workspace, FILL, plan.workspace_bytes)
+
+
+WRITTEN = {Direction.DATA_GRADIENT: 0, Direction.FILTER_GRADIENT: 1, Direction.FORWARD: 2}
+"""The number, among x, w and y, of the array that a convolution gives."""
+
+
+def _convolve(plan: ConvolutionPlan, first: int, second: int, result: int, memory: int) -> None:
+    _fill_workspace(plan, memory)
+    form, places = plan.convolution, [first, second]
+    places.insert(WRITTEN[form.direction], result)
+    x, w, y = (
+        _memory(address, form.element.dtype, math.prod(sizes))
+        for address, sizes in zip(places, form.sizes, strict=True)
+    )
+    with np.errstate(all="ignore"):
+        convolve(form, views(form, (x, w, y)))
 
 
 def _activated(epilogue: Epilogue, x: Any) -> Any:

@@ -1,5 +1,6 @@
 """Plans by the code that calls NVIDIA's libraries, over bindings on the host, beside the twin."""
 
+import dataclasses
 import importlib
 import sys
 from collections.abc import Iterator
@@ -10,21 +11,24 @@ import numpy as np
 import pytest
 
 from tests.cuda import library_checks
+from tests.cuda.convolution_checks import SQUARE, convolution_plans
 from tests.cuda.library_checks import assert_right, buffers_of, plan_checks, run
 from tests.cuda_twin import bindings
-from tests.cuda_twin.bindings import cublas_lt, cufft
+from tests.cuda_twin.bindings import cublas_lt, cudnn, cufft
 from tests.cuda_twin.driver import SmallTwin, TwinDriver
 from tests.cuda_twin.libraries import compute
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
-from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError
+from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError, cudnn_backend
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import CholeskyPlan, FftPlan, LibraryPlan
 
 PACKAGE = "xla_server.backends.cuda.worker.libraries"
 MODULES = tuple(
-    f"{PACKAGE}.{name}" for name in ("cublaslt", "cublas", "cusolver", "cusolver_lapack", "cufft")
+    f"{PACKAGE}.{name}"
+    for name in ("cublaslt", "cublas", "cusolver", "cusolver_lapack", "cufft", "cudnn")
 )
-PLANS = list(library_checks.plans())
+PLANS = [*library_checks.plans(), *convolution_plans()]
 PRODUCT = library_checks.product(E.F32, E.F32, (1, 33, 17, 65), (False, False))
 
 
@@ -35,6 +39,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     package.bindings = bindings
     monkeypatch.setitem(sys.modules, "nvmath", package)
     monkeypatch.setitem(sys.modules, "nvmath.bindings", bindings)
+    monkeypatch.setattr(cudnn_backend, "library", cudnn.Cudnn)
     for name in MODULES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield
@@ -111,6 +116,63 @@ def test_a_transform_that_is_refused_names_its_plan(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cufft, "make_plan_many64", refused)
     with pytest.raises(LibraryError, match=r"Fourier transforms of c64, 1 x \[8\]: invalid size"):
         Libraries(TwinDriver()).prepare(FftPlan(E.C64, 1, (8,), is_inverse=False))
+
+
+def convolution(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> tuple[cudnn.Cudnn, Any]:
+    """Return a library and a convolution prepared by it, in full precision."""
+    library = cudnn.Cudnn(**fields)
+    monkeypatch.setattr(cudnn_backend, "library", lambda: library)
+    return library, Libraries(TwinDriver()).prepare(ConvolutionPlan(SQUARE))
+
+
+def test_the_engine_is_the_first_that_may_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = cudnn.Engine()
+    refused = [cudnn.Engine((note,)) for note in range(9)]
+    large = cudnn.Engine(workspace=1 << 40)
+    missing = cudnn.Engine(is_supported=False)
+    for engines in ({3: [*refused, large, missing, wanted], 2: []}, {3: refused, 2: [wanted]}):
+        library, prepared = convolution(monkeypatch, engines=engines)
+        run(Bound(), prepared, buffers_of(ConvolutionPlan(SQUARE)))
+        assert library.used == [wanted]
+
+
+def test_a_convolution_in_tf32_takes_tensor_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = cudnn.Cudnn({3: [cudnn.Engine((0,))], 2: []})
+    monkeypatch.setattr(cudnn_backend, "library", lambda: library)
+    rounding = dataclasses.replace(SQUARE, rounds_operands=True)
+    Libraries(TwinDriver()).prepare(ConvolutionPlan(rounding))
+    with pytest.raises(LibraryError, match=r"no engine that may be taken: TENSOR_CORE"):
+        Libraries(TwinDriver()).prepare(ConvolutionPlan(SQUARE))
+
+
+def test_convolutions_without_an_engine_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    engines = [cudnn.Engine((4, 5)), cudnn.Engine(workspace=1 << 40)]
+    why = r"convolution forward of f32, .* NONDETERMINISTIC, WINOGRAD; a workspace of 1099511627776"
+    with pytest.raises(LibraryError, match=why):
+        convolution(monkeypatch, engines={3: engines, 2: []})
+
+
+def test_descriptors_live_as_long_as_a_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    library, prepared = convolution(monkeypatch)
+    before = len(library.descriptors)
+    library.fails["cudnnBackendExecute"] = cudnn.EXECUTION_FAILED
+    with pytest.raises(
+        cudnn_backend.CudnnError,
+        match=r"cudnnBackendExecute: CUDNN_STATUS_FAILED \(5000\): the last words",
+    ):
+        prepared.call((1 << 12, 2 << 12, 3 << 12, 4 << 12), 5)
+    assert library.streams == [5]
+    assert len(library.descriptors) == before
+    del prepared
+    assert not library.descriptors
+
+
+def test_a_library_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(cudnn_backend, "PACKAGE", "no_such_package.cudnn")
+    assert not cudnn_backend.is_installed()
+    with pytest.raises(LibraryError, match="cuDNN must be installed: pip install"):
+        Libraries(TwinDriver()).prepare(ConvolutionPlan(SQUARE))
 
 
 def test_memory_that_a_library_asks_for_is_given_back() -> None:

@@ -9,6 +9,7 @@ from xla_server.passes.canonicalize.convolution_im2col import ConvolutionIm2col
 from xla_server.passes.canonicalize.degenerate_dimensions import Squeeze
 from xla_server.passes.canonicalize.dot_canonicaliser import DotCanonicaliser
 from xla_server.passes.canonicalize.float_widening import FloatWidening
+from xla_server.passes.canonicalize.library_convolution import LibraryConvolution
 from xla_server.passes.canonicalize.transpose_folding import TransposeFolding
 from xla_server.passes.canonicalize.transpose_mover import TransposeMover
 from xla_server.passes.canonicalize.transposed_dot import TransposedDot
@@ -101,7 +102,7 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # Before narrow sums are widened, which single ones are.
         VariadicReduction(),
         # After those that make dots and reductions.
-        FloatWidening(capability.WIDE_SUMS),
+        FloatWidening(capability),
         # Before simplification, whose rules take it that there is an element to speak of.
         EmptyArrays(),
         # Simplification brings together the transposes that meet.
@@ -117,6 +118,8 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # Libraries of GPUs take any order of dimensions.
         *((ChannelsLast(target),) if capability.lays_out_convolutions else ()),
         ConvolutionCanonicaliser(),
+        # After those that are products as they are.
+        *((LibraryConvolution(target),) if capability.has_convolutions else ()),
         # After those that need no im2col.
         ConvolutionIm2col(target),
         # Before they are brought into the forms of routines.

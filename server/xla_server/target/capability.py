@@ -8,6 +8,7 @@ from collections.abc import Set
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
+from xla_server.target.convolution import Convolution
 from xla_server.target.pass_tuning import Reductions
 
 _WORDS = frozenset({ElementType.S32, ElementType.U32})
@@ -41,6 +42,9 @@ class Capability:
     FINISHES_REDUCTIONS = False
     """True where the kernel of any reduction goes on with what is done to each result. Processors
     reduce columns in blocks of rows, which they go through again for what is not a sum."""
+
+    has_convolutions: bool = False
+    """True where a library computes convolutions."""
 
     MIN_TILED_TRANSPOSE = 1 << 15
     """Elements from which a transpose is done once, by tiles, instead of where its result is read.
@@ -93,6 +97,10 @@ class Capability:
         `sizes` are the rows, columns and depth of the product. The matrix has so many slices of the
         input, whose elements have `width` bytes.
         """
+        return False
+
+    def convolves(self, convolution: Convolution) -> bool:
+        """Return whether a library computes a convolution."""
         return False
 
     def reduction_parts(self, outer: int, length: int, inner: int, tuned: Reductions) -> int:

@@ -61,6 +61,11 @@ JOINED_ARGUMENTS = 128
 JOINED_ROWS = 32
 """Rows that a kernel passes at most to share a launch with another."""
 
+LIBRARY_CONVOLUTIONS = False
+"""True lets cuDNN compute convolutions where it is installed. It is False since no device has shown
+this right or fast yet: `python -m tests.cuda.device_check --only convolutions` compares it with
+products of im2col matrices, in numbers and in time."""
+
 BANK_BYTES = 4
 """Bytes of shared memory that each thread of a warp may access at once, in banks of their own."""
 

@@ -1,11 +1,13 @@
 """Capabilities of lowering for GPUs: kernels of threads, and libraries for products."""
 
+import dataclasses
 from collections.abc import Set
 from typing import Final
 
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.target.capability import Capability
+from xla_server.target.convolution import Convolution
 from xla_server.target.gpu import MAX_BLOCK_ROW, MAX_WARP_ROW
 from xla_server.target.pass_tuning import Reductions
 
@@ -27,7 +29,7 @@ _ROW_PART: Final = 4 * MAX_WARP_ROW
 _COLUMN_PART: Final = 1 << 9
 """Elements of a part of a column at least."""
 
-_MIN_IM2COL_PRODUCTS: Final = 1 << 20
+_MIN_PRODUCTS: Final = 1 << 20
 """Multiplications of a convolution that a loop nest does in the time of a launch or two."""
 
 _MIN_IM2COL_USES: Final = 8
@@ -40,8 +42,17 @@ _MAX_IM2COL_BYTES: Final = 1 << 30
 """Memory for an im2col matrix."""
 
 
+@dataclasses.dataclass(frozen=True)
 class GpuCapability(Capability):
-    """The kernels for GPUs."""
+    """The kernels for GPUs, and libraries.
+
+    With `has_convolutions` a library computes those convolutions that it may, of at least
+    `min_products` multiplications, but for the `refused`, which the device's does not have.
+    """
+
+    has_convolutions: bool = False
+    min_products: int = _MIN_PRODUCTS
+    refused: frozenset[Convolution] = frozenset()
 
     EPILOGUES = frozenset[Opcode]()
     ENDS_PRODUCTS = True
@@ -66,10 +77,20 @@ class GpuCapability(Capability):
     def multiplies_im2col(self, sizes: tuple[int, int, int], slices: int, width: int) -> bool:
         """Return whether a library's product is worth an im2col matrix."""
         rows, columns, depth = sizes
-        is_large = rows * columns * depth >= _MIN_IM2COL_PRODUCTS and columns >= _MIN_IM2COL_USES
+        is_large = rows * columns * depth >= _MIN_PRODUCTS and columns >= _MIN_IM2COL_USES
         return (
             is_large and slices <= _MAX_IM2COL_SLICES and rows * depth * width <= _MAX_IM2COL_BYTES
         )
+
+    def convolves(self, convolution: Convolution) -> bool:
+        """Return whether cuDNN computes a convolution.
+
+        Features that are made of one each are a loop nest, which reads them as fast as memory does.
+        """
+        if not self.has_convolutions or convolution in self.refused or convolution.problem:
+            return False
+        is_deep = convolution.groups == 1 or convolution.inputs > convolution.groups
+        return is_deep and convolution.operations >= 2 * self.min_products
 
     def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
         """Return None: libraries have the products."""

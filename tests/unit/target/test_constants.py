@@ -126,6 +126,7 @@ FACTS = {
     "codegen/functions/called_functions.py": {"LANES"},
     "codegen/compiler/direct_values.py": {"_NEUTRAL"},
     "codegen/gpu/emit/instructions.py": {"GLOBAL", "SHARED"},
+    "codegen/gpu/plans/convolution_plans.py": {"_LEAST_WORKSPACE_BYTES", "_MAX_WORKSPACE_BYTES"},
     "codegen/gpu/plans/library_plans.py": {
         *("ALIGNMENT", "MAX_BATCH", "MAX_COMPLEX_ROWS", "MAX_WORKSPACE_BYTES"),
         *("WORKSPACE_ALIGNMENT", "_PARTIAL_SUMS", "_WORD"),

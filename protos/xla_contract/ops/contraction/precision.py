@@ -2,7 +2,7 @@
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.signature import same_type
-from xla_contract.stubs import hlo_pb2
+from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
 
@@ -48,3 +48,11 @@ def decode_precision(proto: hlo_pb2.HloInstructionProto) -> tuple[tuple[int, ...
     """The operand precisions and the algorithm, () and 0 where nothing is said."""
     config = proto.precision_config
     return tuple(int(item) for item in config.operand_precision), int(config.algorithm)
+
+
+def allows_tf32(precision: tuple[int, ...], algorithm: int) -> bool:
+    """Return whether a GPU may round operands of f32 to TF32, as XLA's GPU backend does."""
+    config = xla_data_pb2.PrecisionConfig
+    if algorithm != config.ALG_UNSET:
+        return algorithm == config.ALG_DOT_TF32_TF32_F32
+    return max(precision, default=config.DEFAULT) < config.HIGHEST

@@ -58,6 +58,14 @@ class PlatformOptions(TypedDict, total=False):
     incidents: Incidents | None
 
 
+class OtherTargetError(Exception):
+    """A program must be compiled for another target, and so must all after it."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+
+
 class CompiledBackend(abc.ABC):
     """A platform of `device_count` devices that compiles programs for one target.
 
@@ -105,7 +113,7 @@ class CompiledBackend(abc.ABC):
     def load(self, compilation: Compilation) -> LoadedProgram:
         """Compile the kernels of a program, and load them and its constants.
 
-        Raises KernelError for a kernel that does not compile.
+        Raises KernelError for a kernel that does not compile, and OtherTargetError.
         """
 
     def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
@@ -214,11 +222,15 @@ class CompiledBackend(abc.ABC):
 
         `copies` are bytes that an execution takes besides what the code says.
         """
-        try:
-            return self._compiled(module, options, dump, copies, fuses=True)
-        except _FusionError as error:
-            FUSION_FAULTS.record(error.kernel_error, error.fusion)
-            return self._compiled(module, options, dump, copies, fuses=False)
+        fuses = True
+        while True:
+            try:
+                return self._compiled(module, options, dump, copies, fuses=fuses)
+            except _FusionError as error:
+                FUSION_FAULTS.record(error.kernel_error, error.fusion)
+                fuses = False
+            except OtherTargetError as error:
+                self._target = error.target
 
     def _compiled(
         self,
@@ -255,7 +267,7 @@ class CompiledBackend(abc.ABC):
                 if fuses and fusion is not None and fusion.opcode in FUSED:
                     raise _FusionError(error, fusion) from error
                 raise
-        except (XlaError, MemoryError, _FusionError):
+        except (XlaError, MemoryError, OtherTargetError, _FusionError):
             raise
         except KernelError as error:
             raise self._incidents.report(

@@ -8,14 +8,21 @@ from typing import Unpack
 from xla_contract.errors import UnavailableError
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
-from xla_server.backends.compiled.backend import CompiledBackend, PlatformOptions
+from xla_server.backends.compiled.backend import (
+    CompiledBackend,
+    OtherTargetError,
+    PlatformOptions,
+)
 from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.cuda.buffers import CudaBuffer, Placement
 from xla_server.backends.cuda.host_steps import HostSteps
 from xla_server.backends.cuda.listing import module_files, place_listing
 from xla_server.backends.cuda.program import CudaProgram, Parts
+from xla_server.backends.cuda.refusals import Refusals
 from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, Toolchain
+from xla_server.backends.cuda.worker.exchange.messages import PlansRefusedError
+from xla_server.backends.cuda.worker.libraries.cudnn_backend import is_installed
 from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker
 from xla_server.backends.cuda.workers import WORKER, device_bytes, machine_of, start_workers
 from xla_server.backends.loaded_program import LoadedProgram
@@ -25,6 +32,7 @@ from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower
 from xla_server.runtime.threads import KernelThreads
+from xla_server.target.gpu import LIBRARY_CONVOLUTIONS
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -35,7 +43,8 @@ class Cuda(CompiledBackend):
     Programs are compiled for `machine`, by default the oldest kind of GPU there is, by `toolchain`,
     by default LLVM's. Compiled kernels are kept in `compilation_cache_dir`, if that is not empty.
     Steps of the host run on `threads` threads, by default as many as it has cores. An execution
-    must fit into `memory_fraction` of a device's memory.
+    must fit into `memory_fraction` of a device's memory. With `library_convolutions` cuDNN does
+    those that it has engines for: by default where it is installed, if target/gpu.py says so.
     """
 
     platform = "cuda"
@@ -52,6 +61,7 @@ class Cuda(CompiledBackend):
         threads: int | None = None,
         compilation_cache_dir: str = "",
         lowerings: Mapping[Opcode, Lower] = CUDA_LOWERINGS,
+        library_convolutions: bool | None = None,
         **options: Unpack[PlatformOptions],
     ) -> None:
         """Use `workers` or start one for each of `device_count` devices by a command.
@@ -70,7 +80,10 @@ class Cuda(CompiledBackend):
         room = min(device_bytes(worker, memory_fraction) for worker in self._workers)
         most = options.get("max_value_bytes")
         options["max_value_bytes"] = room if most is None else min(room, most)
-        target = Target.of(machine)
+        if library_convolutions is None:
+            library_convolutions = LIBRARY_CONVOLUTIONS and is_installed()
+        self._refusals = Refusals(Target.of(machine), has_convolutions=library_convolutions)
+        target = self._refusals.target
         super().__init__(len(self._workers), target, lowerings, Preparation([]), **options)
 
     def close(self) -> None:
@@ -84,12 +97,17 @@ class Cuda(CompiledBackend):
         """Return the program of a compilation, loaded on the first device.
 
         Raises as CompiledBackend.load, and what the worker does. A run tells who needs the first
-        device that it is lost; others do without.
+        device that it is lost; others do without. Programs with plans that the device's libraries
+        refuse are compiled again without these.
         """
         parts = Parts(compilation.code, self._modules, self._steps)
         program = CudaProgram(parts, compilation.assignment, self._workers, compilation.work)
-        with contextlib.suppress(UnavailableError):
-            program.load(0)
+        try:
+            with contextlib.suppress(UnavailableError):
+                program.load(0)
+        except PlansRefusedError as error:
+            self._refusals.add(error.reasons)
+            raise OtherTargetError(self._refusals.target) from error
         return program
 
     def to_device(self, literal: Literal, device: Device) -> CudaBuffer:
@@ -100,5 +118,5 @@ class Cuda(CompiledBackend):
         """Return where rows are done, and the modules of kernels."""
         assert isinstance(program, CudaProgram)
         encoded = program.encoded
-        listing = "\n".join(place_listing(program.code, encoded.rows))
+        listing = "\n".join((*place_listing(program.code, encoded.rows), *self._refusals.lines()))
         return {"places.txt": f"{listing}\n", **module_files(encoded.program.modules)}

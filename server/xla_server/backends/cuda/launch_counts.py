@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from xla_server.backends.cuda.host_steps import PlacedRow
 from xla_server.buffers.code import CopyThunk, KernelThunk
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.gpu.plans.library_plans import GemmPlan, LibraryPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,8 +43,7 @@ class LaunchCounts:
                 done = work.prologue.operations + work.item.operations * kernel.items
                 return cls(1, round(done), sum(value.byte_size for value in row.arguments))
             case KernelThunk(kernel=LibraryPlan() as plan):
-                has_workspace = isinstance(plan, GemmPlan)
-                arrays = row.arguments[:-1] if has_workspace else row.arguments
+                arrays = row.arguments[:-1] if plan.workspace_bytes else row.arguments
                 return cls(1, plan.operations, sum(value.byte_size for value in arrays))
         return cls()
 

@@ -80,7 +80,7 @@ class _Moving:
             operands[1] = self._editor.transpose(operands[1], (*window, inputs, outputs))
             numbers = kernel_numbers(numbers, _inverse((*window, inputs, outputs)))
             order = _last(numbers.output_order)
-            numbers = _output_numbers(numbers, order)
+            numbers = output_numbers(numbers, order)
             back = _inverse(order)
         if operands == list(i.operands) and numbers == i.attributes.dimension_numbers:
             return None, None
@@ -158,7 +158,7 @@ def kernel_numbers(
     )
 
 
-def _output_numbers(
+def output_numbers(
     numbers: ConvolutionDimensionNumbers, order: Sequence[int]
 ) -> ConvolutionDimensionNumbers:
     """The numbers where the output's dimension d is what `order[d]` was."""

@@ -16,6 +16,7 @@ from xla_contract.types.dimension_numbers import (
 )
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
+from xla_server.passes.canonicalize.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
@@ -37,6 +38,8 @@ class ConvolutionIm2col(TargetRewritePass):
         types = {operand.shape.element_type for operand in i.operands}
         capability = self.target.capability
         if a.feature_group_count != 1 or a.batch_group_count != 1 or 0 in i.shape.dimensions:
+            return None
+        if library_convolution(i, capability) is not None:
             return None
         im2col = _Im2col.of(i)
         if not im2col.window or not capability.packs_operands(types, i.shape.element_type):

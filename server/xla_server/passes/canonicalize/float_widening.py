@@ -8,9 +8,12 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloComputation, HloInstruction
 from xla_server.ops.reduction.wide_reducer import widened
+from xla_server.passes.canonicalize.library_convolution import library_convolution
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner
 from xla_server.passes.framework.rewrite_pass import RewritePass
+from xla_server.target.capability import Capability
+from xla_server.target.target import PROCESSOR
 
 _SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
 _PRODUCTS = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
@@ -23,25 +26,30 @@ class FloatWidening(RewritePass):
     """Puts conversions around what accumulates floats narrower than f32, and around mixed products.
 
     Reductions by any formula that rounds are done in f32 and rounded once. Minima and maxima round
-    nothing and stay as they are; integer products too. Dots of `wide_sums`, pairs of the types of
-    operands and result, are added up in f32 by their kernels.
+    nothing and stay as they are; integer products too. Dots of the capability's WIDE_SUMS, and the
+    convolutions that its library computes, are added up in f32 as they are.
     """
 
-    wide_sums: frozenset[tuple[ElementType, ElementType]] = frozenset()
+    capability: Capability = PROCESSOR
     name = "float-widening"
     opcodes = _PRODUCTS | _REDUCTIONS | _BY_LAPACK
 
     def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
         if i.opcode in _PRODUCTS:
-            types = _types(i)
-            is_wide = i.opcode is Opcode.DOT and len(types) == 1 and types <= self.wide_sums
-            return None if is_wide else _product(i, editor)
+            return None if self._is_wide(i) else _product(i, editor)
         if i.opcode in _REDUCTIONS:
             return _reduction(i, editor)
         if not _is_narrow(i.shape.element_type):
             return None
         operands = [editor.convert(operand, ElementType.F32) for operand in i.operands]
         return editor.convert(editor.add(i.opcode, operands, i.attributes), i.shape.element_type)
+
+    def _is_wide(self, i: HloInstruction) -> bool:
+        """Return whether what computes a product adds up in a wider type."""
+        if i.opcode is Opcode.CONVOLUTION:
+            return library_convolution(i, self.capability) is not None
+        types = _types(i)
+        return len(types) == 1 and types <= self.capability.WIDE_SUMS
 
 
 def _reduction(i: HloInstruction, editor: Editor) -> HloInstruction | None:

@@ -1,9 +1,10 @@
 """Programs as a worker has them: kernels, segments that graphs can have, and what rows take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.exchange.messages import PlansRefusedError
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
     DeviceProgram,
@@ -13,7 +14,9 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     LibraryCall,
     Switch,
 )
+from xla_server.backends.cuda.worker.libraries import LibraryError
 from xla_server.backends.cuda.worker.segments import Segment, segments
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.gpu import GPUS
 
 MEASUREMENTS = 2
@@ -37,7 +40,7 @@ class WorkerProgram:
         }
         self.kernels = [next(modules[kernel.module]) for kernel in program.kernels]
         plans = dict.fromkeys(row.plan for row in program.rows if isinstance(row, LibraryCall))
-        self.plans: dict[Any, Any] = {plan: driver.prepare(plan) for plan in plans}
+        self.plans = _prepared(driver, plans)
         with_jumps = GPUS[driver.description.capability].has_conditional_graphs
         self.segments = segments(program.rows, with_jumps=with_jumps)
         """Rows that graphs can have, by the first one."""
@@ -73,3 +76,22 @@ class WorkerProgram:
         if isinstance(row, Launch):
             return self.program.kernels[row.kernel].symbol
         return type(row.plan).__name__ if isinstance(row, LibraryCall) else ""
+
+
+def _prepared(driver: Driver, plans: Iterable[LibraryPlan]) -> Mapping[LibraryPlan, Any]:
+    """Return plans as their libraries have them.
+
+    Raises LibraryError, or PlansRefusedError where kernels can compute all that was refused.
+    """
+    found: dict[LibraryPlan, Any] = {}
+    reasons: dict[LibraryPlan, str] = {}
+    for plan in plans:
+        try:
+            found[plan] = driver.prepare(plan)
+        except LibraryError as error:
+            if not plan.is_replaceable:
+                raise
+            reasons[plan] = str(error)
+    if reasons:
+        raise PlansRefusedError(reasons)
+    return found

@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from xla_contract.types.opcode import Opcode
 from xla_server.codegen.gpu.lower.concatenate import lower_concatenate, lower_fusion
+from xla_server.codegen.gpu.lower.contraction.convolution import lower_convolution
 from xla_server.codegen.gpu.lower.contraction.integer_dot import lower_product
 from xla_server.codegen.gpu.lower.fft import lower_fft
 from xla_server.codegen.gpu.lower.indexing.scatter import lower_scatter
@@ -43,6 +44,7 @@ CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
         **CONTROL,
         Opcode.CHOLESKY: lower_cholesky,
         Opcode.CONCATENATE: lower_concatenate,
+        Opcode.CONVOLUTION: lower_convolution,
         Opcode.CUSTOM_CALL: lower_custom_call,
         Opcode.DOT: lower_product,
         Opcode.DYNAMIC_UPDATE_SLICE: lower_dynamic_update_slice,

@@ -21,7 +21,7 @@ MAX_WORKSPACE_BYTES = 32 << 20
 """Memory that a product may write partial sums to: what cuBLAS advises for an H100."""
 
 WORKSPACE_ALIGNMENT = 256
-"""Bytes that the workspace of a product begins at a multiple of."""
+"""Bytes that a workspace begins at a multiple of."""
 
 _PARTIAL_SUMS = 32
 """Partial sums of each element that a small product has room for."""
@@ -84,6 +84,24 @@ class LibraryPlan(abc.ABC):
         """True if a graph can have its launches: the library allocates nothing and never waits."""
         return False
 
+    @property
+    def is_replaceable(self) -> bool:
+        """True if kernels can compute it instead, in the program compiled for another target."""
+        return False
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of the workspace, by sizes alone: the order of sums may depend on it; 0 for none.
+
+        It begins at an aligned address of the last buffer.
+        """
+        return 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that hold the workspace wherever they begin."""
+        return self.workspace_bytes + WORKSPACE_ALIGNMENT if self.workspace_bytes else 0
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Matrix:
@@ -143,15 +161,10 @@ class GemmPlan(LibraryPlan):
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of the workspace, by sizes alone: the order of sums may depend on it."""
+        """Bytes for partial sums."""
         width = max(4, self.result.element.byte_width)
         elements = self.batch * self.rows * self.columns
         return min(MAX_WORKSPACE_BYTES, _PARTIAL_SUMS * elements * width)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes that hold the workspace wherever they begin."""
-        return self.workspace_bytes + WORKSPACE_ALIGNMENT
 
     @property
     def sums(self) -> ElementType | None:

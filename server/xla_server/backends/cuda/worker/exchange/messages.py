@@ -8,9 +8,11 @@ import dataclasses
 import pickle
 import socket
 import struct
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceProgram
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
 HEAD = struct.Struct("<Q")
 """The bytes of the message that follows; on the control connection the index of a new one."""
@@ -30,6 +32,17 @@ _READ_BYTES = 16 << 10
 
 class RequestError(Exception):
     """The worker cannot do a request, and goes on; the message says why."""
+
+
+class PlansRefusedError(RequestError):
+    """The libraries of a device do not compute some plans of a program, which kernels can."""
+
+    def __init__(self, reasons: Mapping[LibraryPlan, str]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        return "; ".join(self.reasons.values())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory, Prepared
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
     FftPlan,
@@ -21,6 +22,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 _LIBRARIES: Mapping[type[Any], tuple[str, str]] = MappingProxyType(
     {
         GemmPlan: ("cublaslt", "CublasLt"),
+        ConvolutionPlan: ("cudnn", "Cudnn"),
         TriangularSolvePlan: ("cublas", "Cublas"),
         CholeskyPlan: ("cusolver", "Cusolver"),
         FftPlan: ("cufft", "Cufft"),

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from xla_contract.ops.contraction.dot import DotAttributes, free_dimensions
-from xla_contract.stubs import xla_data_pb2
+from xla_contract.ops.contraction.precision import allows_tf32
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -105,16 +105,9 @@ def _plan(i: HloInstruction, left: "_Side", right: "_Side") -> GemmPlan | None:
     if lhs is None or rhs is None:
         return None
     result = Matrix(i.shape.element_type, columns, rows * columns)
-    rounds = lhs.element in (ElementType.F32, ElementType.C64) and _rounds_operands(i.attributes)
+    is_f32 = lhs.element in (ElementType.F32, ElementType.C64)
+    rounds = is_f32 and allows_tf32(i.attributes.precision, i.attributes.algorithm)
     return GemmPlan(left.batch.size, rows, columns, depth, lhs, rhs, result, rounds)
-
-
-def _rounds_operands(attributes: DotAttributes) -> bool:
-    """Return whether operands may be rounded to TF32, as XLA's GPU backend does."""
-    config = xla_data_pb2.PrecisionConfig
-    if attributes.algorithm != config.ALG_UNSET:
-        return attributes.algorithm == config.ALG_DOT_TF32_TF32_F32
-    return max(attributes.precision, default=config.DEFAULT) < config.HIGHEST
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

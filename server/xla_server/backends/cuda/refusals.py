@@ -1,0 +1,47 @@
+"""Plans that the libraries of a platform's devices refused, and the target without them."""
+
+import dataclasses
+import threading
+from collections.abc import Iterator, Mapping
+
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
+from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
+from xla_server.target.convolution import Convolution
+from xla_server.target.gpu_capability import GpuCapability
+from xla_server.target.target import Target
+
+MOST = 64
+"""Refusals after which the library is left out altogether: each makes one more target."""
+
+
+class Refusals:
+    """Convolutions that kernels compute, since a device's library does not. For any thread."""
+
+    def __init__(self, target: Target, *, has_convolutions: bool) -> None:
+        capability = GpuCapability(has_convolutions=has_convolutions)
+        self._lock = threading.Lock()
+        self._reasons: dict[Convolution, str] = {}
+        self.target = dataclasses.replace(target, capability=capability)
+        """The target that programs are compiled for."""
+
+    def add(self, reasons: Mapping[LibraryPlan, str]) -> None:
+        """Leave out plans that were refused; all convolutions, if there are too many of these."""
+        with self._lock:
+            for plan, reason in reasons.items():
+                assert isinstance(plan, ConvolutionPlan), plan
+                self._reasons[plan.convolution] = reason
+            refused = frozenset(self._reasons)
+            is_used = len(refused) <= MOST
+            capability = GpuCapability(
+                has_convolutions=is_used, refused=refused if is_used else frozenset()
+            )
+            self.target = dataclasses.replace(self.target, capability=capability)
+
+    def lines(self) -> Iterator[str]:
+        """Yield lines of a dump: what no program of the platform gives to a library any more."""
+        with self._lock:
+            reasons = list(self._reasons.values())
+        if reasons:
+            yield ""
+            yield f"refused by libraries, so computed by kernels, in all programs: {len(reasons)}"
+            yield from reasons[:MOST]

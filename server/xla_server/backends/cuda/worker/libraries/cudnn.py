@@ -1,0 +1,190 @@
+"""Convolutions by cuDNN.
+
+The engine is the first of the library's heuristic that adds up in one order, rounds no more than
+the plan allows, and has room in the plan's workspace. It is not chosen by its time, so results have
+the same bits every time. Engines that transform their operands are left out: they would make NaN
+of numbers that no infinity meets.
+
+Semantics: the cuDNN backend's documentation, operations with convolutions and execution plans.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from xla_contract.types.element_type import ElementType
+from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
+    CROSS_CORRELATION,
+    Attribute,
+    Backend,
+    CudnnError,
+    Descriptor,
+    HeuristicMode,
+    Kind,
+    Note,
+    Type,
+)
+from xla_server.backends.cuda.worker.libraries.library import LibraryError, Memory
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
+from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, WORKSPACE_ALIGNMENT
+from xla_server.target.convolution import Direction
+
+DATA_TYPES: Mapping[ElementType, int] = MappingProxyType(
+    {ElementType.F32: 0, ElementType.F64: 1, ElementType.F16: 2, ElementType.BF16: 9}
+)
+"""Element types by cudnnDataType_t."""
+
+REFUSED = frozenset(Note) - {Note.TENSOR_CORE}
+"""Notes of engines that no plan takes: none of f32 is computed in f16, or in no fixed order."""
+
+_TOLD = 8
+"""Reasons that are told of a convolution without an engine."""
+
+_IDS = {"X": 1, "W": 2, "Y": 3}
+"""Numbers of the arrays of a convolution, for the library's graph."""
+
+_READ = {
+    Direction.FORWARD: ("X", "W", "Y"),
+    Direction.DATA_GRADIENT: ("W", "Y", "X"),
+    Direction.FILTER_GRADIENT: ("X", "Y", "W"),
+}
+"""The arrays in the order of a plan's buffers."""
+
+
+class Cudnn:
+    """The library. Its one handle is for one thread at a time."""
+
+    def __init__(self, memory: Memory) -> None:
+        try:
+            self._backend = Backend()
+        except CudnnError as error:
+            raise LibraryError(str(error)) from error
+        self._turns = threading.Lock()
+
+    def prepare(self, plan: ConvolutionPlan) -> "_Convolution":
+        """Return a convolution with its engine. Raises LibraryError if there is none."""
+        with self._turns:
+            return _Convolution(self._backend, self._turns, plan)
+
+
+class _Convolution:
+    """A plan with the library's descriptors of it."""
+
+    def __init__(self, backend: Backend, turns: threading.Lock, plan: ConvolutionPlan) -> None:
+        self._backend, self._turns, self._plan = backend, turns, plan
+        self._owned = contextlib.ExitStack()
+        self._refusals: list[str] = []
+        try:
+            self._execution = self._chosen()
+        except CudnnError as error:
+            raise LibraryError(f"{plan.text}: {error}") from error
+
+    def _descriptor(self, kind: Kind) -> Descriptor:
+        return self._backend.descriptor(kind, self._owned)
+
+    def _tensor(self, name: str, sizes: Sequence[int]) -> Descriptor:
+        form, tensor = self._plan.convolution, self._descriptor(Kind.TENSOR)
+        tensor.set(Attribute.TENSOR_DATA_TYPE, Type.DATA_TYPE, DATA_TYPES[form.element])
+        tensor.set(Attribute.TENSOR_SIZES, Type.INT64, *sizes)
+        tensor.set(Attribute.TENSOR_STRIDES, Type.INT64, *form.distances(sizes))
+        tensor.set(Attribute.TENSOR_ID, Type.INT64, _IDS[name])
+        tensor.set(Attribute.TENSOR_ALIGNMENT, Type.INT64, ALIGNMENT)
+        tensor.finalise()
+        return tensor
+
+    def _window(self, sums: ElementType) -> Descriptor:
+        form, window = self._plan.convolution, self._descriptor(Kind.CONVOLUTION)
+        rank = len(form.window)
+        window.set(Attribute.CONVOLUTION_SPATIAL_DIMENSIONS, Type.INT64, rank)
+        window.set(Attribute.CONVOLUTION_SUMS, Type.DATA_TYPE, DATA_TYPES[sums])
+        window.set(Attribute.CONVOLUTION_MODE, Type.CONVOLUTION_MODE, CROSS_CORRELATION)
+        window.set(Attribute.CONVOLUTION_PRE_PADDINGS, Type.INT64, *form.low)
+        window.set(Attribute.CONVOLUTION_POST_PADDINGS, Type.INT64, *form.high)
+        window.set(Attribute.CONVOLUTION_DILATIONS, Type.INT64, *form.dilations)
+        window.set(Attribute.CONVOLUTION_STRIDES, Type.INT64, *form.strides)
+        window.finalise()
+        return window
+
+    def _graph(self) -> Descriptor:
+        """Return the graph of the one operation."""
+        form = self._plan.convolution
+        is_double = form.element is ElementType.F64
+        sums = ElementType.F64 if is_double else ElementType.F32
+        kind = form.direction.name
+        operation = self._descriptor(Kind[kind])
+        for name, sizes in zip(_IDS, form.sizes, strict=True):
+            tensor = self._tensor(name, sizes)
+            operation.set(Attribute[f"{kind}_{name}"], Type.DESCRIPTOR, tensor.address)
+        window = self._window(sums)
+        operation.set(Attribute[f"{kind}_CONVOLUTION"], Type.DESCRIPTOR, window.address)
+        factor = Type.DOUBLE if is_double else Type.FLOAT
+        operation.set(Attribute[f"{kind}_ALPHA"], factor, 1.0)
+        operation.set(Attribute[f"{kind}_BETA"], factor, 0.0)
+        operation.finalise()
+        graph = self._descriptor(Kind.GRAPH)
+        graph.set(Attribute.GRAPH_HANDLE, Type.HANDLE, self._backend.handle)
+        graph.set(Attribute.GRAPH_OPERATIONS, Type.DESCRIPTOR, operation.address)
+        graph.finalise()
+        return graph
+
+    def _configurations(self) -> Iterator[Descriptor]:
+        """Yield engines with their configurations, the best first by the heuristic."""
+        graph = self._graph()
+        for mode in (HeuristicMode.A, HeuristicMode.FALLBACK):
+            heuristic = self._descriptor(Kind.HEURISTIC)
+            heuristic.set(Attribute.HEURISTIC_GRAPH, Type.DESCRIPTOR, graph.address)
+            heuristic.set(Attribute.HEURISTIC_MODE, Type.HEURISTIC_MODE, mode)
+            try:
+                heuristic.finalise()
+                count = heuristic.count(Attribute.HEURISTIC_RESULTS)
+                found = [self._descriptor(Kind.ENGINE_CONFIGURATION) for _ in range(count)]
+                yield from found[: heuristic.fill(Attribute.HEURISTIC_RESULTS, found)]
+            except CudnnError as error:
+                self._refusals.append(str(error))
+
+    def _chosen(self) -> Descriptor:
+        """Return the execution plan of the first engine that will do. Raises CudnnError."""
+        for configuration in self._configurations():
+            with contextlib.suppress(CudnnError):
+                if refused := self._refused_notes(configuration):
+                    self._refusals.append(", ".join(refused))
+                    continue
+                plan = self._descriptor(Kind.EXECUTION_PLAN)
+                plan.set(Attribute.PLAN_HANDLE, Type.HANDLE, self._backend.handle)
+                plan.set(Attribute.PLAN_CONFIGURATION, Type.DESCRIPTOR, configuration.address)
+                plan.finalise()
+                room = plan.integer(Attribute.PLAN_WORKSPACE_SIZE)
+                if room <= self._plan.workspace_bytes:
+                    return plan
+                self._refusals.append(f"a workspace of {room} bytes")
+        version = self._backend.version
+        told = "; ".join(list(dict.fromkeys(self._refusals))[:_TOLD]) or "no reason given"
+        raise CudnnError(f"cuDNN {version} has no engine that may be taken: {told}")
+
+    def _refused_notes(self, configuration: Descriptor) -> list[str]:
+        """Return the names of the notes for which an engine may not be taken."""
+        form = self._plan.convolution
+        engine = self._descriptor(Kind.ENGINE)
+        configuration.fill(Attribute.CONFIGURATION_ENGINE, [engine])
+        rounds = form.element is ElementType.F32 and not form.rounds_operands
+        refused = REFUSED | {Note.TENSOR_CORE} if rounds else REFUSED
+        return [note.name for note in sorted(refused) if note in engine.notes()]
+
+    def call(self, addresses: Sequence[int], stream: int) -> None:
+        """Give the convolution to a stream. Raises CudnnError."""
+        *arrays, memory = addresses
+        workspace = -(-memory // WORKSPACE_ALIGNMENT) * WORKSPACE_ALIGNMENT
+        ids = [_IDS[name] for name in _READ[self._plan.convolution.direction]]
+        with self._turns, contextlib.ExitStack() as owner:
+            pack = self._backend.descriptor(Kind.VARIANT_PACK, owner)
+            pack.set(Attribute.PACK_IDS, Type.INT64, *ids)
+            pack.set(Attribute.PACK_POINTERS, Type.VOID_PTR, *arrays)
+            pack.set(Attribute.PACK_WORKSPACE, Type.VOID_PTR, workspace)
+            pack.finalise()
+            handle = self._backend.handle
+            self._backend.call("cudnnSetStream", handle, stream)
+            self._backend.call("cudnnBackendExecute", handle, self._execution.address, pack.address)
+
+    def __del__(self) -> None:
+        self._owned.close()

@@ -1,0 +1,28 @@
+"""Lowering of convolution for a GPU: a library's where it has one in this form, or a loop nest."""
+
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.shape import Shape
+from xla_server.codegen.gpu.lower.loop_nests.loops import lower_loop
+from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
+from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
+from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.canonicalize.library_convolution import library_convolution
+from xla_server.target.convolution import Direction
+
+
+def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
+    """A library's convolution, or a loop nest where the pass has not brought it into that form."""
+    found = library_convolution(i, lowering.target.capability)
+    if found is None or not found.is_ready(i):
+        return lower_loop(lowering, i)
+    plan = ConvolutionPlan(found.convolution)
+    first, second = (lowering.array(operand) for operand in i.operands)
+    if found.convolution.direction is Direction.DATA_GRADIENT:
+        first, second = second, first
+    result = lowering.new(i.shape, i.name)
+    room = Shape.array(ElementType.U8, (plan.memory_bytes,))
+    workspace = lowering.new(room, f"{i.name}.workspace")
+    arguments = first, second, result, workspace
+    add_plan(lowering, i.name, plan, arguments, writes=(result, workspace))
+    return result

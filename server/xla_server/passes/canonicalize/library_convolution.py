@@ -1,0 +1,285 @@
+"""Convolutions in the forms that a library of GPUs has them in."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from xla_contract.ops.contraction.convolution import ConvolutionAttributes
+from xla_contract.ops.contraction.precision import allows_tf32
+from xla_contract.types.dimension_numbers import ConvolutionDimensionNumbers, Window
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.passes.canonicalize.channels_last import kernel_numbers, output_numbers
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.rewrite_pass import TargetRewritePass
+from xla_server.target.capability import Capability
+from xla_server.target.convolution import Convolution, Direction
+
+
+class LibraryConvolution(TargetRewritePass):
+    """Brings convolutions that the target's library computes into its forms.
+
+    A reversed filter becomes a window that is read backwards. A filter, or its gradient, is
+    transposed to where features are in the images: the library has one order for all three arrays.
+    """
+
+    name = "library-convolution"
+    opcodes = (Opcode.CONVOLUTION,)
+
+    def _rule(self, i: HloInstruction, editor: Editor) -> HloInstruction | None:
+        found = library_convolution(i, self.target.capability)
+        return None if found is None or found.is_ready(i) else found.placed(i, editor)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LibraryForm:
+    """An instruction as a convolution of a library.
+
+    It reads `filter` without the reverse that `window` has. The array that is w for the library,
+    an operand or the result, is to have its dimensions in the order `order`.
+    """
+
+    convolution: Convolution
+    filter: HloInstruction
+    window: Window
+    order: tuple[int, ...]
+
+    def is_ready(self, i: HloInstruction) -> bool:
+        """Return whether the instruction has this form."""
+        return self.filter is i.operands[1] and self._lies(i)
+
+    def _lies(self, i: HloInstruction) -> bool:
+        shape = i.shape if self._is_gradient else self.filter.shape
+        return _follows(self.order, shape.dimensions)
+
+    @property
+    def _is_gradient(self) -> bool:
+        return self.convolution.direction is Direction.FILTER_GRADIENT
+
+    def placed(self, i: HloInstruction, editor: Editor) -> HloInstruction:
+        """Return the instruction in this form, transposed back where that is its result."""
+        numbers, kernel = i.attributes.dimension_numbers, self.filter
+        attributes = dataclasses.replace(i.attributes, window=self.window)
+        if self._lies(i):
+            return editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
+        places = [self.order.index(d) for d in range(len(self.order))]
+        if self._is_gradient:
+            moved = output_numbers(numbers, self.order)
+        else:
+            moved = kernel_numbers(numbers, places)
+            kernel = editor.transpose(kernel, self.order)
+        attributes = dataclasses.replace(attributes, dimension_numbers=moved)
+        made = editor.add(Opcode.CONVOLUTION, (i.operands[0], kernel), attributes)
+        return editor.transpose(made, places) if self._is_gradient else made
+
+
+def library_convolution(i: HloInstruction, capability: Capability) -> LibraryForm | None:
+    """Return a convolution in the form in which the target's library computes it; None if not."""
+    found = form_of(i) if capability.has_convolutions else None
+    return found if found is not None and capability.convolves(found.convolution) else None
+
+
+def form_of(i: HloInstruction) -> LibraryForm | None:
+    """Return a convolution as one of a library, or None.
+
+    A dilated input, or a window that is read backwards, makes a gradient of data, as in XLA's GPU
+    backend. A window with more positions than the result makes a gradient of a filter.
+    """
+    types = {shape.element_type for shape in (i.shape, *(each.shape for each in i.operands))}
+    if len(types) > 1 or 0 in (*i.shape.dimensions, *i.operands[0].shape.dimensions):
+        return None
+    kernel, window = _unreversed(i)
+    wide = [d for d in window.dimensions if d.size > 1]
+    is_dilated = any(d.base_dilation > 1 for d in window.dimensions)
+    is_reversed = bool(wide) and all(d.window_reversal for d in wide)
+    if is_dilated or is_reversed:
+        is_data = is_reversed or not wide
+        return _gradient_of_data(i, kernel, window) if is_data else None
+    if any(d.window_reversal for d in wide):
+        return None
+    positions = [i.shape.dimensions[d] for d in _numbers(i).output_spatial_dimensions]
+    if math.prod(d.size for d in window.dimensions) > math.prod(positions):
+        return _gradient_of_filter(i, kernel, window)
+    return _forward(i, kernel, window)
+
+
+def _numbers(i: HloInstruction) -> ConvolutionDimensionNumbers:
+    numbers: ConvolutionDimensionNumbers = i.attributes.dimension_numbers
+    return numbers
+
+
+def _unreversed(i: HloInstruction) -> tuple[HloInstruction, Window]:
+    """Return the filter without reverses of spatial dimensions, and the window that has them."""
+    kernel, window = i.operands[1], i.attributes.window
+    spatial, turned = _numbers(i).kernel_spatial_dimensions, set[int]()
+    while kernel.opcode is Opcode.REVERSE and set(kernel.attributes.dimensions) <= set(spatial):
+        turned ^= set(kernel.attributes.dimensions)
+        kernel = kernel.operands[0]
+    dimensions = (
+        dataclasses.replace(each, window_reversal=each.window_reversal != (d in turned))
+        for d, each in zip(spatial, window.dimensions, strict=True)
+    )
+    return kernel, Window(tuple(dimensions))
+
+
+def _forward(i: HloInstruction, kernel: HloInstruction, window: Window) -> LibraryForm | None:
+    numbers, attributes = _numbers(i), i.attributes
+    if attributes.batch_group_count != 1:
+        return None
+    filter_order = (
+        numbers.kernel_output_feature_dimension,
+        numbers.kernel_input_feature_dimension,
+        *numbers.kernel_spatial_dimensions,
+    )
+    arrays = (
+        _Array(i.operands[0], numbers.input_order),
+        _Array(kernel, filter_order),
+        _Array(i, numbers.output_order),
+    )
+    lines = [
+        _Line(d.stride, d.window_dilation, d.padding_low, d.padding_high) for d in window.dimensions
+    ]
+    return _form(i, Direction.FORWARD, arrays, window, lines, attributes.feature_group_count)
+
+
+def _gradient_of_data(
+    i: HloInstruction, kernel: HloInstruction, window: Window
+) -> LibraryForm | None:
+    numbers, attributes = _numbers(i), i.attributes
+    is_grouped = (attributes.feature_group_count, attributes.batch_group_count) != (1, 1)
+    if is_grouped or any(d.stride > 1 for d in window.dimensions):
+        return None
+    filter_order = (
+        numbers.kernel_input_feature_dimension,
+        numbers.kernel_output_feature_dimension,
+        *numbers.kernel_spatial_dimensions,
+    )
+    arrays = (
+        _Array(i, numbers.output_order),
+        _Array(kernel, filter_order),
+        _Array(i.operands[0], numbers.input_order),
+    )
+    lines = [
+        _Line(d.base_dilation, d.window_dilation, d.dilated_size - 1 - d.padding_low)
+        for d in window.dimensions
+    ]
+    return _form(i, Direction.DATA_GRADIENT, arrays, window, lines, 1)
+
+
+def _gradient_of_filter(
+    i: HloInstruction, kernel: HloInstruction, window: Window
+) -> LibraryForm | None:
+    numbers, attributes = _numbers(i), i.attributes
+    if attributes.feature_group_count != 1:
+        return None
+    # The sums, over the library's batch, are over features here.
+    batch, inputs, *image = numbers.input_order
+    filter_batch = numbers.output_batch_dimension
+    filter_order = (
+        numbers.output_feature_dimension,
+        filter_batch,
+        *numbers.output_spatial_dimensions,
+    )
+    arrays = (
+        _Array(i.operands[0], (inputs, batch, *image)),
+        _Array(i, filter_order),
+        _Array(kernel, numbers.kernel_order),
+    )
+    lines = [_Line(d.window_dilation, d.stride, d.padding_low) for d in window.dimensions]
+    groups = attributes.batch_group_count
+    return _form(i, Direction.FILTER_GRADIENT, arrays, window, lines, groups)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Array:
+    """An array of a convolution with its dimensions in the library's order."""
+
+    i: HloInstruction
+    order: tuple[int, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(self.i.shape.dimensions[d] for d in self.order)
+
+    def last(self, *, is_channels_last: bool) -> tuple[int, ...]:
+        """Return the order with channels last, or as it is."""
+        outer, features, *spatial = self.order
+        return (outer, *spatial, features) if is_channels_last else self.order
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    """A spatial dimension; `high` None is what the sizes ask for."""
+
+    stride: int
+    dilation: int
+    low: int
+    high: int | None = None
+
+    def padding(self, image: int, window: int, positions: int) -> int:
+        """Return the zeros behind an image: as many as before it if that makes no difference."""
+        if self.high is not None:
+            return self.high
+        reach = (positions - 1) * self.stride + (window - 1) * self.dilation + 1
+        least = reach - image - self.low
+        same = self.low if least <= self.low < least + self.stride else least
+        return max(same, 0) if least + self.stride > 0 else same
+
+
+def _form(
+    i: HloInstruction,
+    direction: Direction,
+    arrays: tuple[_Array, _Array, _Array],
+    window: Window,
+    lines: Sequence[_Line],
+    groups: int,
+) -> LibraryForm | None:
+    """Return the form of arrays x, w and y; None where images have another order."""
+    x, w, y = arrays
+    orders = [
+        is_last
+        for is_last in (True, False)
+        if all(
+            _follows(each.last(is_channels_last=is_last), each.i.shape.dimensions)
+            for each in (x, y)
+        )
+    ]
+    if not orders or not lines:
+        return None
+    (batch, inputs, *image), (_, _, *taps), (_, outputs, *positions) = (
+        each.sizes for each in arrays
+    )
+    high = [
+        line.padding(*sizes) for line, *sizes in zip(lines, image, taps, positions, strict=True)
+    ]
+    # Libraries have two spatial dimensions at least.
+    ones, zeros = ((1,), (0,)) if len(lines) == 1 else ((), ())
+    element = i.shape.element_type
+    attributes: ConvolutionAttributes = i.attributes
+    convolution = Convolution(
+        direction,
+        element,
+        batch,
+        inputs,
+        outputs,
+        groups,
+        (*ones, *image),
+        (*ones, *taps),
+        (*ones, *positions),
+        (*ones, *(line.stride for line in lines)),
+        (*ones, *(line.dilation for line in lines)),
+        (*zeros, *(line.low for line in lines)),
+        (*zeros, *high),
+        is_channels_last=orders[0],
+        rounds_operands=element is ElementType.F32
+        and allows_tf32(attributes.precision, attributes.algorithm),
+    )
+    kernel = arrays[2].i if direction is Direction.FILTER_GRADIENT else arrays[1].i
+    return LibraryForm(convolution, kernel, window, w.last(is_channels_last=orders[0]))
+
+
+def _follows(order: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Return whether dimensions in this order are as they lie: those of size 1 lie anywhere."""
+    wide = [d for d in order if sizes[d] > 1]
+    return wide == sorted(wide)
