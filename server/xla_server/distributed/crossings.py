@@ -5,21 +5,28 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
 from xla_server.distributed.arrivals import meeting_key
-from xla_server.distributed.exchange import Exchange, joined, require_size, unpack
+from xla_server.distributed.exchange import (
+    Exchange,
+    is_dense,
+    joined,
+    require_size,
+    room,
+    unpack,
+)
 from xla_server.distributed.frames import Bytes
 from xla_server.distributed.messages import Arrive, Go, MeetingKey, Visit
-from xla_server.distributed.parcels import Stamp
+from xla_server.distributed.parcels import Delivery, Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.reductions import is_native
 from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route, Value
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
-
-_Parts: TypeAlias = Mapping[int, Sequence[Array]]
 
 _TOLD_TOGETHER = 64
 """Visits that wait at most to be told to rank 0 together."""
@@ -50,13 +57,22 @@ class Link(Protocol):
         """The execution has failed here; the answer is `Crossings.fail`."""
 
 
+class _Visited(NamedTuple):
+    """A visit of this rank, and the step of what is exchanged at it."""
+
+    key: MeetingKey
+    form: str
+    number: int
+    step: int = 0
+
+
 class Crossings:
     """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
-    For large arrays a rank that has told rank 0 of its arrival waits for its word, whatever fails
-    here meanwhile: either all ranks of a meeting exchange, or none. Small ones are sent as parcels
+    For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
+    fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
     at once; rank 0 is told when this rank has to wait for others, or many times have passed. If it
-    `is_fast`, MPI reduces large arrays where it has the operation.
+    `is_fast`, MPI reduces arrays that are not small where it has the operation.
     """
 
     def __init__(
@@ -83,7 +99,7 @@ class Crossings:
         self._telling = threading.Lock()
         """Keeps visits in order while they are told."""
         self._tickets: dict[MeetingKey, queue.SimpleQueue[Go | XlaError]] = {}
-        self._spreads: dict[MeetingKey, Go] = {}
+        self._spreads: dict[MeetingKey, Go | _Visited] = {}
         self._failure: XlaError | None = None
         self._counts: dict[MeetingKey, int] = {}
         self._untold: list[Visit] = []
@@ -98,6 +114,11 @@ class Crossings:
             self._failure = error
             for ticket in self._tickets.values():
                 ticket.put(error)
+        self._exchange.parcels.end(self._run)
+
+    def hosts(self, meeting: Meeting) -> int:
+        """The number of ranks that members are on."""
+        return len({self._ranks[member] for member in meeting.members})
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
@@ -117,9 +138,16 @@ class Crossings:
                 sent[rank] = _read(crossing, parts, mine, others)
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
-        if crossing.is_small:
-            for rank, data in self._passed(meeting, crossing.form, sent).items():
-                unpack(data, [[array] for array in received[rank]])
+        if crossing.is_direct:
+            visited = self._come(meeting, crossing.form, 0)
+            if crossing.writes is not None:
+                self._spreads[visited.key] = visited
+            if crossing.reads is not None:
+                rooms = {rank: room(arrays) for rank, arrays in received.items()}
+                self._pass(visited, sent, rooms)
+                for rank, arrays in received.items():
+                    if not is_dense(arrays):
+                        unpack(rooms[rank], [[array] for array in arrays])
             return parts
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
@@ -154,6 +182,16 @@ class Crossings:
             rank: [alike for place in theirs for alike in writes(shared, place)]
             for rank, theirs in places.items()
         }
+        if isinstance(go, _Visited):
+            sizes = {
+                rank: sum(alike[0].nbytes for alike in arrays) for rank, arrays in others.items()
+            }
+            # MPI may use it longer than results live.
+            rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
+            self._pass(go._replace(step=1), dict.fromkeys(others, mine), rooms)
+            for rank, arrays in others.items():
+                unpack(rooms[rank], arrays)
+            return
         turn = go.turn + (crossing.reads is not None)
         self._exchange.gather(go.ranks, turn, mine, others)
 
@@ -180,20 +218,21 @@ class Crossings:
         self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
-    def _passed(
-        self, meeting: Meeting, form: str, sent: Mapping[int, Sequence[Array]]
-    ) -> Mapping[int, Bytes]:
-        """Send other ranks small arrays, and wait for what they send."""
-        key, number = self._come(meeting, form, 0)
+    def _pass(
+        self, visited: _Visited, sent: Mapping[int, Sequence[Array]], rooms: Mapping[int, Bytes]
+    ) -> None:
+        """Send other ranks arrays, and wait for what they send."""
         parcels = self._exchange.parcels
-        digest = hashlib.blake2b(repr((key, form)).encode(), digest_size=16).digest()
-        stamp = Stamp(self._run, number, digest)
-        parcels.send(stamp, {rank: joined(arrays) for rank, arrays in sent.items()})
+        digest = hashlib.blake2b(repr(visited._replace(number=0)).encode(), digest_size=16).digest()
+        stamp = Stamp(self._run, visited.number, digest)
+        delivery = parcels.exchange(
+            stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
+        )
         back_off, late = BackOff(LOOKS), time.monotonic() + self._seconds
         with releasing_slot():
-            while (found := parcels.shelf.take(stamp, sent)) is None:
-                parcels.look()
+            while not delivery.is_over():
                 if self._failure is not None:
+                    self._leave(delivery)
                     raise copy_of(self._failure)
                 if back_off.is_waiting:
                     self._tell()
@@ -202,13 +241,18 @@ class Crossings:
                             raise UnavailableError(
                                 f"ranks must receive what others send, got {parcels.failure}"
                             )
-                        self._link.late(key, number)
+                        self._link.late(visited.key, visited.number)
                         late += self._seconds * _AGAIN
                 back_off.wait()
-        return found
 
-    def _come(self, meeting: Meeting, form: str, turns: int) -> tuple[MeetingKey, int]:
-        """Note a visit of a meeting; its key and number."""
+    def _leave(self, delivery: Delivery) -> None:
+        """Wait until MPI uses no memory of members: other ranks drop what they were sent."""
+        back_off = BackOff()
+        while not delivery.is_idle() and self._exchange.failure is None:
+            back_off.wait()
+
+    def _come(self, meeting: Meeting, form: str, turns: int) -> _Visited:
+        """Note a visit of a meeting."""
         key = meeting_key(meeting, is_one_program=self._is_one_program)
         with self._lock:
             if self._failure is not None:
@@ -219,7 +263,7 @@ class Crossings:
             is_full = len(self._untold) >= _TOLD_TOGETHER
         if is_full:
             self._tell()
-        return key, number
+        return _Visited(key, form, number)
 
     def _tell(self) -> None:
         """Tell rank 0 of visits that it does not know of."""
@@ -234,7 +278,7 @@ class Crossings:
         ticket: queue.SimpleQueue[Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.
         self._tickets[meeting_key(meeting, is_one_program=self._is_one_program)] = ticket
-        key, number = self._come(meeting, form, turns)
+        key, _, number, _ = self._come(meeting, form, turns)
         self._tell()
         with releasing_slot():
             answer = self._answer(ticket, key, number)

@@ -85,7 +85,7 @@ class Crossing(NamedTuple):
     what was given by one member that another reads, or None where nothing is read. `writes` are the
     parts of what is shared that `work` writes for all by one member: for each its arrays, of equal
     content; None where each writes its own alone. `form` says the types and sizes of what was
-    given, equal for all members. `is_small` says that all of it is, and nothing is written.
+    given, equal for all members. `is_direct` says that hosts send it to each other at once.
     `reduction` is there if `share` also takes totals, and `work` then has nothing to write.
     """
 
@@ -94,7 +94,7 @@ class Crossing(NamedTuple):
     absent: Callable[[Any], Any]
     reads: Callable[[Any, int, int], "Sequence[Array]"] | None
     writes: Callable[[Any, int], "Sequence[Sequence[Array]]"] | None
-    is_small: bool = False
+    is_direct: bool = False
     reduction: Reduction | None = None
 
 
@@ -119,14 +119,14 @@ class Frame(Protocol):
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[], Crossing] | None = None,
+        crossing: Callable[[int], Crossing] | None = None,
     ) -> SharedT:
         """Wait for all members of a meeting, and return what `share` makes of what all gave.
 
         `share` is called once, by the last to arrive, with what was given in the order of the
         members; then `work`, if there is one, by each with its index in that order. No member
         leaves before all have worked: they may read what the others gave until then.
-        `crossing` makes what says how members on several hosts exchange, where they do.
+        `crossing` makes what says how members on so many hosts exchange, where these are several.
         """
 
     @property

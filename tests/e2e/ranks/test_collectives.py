@@ -36,9 +36,10 @@ LARGE = {
         "($T[3,8200], $T[3,8200]) all-to-all(x, y), replica_groups={{0,5},{4,1},{2,7},{6,3}}"
     ),
     "collective-permute": (
-        "$T[3,8200] collective-permute(x), source_target_pairs={{0,4},{4,1},{1,0},{2,3},{7,7}}"
+        "$T[3,8200] collective-permute(x), "
+        "source_target_pairs={{0,4},{4,1},{1,6},{6,0},{2,3},{7,7}}"
     ),
-    "collective-broadcast": ("$T[3,8200] collective-broadcast(x), replica_groups={{5,0,1},{2,7}}"),
+    "collective-broadcast": "$T[3,8200] collective-broadcast(x), replica_groups={{5,0,1,3},{2,7}}",
 }
 
 
@@ -86,14 +87,18 @@ def test_programs_of_jax_have_the_bits_of_one_process(
     assert stored_answers(client, stored) == stored_answers(alone, stored)
 
 
-@pytest.mark.parametrize("kind", ["f32", "bf16", "s8"])
+@pytest.mark.parametrize(
+    ("kind", "columns"), [("f32", 8200), ("bf16", 8200), ("s8", 8200), ("f32", 360_000)]
+)
 @pytest.mark.parametrize("name", LARGE)
 def test_large_operands_have_the_bits_of_one_process(
-    client: xc.Client, alone: xc.Client, name: str, kind: str
+    client: xc.Client, alone: xc.Client, name: str, kind: str, columns: int
 ) -> None:
+    """Those that ranks send at once, and those that wait for rank 0's word."""
     dtype = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "s8": np.int8}[kind]
-    values = (np.random.default_rng(0).normal(size=(8, 3, 8200)) * 50).astype(dtype)
-    program = text_of(LARGE[name], kind)
+    values = (np.random.default_rng(0).normal(size=(8, 3, columns)) * 50).astype(dtype)
+    program = text_of(LARGE[name], kind).replace("8200", str(columns))
+    program = program.replace("32800", str(4 * columns)).replace("2050", str(columns // 4))
     want = answers(alone, program, (8, 1), [values])
     for _ in range(2):
         assert answers(client, program, (8, 1), [values]) == want

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from random import Random
-from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_ranks_that_wait_for_each_other_are_told_so() -> None:
 
 def test_a_meeting_that_waits_for_a_silent_rank_is_not_late_yet() -> None:
     """The silent rank is lost within its own time, or speaks again."""
-    silent, expected, anything = {1}, list[bool](), cast(Any, None)
+    silent, expected, anything = {1}, list[bool](), Mock()
     run = RemoteRun(
         *(1, (), (0, 1), DeviceGrid(2, 1), Cancellation(), anything),
         *(lambda rank, message: None, lambda ranks, count: 0, lambda rank: rank in silent),
