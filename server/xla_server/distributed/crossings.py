@@ -24,7 +24,7 @@ from xla_server.distributed.messages import Arrive, Go, MeetingKey, Visit
 from xla_server.distributed.parcels import Delivery, Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.reductions import is_native
-from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route, Value
+from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
@@ -57,13 +57,24 @@ class Link(Protocol):
         """The execution has failed here; the answer is `Crossings.fail`."""
 
 
-class _Visited(NamedTuple):
-    """A visit of this rank, and the step of what is exchanged at it."""
+class _Way(NamedTuple):
+    """A meeting with operands of a form, as it is for all visits.
+
+    `places` has the numbers in the group of each rank's members. The `digests` are those of what is
+    gathered, and of what is spread.
+    """
 
     key: MeetingKey
     form: str
+    places: Mapping[int, Sequence[int]]
+    digests: tuple[bytes, bytes]
+
+
+class _Visited(NamedTuple):
+    """A visit of this rank, for which rank 0 gives no word."""
+
+    way: _Way
     number: int
-    step: int = 0
 
 
 class Crossings:
@@ -100,6 +111,8 @@ class Crossings:
         """Keeps visits in order while they are told."""
         self._tickets: dict[MeetingKey, queue.SimpleQueue[Go | XlaError]] = {}
         self._spreads: dict[MeetingKey, Go | _Visited] = {}
+        self._hosts: dict[tuple[int, ...], int] = {}
+        self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[MeetingKey, int] = {}
         self._untold: list[Visit] = []
@@ -118,16 +131,21 @@ class Crossings:
 
     def hosts(self, meeting: Meeting) -> int:
         """The number of ranks that members are on."""
-        return len({self._ranks[member] for member in meeting.members})
+        members = meeting.members
+        count = self._hosts.get(members)
+        if count is None:
+            count = self._hosts[members] = len({self._ranks[member] for member in members})
+        return count
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
-        places = self._places(meeting)
+        way = self._way(meeting, crossing.form)
+        places = way.places
         mine = places[self._rank]
         reduction = crossing.reduction
         if self._is_fast and reduction is not None and is_native(reduction):
             here = [given[place] for place in mine]
-            totals = self._reduced(meeting, here, reduction, crossing.form)
+            totals = self._reduced(meeting, here, reduction, way)
             return [reduction.total(each, totals) for each in given]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
         sent: dict[int, list[Array]] = {}
@@ -139,12 +157,12 @@ class Crossings:
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
         if crossing.is_direct:
-            visited = self._come(meeting, crossing.form, 0)
+            visited = _Visited(way, self._come(meeting, way.key, way.form, 0))
             if crossing.writes is not None:
-                self._spreads[visited.key] = visited
+                self._spreads[way.key] = visited
             if crossing.reads is not None:
                 rooms = {rank: room(arrays) for rank, arrays in received.items()}
-                self._pass(visited, sent, rooms)
+                self._pass(visited, 0, sent, rooms)
                 for rank, arrays in received.items():
                     if not is_dense(arrays):
                         unpack(rooms[rank], [[array] for array in arrays])
@@ -152,7 +170,7 @@ class Crossings:
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._begun(meeting, crossing.form, turns)
+        go = self._begun(meeting, way.key, way.form, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
@@ -171,24 +189,23 @@ class Crossings:
         writes = crossing.writes
         if writes is None:
             return
-        key = meeting_key(meeting, is_one_program=self._is_one_program)
-        go = self._spreads.pop(key, None)
+        way = self._way(meeting, crossing.form)
+        go = self._spreads.pop(way.key, None)
         if go is None:
             # MPI has reduced for all.
             return
-        places = self._places(meeting)
-        mine = [alike[0] for place in places.pop(self._rank) for alike in writes(shared, place)]
         others = {
-            rank: [alike for place in theirs for alike in writes(shared, place)]
-            for rank, theirs in places.items()
+            rank: [alike for place in places for alike in writes(shared, place)]
+            for rank, places in way.places.items()
         }
+        mine = [alike[0] for alike in others.pop(self._rank)]
         if isinstance(go, _Visited):
             sizes = {
                 rank: sum(alike[0].nbytes for alike in arrays) for rank, arrays in others.items()
             }
             # MPI may use it longer than results live.
             rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
-            self._pass(go._replace(step=1), dict.fromkeys(others, mine), rooms)
+            self._pass(go, 1, dict.fromkeys(others, mine), rooms)
             for rank, arrays in others.items():
                 unpack(rooms[rank], arrays)
             return
@@ -209,22 +226,26 @@ class Crossings:
         self._link.failed(error)
 
     def _reduced(
-        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, form: str
+        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
     ) -> Sequence[Array]:
         """The reductions of what members here gave and of other ranks' arrays."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
-        go = self._begun(meeting, f"{form} by MPI's {reduction.opcode}", 1)
+        go = self._begun(meeting, way.key, f"{way.form} by MPI's {reduction.opcode}", 1)
         self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
     def _pass(
-        self, visited: _Visited, sent: Mapping[int, Sequence[Array]], rooms: Mapping[int, Bytes]
+        self,
+        visited: _Visited,
+        step: int,
+        sent: Mapping[int, Sequence[Array]],
+        rooms: Mapping[int, Bytes],
     ) -> None:
         """Send other ranks arrays, and wait for what they send."""
         parcels = self._exchange.parcels
-        digest = hashlib.blake2b(repr(visited._replace(number=0)).encode(), digest_size=16).digest()
-        stamp = Stamp(self._run, visited.number, digest)
+        way, number = visited
+        stamp = Stamp(self._run, number, way.digests[step])
         delivery = parcels.exchange(
             stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
         )
@@ -241,7 +262,7 @@ class Crossings:
                             raise UnavailableError(
                                 f"ranks must receive what others send, got {parcels.failure}"
                             )
-                        self._link.late(visited.key, visited.number)
+                        self._link.late(way.key, number)
                         late += self._seconds * _AGAIN
                 back_off.wait()
 
@@ -251,9 +272,8 @@ class Crossings:
         while not delivery.is_idle() and self._exchange.failure is None:
             back_off.wait()
 
-    def _come(self, meeting: Meeting, form: str, turns: int) -> _Visited:
-        """Note a visit of a meeting."""
-        key = meeting_key(meeting, is_one_program=self._is_one_program)
+    def _come(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> int:
+        """Note a visit of a meeting; its number."""
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
@@ -263,7 +283,7 @@ class Crossings:
             is_full = len(self._untold) >= _TOLD_TOGETHER
         if is_full:
             self._tell()
-        return _Visited(key, form, number)
+        return number
 
     def _tell(self) -> None:
         """Tell rank 0 of visits that it does not know of."""
@@ -273,12 +293,12 @@ class Crossings:
             if visits:
                 self._link.arrive(Arrive(self._run, tuple(visits)))
 
-    def _begun(self, meeting: Meeting, form: str, turns: int) -> Go:
+    def _begun(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> Go:
         """Wait until all ranks of a meeting have come to it."""
         ticket: queue.SimpleQueue[Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.
-        self._tickets[meeting_key(meeting, is_one_program=self._is_one_program)] = ticket
-        key, _, number, _ = self._come(meeting, form, turns)
+        self._tickets[key] = ticket
+        number = self._come(meeting, key, form, turns)
         self._tell()
         with releasing_slot():
             answer = self._answer(ticket, key, number)
@@ -300,12 +320,21 @@ class Crossings:
                 self._link.late(key, visit)
                 seconds = self._seconds * _AGAIN
 
-    def _places(self, meeting: Meeting) -> dict[int, list[int]]:
-        """Return the numbers in the group of each rank's members, by rank."""
-        places: dict[int, list[int]] = {}
-        for place, member in enumerate(meeting.members):
-            places.setdefault(self._ranks[member], []).append(place)
-        return dict(sorted(places.items()))
+    def _way(self, meeting: Meeting, form: Form) -> _Way:
+        way = self._ways.get((meeting, form))
+        if way is None:
+            key = meeting_key(meeting, is_one_program=self._is_one_program)
+            text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
+            places: dict[int, list[int]] = {}
+            for place, member in enumerate(meeting.members):
+                places.setdefault(self._ranks[member], []).append(place)
+            digests = [
+                hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
+                for step in (0, 1)
+            ]
+            way = _Way(key, text, dict(sorted(places.items())), (digests[0], digests[1]))
+            self._ways[meeting, form] = way
+        return way
 
 
 def _read(

@@ -16,8 +16,9 @@ from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route
 
+FORM = ((np.dtype(np.float32), (4,)),)
 MEETING = Meeting("sum", Opcode.ALL_REDUCE, 1, (0, 1))
-WHOLE = Crossing(Route.WHOLE, "float32[4]", np.empty_like, lambda array, *_: [array], None)
+WHOLE = Crossing(Route.WHOLE, FORM, np.empty_like, lambda array, *_: [array], None)
 GIVEN = [np.zeros(4, np.float32), None]
 
 

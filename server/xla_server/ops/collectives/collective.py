@@ -251,7 +251,7 @@ def _crossing(
 
     return Crossing(
         Route.WHOLE if is_whole else exchange.route,
-        ", ".join(f"{operand.dtype}{list(operand.shape)}" for operand in given.operands),
+        tuple([(operand.dtype, operand.shape) for operand in given.operands]),
         absent,
         None if reads is None else read,
         None if is_once or exchange.part is None else written,
