@@ -28,9 +28,6 @@ from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction,
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
 
-_TOLD_TOGETHER = 64
-"""Visits that wait at most to be told to rank 0 together."""
-
 _AGAIN = 0.1
 """The part of a meeting's time after which rank 0 is told again that it is over."""
 
@@ -82,7 +79,7 @@ class Crossings:
 
     For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
     fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
-    at once; rank 0 is told when this rank has to wait for others, or many times have passed. If it
+    at once; rank 0 is told when this rank has to wait for others. If it
     `is_fast`, MPI reduces arrays that are not small where it has the operation.
     """
 
@@ -115,7 +112,8 @@ class Crossings:
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[MeetingKey, int] = {}
-        self._untold: list[Visit] = []
+        self._untold: dict[MeetingKey, Visit] = {}
+        """The last visit of each meeting that rank 0 does not know of, in order."""
 
     def go(self, go: Go) -> None:
         """Let a meeting begin."""
@@ -279,19 +277,17 @@ class Crossings:
                 raise copy_of(self._failure)
             number = self._counts.get(key, 0)
             self._counts[key] = number + 1
-            self._untold.append(Visit(meeting, number, form, turns))
-            is_full = len(self._untold) >= _TOLD_TOGETHER
-        if is_full:
-            self._tell()
+            self._untold.pop(key, None)
+            self._untold[key] = Visit(meeting, number, form, turns)
         return number
 
     def _tell(self) -> None:
         """Tell rank 0 of visits that it does not know of."""
         with self._telling:
             with self._lock:
-                visits, self._untold = self._untold, []
+                visits, self._untold = self._untold, {}
             if visits:
-                self._link.arrive(Arrive(self._run, tuple(visits)))
+                self._link.arrive(Arrive(self._run, tuple(visits.values())))
 
     def _begun(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> Go:
         """Wait until all ranks of a meeting have come to it."""

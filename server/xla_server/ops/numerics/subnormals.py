@@ -54,10 +54,11 @@ def subnormals_kept() -> _Mode:
     return _Mode(flushes=False)
 
 
-def _library() -> ctypes.CDLL | None:
+def _library() -> ctypes.PyDLL | None:
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return None
-    return ctypes.CDLL("libm.so.6") if platform.machine() in _FLUSH else None
+    # Its functions are too short to give Python's lock away meanwhile.
+    return ctypes.PyDLL("libm.so.6") if platform.machine() in _FLUSH else None
 
 
 _C = _library()
