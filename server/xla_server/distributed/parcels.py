@@ -99,7 +99,7 @@ class Parcels:
         self._looking = threading.Lock()
         self._lock = threading.Lock()
         self._tags = itertools.cycle(_APART_TAGS)
-        self._under_way: list[tuple[Any, Bytes]] = []
+        self._under_way: list[tuple[Any, Bytes | bytes]] = []
         """Messages that are sent, or received to be dropped."""
         self._receiving: list[tuple[Any, int, Bytes]] = []
         self.failure: str | None = None
@@ -174,10 +174,9 @@ class Parcels:
             for rank, content in contents.items():
                 is_apart = content.size > SMALL_BYTES
                 tag = next(self._tags) if is_apart else 0
-                head = _HEAD.pack(*stamp, content.size if is_apart else 0, tag)
-                data = np.frombuffer(head, np.uint8)
+                data = _HEAD.pack(*stamp, content.size if is_apart else 0, tag)
                 if not is_apart:
-                    data = np.concatenate([data, content])
+                    data += content.data
                 sending = self._comm.Isend([data, MPI.BYTE], rank, _TAG), data
                 if not sending[0].Test():
                     with self._lock:

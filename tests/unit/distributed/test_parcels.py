@@ -48,7 +48,7 @@ class Wire:
         self.is_broken = False
 
     def send(self, content: Any, rank: int, tag: int) -> Request:
-        self.sent.append(Request(self, rank, tag, content[0]))
+        self.sent.append(Request(self, rank, tag, np.frombuffer(content[0], np.uint8)))
         return self.sent[-1]
 
     def probe(self, source: int, tag: int, status: Any) -> Request | None:
