@@ -79,8 +79,8 @@ class Crossings:
 
     For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
     fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
-    at once; rank 0 is told when this rank has to wait for others. If it
-    `is_fast`, MPI reduces arrays that are not small where it has the operation.
+    at once; rank 0 is told when this rank has to wait for others. If it `is_fast`, MPI reduces
+    the largest where it has the operation.
     """
 
     def __init__(
@@ -108,7 +108,6 @@ class Crossings:
         """Keeps visits in order while they are told."""
         self._tickets: dict[MeetingKey, queue.SimpleQueue[Go | XlaError]] = {}
         self._spreads: dict[MeetingKey, Go | _Visited] = {}
-        self._hosts: dict[tuple[int, ...], int] = {}
         self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[MeetingKey, int] = {}
@@ -126,14 +125,6 @@ class Crossings:
             for ticket in self._tickets.values():
                 ticket.put(error)
         self._exchange.parcels.end(self._run)
-
-    def hosts(self, meeting: Meeting) -> int:
-        """The number of ranks that members are on."""
-        members = meeting.members
-        count = self._hosts.get(members)
-        if count is None:
-            count = self._hosts[members] = len({self._ranks[member] for member in members})
-        return count
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
@@ -267,7 +258,7 @@ class Crossings:
     def _leave(self, delivery: Delivery) -> None:
         """Wait until MPI uses no memory of members: other ranks drop what they were sent."""
         back_off = BackOff()
-        while not delivery.is_idle() and self._exchange.failure is None:
+        while not delivery.is_left(is_lost=self._exchange.failure is not None):
             back_off.wait()
 
     def _come(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> int:

@@ -102,6 +102,8 @@ class Parcels:
         self._under_way: list[tuple[Any, Bytes | bytes]] = []
         """Messages that are sent, or received to be dropped."""
         self._receiving: list[tuple[Any, int, Bytes]] = []
+        self.kept: list[Delivery] = []
+        """What MPI may use for ever, since a rank has ended."""
         self.failure: str | None = None
         """Why nothing is received any more: what MPI says when a rank has ended."""
 
@@ -220,8 +222,8 @@ class Parcels:
 class Delivery:
     """The messages between this rank and others at one visit. For one thread.
 
-    It `is_over` when all has come and memory that was sent may change. If it is left before that,
-    it must have become idle: MPI uses the memory until then.
+    It `is_over` when all has come and memory that was sent may change. Who does not wait for that
+    must wait until it `is_left`: MPI uses the memory until then.
     """
 
     def __init__(
@@ -238,9 +240,14 @@ class Delivery:
             self._requests += self._parcels.taken(self._stamp, self._missing)
         return not self._missing and self._is_quiet()
 
-    def is_idle(self) -> bool:
-        """Return whether MPI uses no memory, or never ends to: after a failure."""
-        return self._is_quiet() or self._parcels.failure is not None
+    def is_left(self, *, is_lost: bool) -> bool:
+        """Return whether MPI uses no memory any more; it is kept where a rank is lost for good."""
+        if self._is_quiet():
+            return True
+        if is_lost or self._parcels.failure is not None:
+            self._parcels.kept.append(self)
+            return True
+        return False
 
     def _is_quiet(self) -> bool:
         return not self._requests or self._parcels.are_over(self._requests)

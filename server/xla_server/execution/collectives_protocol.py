@@ -30,7 +30,7 @@ class Collectives(Protocol):
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[int], Crossing] | None = None,
+        crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the others, as Frame.exchange says.
 
@@ -70,7 +70,7 @@ class NoCollectives:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[int], Crossing] | None = None,
+        crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Raise InvalidArgumentError: the program runs on one device."""
         raise _alone(meeting)

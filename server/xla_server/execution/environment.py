@@ -116,7 +116,7 @@ class Environment:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[int], Crossing] | None = None,
+        crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the other members of a group; raises as Collectives.exchange says."""
         return self._collectives.exchange(meeting, given, share, work, crossing)

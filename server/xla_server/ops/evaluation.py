@@ -123,14 +123,14 @@ class Frame(Protocol):
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[int], Crossing] | None = None,
+        crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Wait for all members of a meeting, and return what `share` makes of what all gave.
 
         `share` is called once, by the last to arrive, with what was given in the order of the
         members; then `work`, if there is one, by each with its index in that order. No member
         leaves before all have worked: they may read what the others gave until then.
-        `crossing` makes what says how members on so many hosts exchange, where these are several.
+        `crossing` makes what says how members on several hosts exchange, where they do.
         """
 
     @property

@@ -138,7 +138,8 @@ class Peer:
         self.looks -= 1
         return self.looks < 0
 
-    def is_idle(self) -> bool:
+    def is_left(self, *, is_lost: bool) -> bool:
+        assert not is_lost
         self.idle -= 1
         return self.idle < 0
 

@@ -92,7 +92,6 @@ def test_what_ranks_send_is_received_by_its_stamp(own: Parcels, size: int) -> No
     # The bytes of a large one stay with the sender until they are received.
     assert [early.is_over(), late.is_over(), other.is_over()] == [size < LARGE, False, True]
     assert early.is_over()
-    assert not late.is_idle() or not late.is_over()
     np.testing.assert_array_equal(into, [np.zeros(size), sent(size)])
 
 
@@ -112,8 +111,9 @@ def test_what_is_sent_for_a_run_that_has_ended_is_dropped(
     end()
     own.look()
     assert wire.sent == []
-    assert delivery.is_idle()
+    assert delivery.is_left(is_lost=False)
     assert not delivery.is_over()
+    assert own.kept == []
 
 
 @pytest.mark.parametrize("size", [SMALL_BYTES, DIRECT_BYTES])
@@ -127,9 +127,15 @@ def test_parcels_that_are_too_large_are_refused(
     assert own.failure.startswith("a parcel must have at most 9 bytes, got")
 
 
-def test_nothing_is_over_that_was_under_way_when_a_rank_ended(own: Parcels, wire: Wire) -> None:
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_what_is_under_way_with_a_lost_rank_is_kept(
+    own: Parcels, wire: Wire, is_silent: bool
+) -> None:
+    """MPI may use its memory for ever."""
     delivery = own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(LARGE)}, {})
-    wire.is_broken = True
+    assert not delivery.is_left(is_lost=False)
+    wire.is_broken = not is_silent
     assert not delivery.is_over()
-    assert own.failure == "rank 1 has ended"
-    assert delivery.is_idle()
+    assert own.failure == (None if is_silent else "rank 1 has ended")
+    assert delivery.is_left(is_lost=is_silent)
+    assert own.kept == [delivery]

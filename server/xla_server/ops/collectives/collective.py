@@ -166,8 +166,8 @@ def exchanged(
         kinds = [operand.dtype for operand in operands]
         return [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=False)]
 
-    def crossing(hosts: int) -> Crossing:
-        return _crossing(exchange, instruction, given, members, frame, size, hosts)
+    def crossing() -> Crossing:
+        return _crossing(exchange, instruction, given, members, frame, size)
 
     size = len(members) * sum(operand.nbytes for operand in operands)
     is_small = size <= SMALL_BYTES
@@ -227,13 +227,13 @@ def _crossing(
     members: tuple[int, ...],
     frame: Frame,
     size: int,
-    hosts: int,
 ) -> Crossing:
     is_direct = size <= DIRECT_BYTES
-    # Whole operands of two hosts are as many bytes as parts of them and parts of results.
-    is_once = size <= SMALL_BYTES or (is_direct and hosts == 2 and exchange.reduces is not None)
+    # The whole operand of the only other member is as many bytes as half of it and of the result.
+    is_pair = is_direct and len(members) == 2 and exchange.reduces is not None
+    is_once = size <= SMALL_BYTES or is_pair
     is_whole = is_once and exchange.is_common
-    reduces = None if size <= SMALL_BYTES else exchange.reduces
+    reduces = None if is_direct else exchange.reduces
     reads = whole if is_whole else exchange.reads
 
     def absent(part: Part) -> Part:

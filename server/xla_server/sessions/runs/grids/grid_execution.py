@@ -34,7 +34,7 @@ class GridParticipant:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[int], Crossing] | None = None,
+        crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the others; raises as Collectives.exchange says."""
         return self._meetings.exchange(self._number, meeting, given, share, work, crossing)

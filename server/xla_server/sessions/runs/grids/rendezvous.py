@@ -28,9 +28,6 @@ _Key = tuple[object, ...]
 class Across(Protocol):
     """The participants of an execution on other hosts."""
 
-    def hosts(self, meeting: Meeting) -> int:
-        """The number of hosts that members are on."""
-
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values that all members gave; `given` has None for those on other hosts.
 
@@ -118,13 +115,12 @@ class Rendezvous:
         given: GivenT,
         share: Callable[[Sequence[GivenT]], SharedT],
         work: Callable[[SharedT, int], None] | None = None,
-        crossing: Callable[[int], Crossing] | None = None,
+        crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the others as participant `number`, as Collectives.exchange says."""
         crosses = None
-        if self._across is not None and crossing is not None:
-            hosts = self._across.hosts(meeting)
-            crosses = crossing(hosts) if hosts > 1 else None
+        if crossing is not None and not self._here.issuperset(meeting.members):
+            crosses = crossing()
         place = meeting.members.index(number)
         me = self._participants[number]
         with self._lock:

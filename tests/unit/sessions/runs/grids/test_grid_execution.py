@@ -63,7 +63,7 @@ def test_one_participant_runs_alone() -> None:
 
 
 def test_what_was_given_comes_in_the_order_of_the_group() -> None:
-    def described(hosts: int) -> Crossing:
+    def described() -> Crossing:
         raise AbortedError("there are no other hosts")
 
     def job(me: Collectives, _: Cancellation) -> Any:
