@@ -5,6 +5,7 @@ by their number. The peer calls MPI's Allreduce on kept memory, which adds up in
 `python -m tests.benchmarks.ranks` prints the rows.
 """
 
+import contextlib
 import statistics
 import subprocess
 import sys
@@ -91,17 +92,24 @@ def _ours(run: Any, trips: int) -> float:
     return (spent[1] - spent[0]) / trips
 
 
+@contextlib.contextmanager
+def _peer() -> Iterator[Any]:
+    """The peer's process, until the block ends."""
+    command = [*mpirun(RANKS), sys.executable, "-m", "tests.benchmarks.ranks", "--peer"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            # mpirun does not tell rank 0 that its input has ended.
+            print("0 0", file=process.stdin, flush=True)
+
+
 def ranks(rounds: int = 7) -> Iterator[Comparison]:
     """The rows, by size."""
-    peer = subprocess.Popen(
-        [*mpirun(RANKS), sys.executable, "-m", "tests.benchmarks.ranks", "--peer"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert peer.stdin is not None
-    assert peer.stdout is not None
     with (
+        _peer() as peer,
         tempfile.TemporaryDirectory() as directory,
         start_ranks(Path(directory), RANKS, "--platform", "cpu") as running,
         xc.connect(running.address, timeout=300) as client,
@@ -116,8 +124,6 @@ def ranks(rounds: int = 7) -> Iterator[Comparison]:
                 samples.append((_ours(run, trips), float(peer.stdout.readline())))
             ours, theirs = (statistics.median(column) for column in zip(*samples, strict=True))
             yield Comparison(f"AllReduce {name} over {RANKS} processes", _PEER, ours, theirs, GATE)
-    # mpirun does not tell rank 0 that its input has ended.
-    peer.communicate("0 0\n")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ class _Open:
 class Arrivals:
     """The open meetings of one execution. Not thread-safe.
 
-    A rank may tell its visits long after them, and have others before all are known to have come.
+    A rank may tell its visits long after them, the last one of a meeting for all before it, and
+    have others before all are known to have come.
     Rank 0 always knows the beginning of what each rank did, so nothing seems stuck that is not:
     of the visits that seem incomplete, the members missing at the first to end are on their way.
 
@@ -39,29 +40,41 @@ class Arrivals:
         self._ranks = ranks
         self._seconds = seconds
         self._is_one_program = is_one_program
-        self._open: dict[tuple[MeetingKey, int], _Open] = {}
+        self._open: dict[MeetingKey, _Open] = {}
+        self._next: dict[MeetingKey, int] = {}
+        """Visits of each meeting to which all ranks are known to have come."""
         self._ended: set[int] = set()
 
-    def arrive(self, rank: int, visit: Visit) -> tuple[MeetingKey, tuple[int, ...]] | None:
-        """Note that all members on a rank have come; the key and ranks of a meeting that is full.
+    def arrive(
+        self, rank: int, visits: Sequence[Visit]
+    ) -> list[tuple[Visit, MeetingKey, tuple[int, ...]]]:
+        """Note that all members on a rank have come; the visits that are full, and their ranks.
 
         Raises InvalidArgumentError where ranks have operands of different form.
         """
-        meeting = visit.meeting
-        key = meeting_key(meeting, is_one_program=self._is_one_program)
-        open_ = self._open.setdefault((key, visit.number), _Open(visit, set()))
-        if visit.form != open_.first.form:
-            raise InvalidArgumentError(
-                "operands must have equal types and dimensions on all participants, got "
-                f"{open_.first.form:.200} and {visit.form:.200}"
-            ).at(meeting.opcode, meeting.instruction)
-        open_.ranks.add(rank)
-        wanted = {self._ranks[member] for member in meeting.members}
-        if open_.ranks == wanted:
-            del self._open[key, visit.number]
-            return key, tuple(sorted(wanted))
+        full = []
+        for visit in visits:
+            key = meeting_key(visit.meeting, is_one_program=self._is_one_program)
+            if visit.number < self._next.get(key, 0):
+                continue
+            open_ = self._open.get(key)
+            if open_ is None or open_.first.number < visit.number:
+                # A rank comes again when it has met all others.
+                self._next[key] = visit.number
+                open_ = self._open[key] = _Open(visit, set())
+            if visit.form != open_.first.form:
+                raise InvalidArgumentError(
+                    "operands must have equal types and dimensions on all participants, got "
+                    f"{open_.first.form:.200} and {visit.form:.200}"
+                ).at(visit.meeting.opcode, visit.meeting.instruction)
+            open_.ranks.add(rank)
+            wanted = {self._ranks[member] for member in visit.meeting.members}
+            if open_.ranks == wanted:
+                del self._open[key]
+                self._next[key] = visit.number + 1
+                full.append((visit, key, tuple(sorted(wanted))))
         self._find_missing()
-        return None
+        return full
 
     def end(self, number: int) -> None:
         """Note that a participant has ended."""
@@ -70,15 +83,16 @@ class Arrivals:
 
     def late(self, key: MeetingKey, visit: int) -> XlaError | None:
         """The error for a visit that has waited for its time; None if it is full."""
-        open_ = self._open.get((key, visit))
-        if open_ is None:
+        open_ = self._open.get(key)
+        if open_ is None or open_.first.number != visit:
             return None
         return late(open_.first.meeting, self._missing(open_), self._seconds)
 
     def missing_ranks(self, key: MeetingKey, visit: int) -> set[int]:
         """The ranks that have not come for a visit; none where it is full."""
-        open_ = self._open.get((key, visit))
-        missing = [] if open_ is None else self._missing(open_)
+        open_ = self._open.get(key)
+        is_open = open_ is not None and open_.first.number == visit
+        missing = self._missing(open_) if open_ is not None and is_open else []
         return {self._ranks[each] for each in missing}
 
     def _missing(self, open_: _Open) -> list[int]:

@@ -5,24 +5,28 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from xla_contract.errors import UnavailableError, XlaError
 from xla_server.distributed.arrivals import meeting_key
-from xla_server.distributed.exchange import Exchange, joined, require_size, unpack
+from xla_server.distributed.exchange import (
+    Exchange,
+    is_dense,
+    joined,
+    require_size,
+    room,
+    unpack,
+)
 from xla_server.distributed.frames import Bytes
 from xla_server.distributed.messages import Arrive, Go, MeetingKey, Visit
-from xla_server.distributed.parcels import Stamp
+from xla_server.distributed.parcels import Delivery, Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.distributed.reductions import is_native
-from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route, Value
+from xla_server.ops.evaluation import Array, Crossing, Form, Meeting, Reduction, Route, Value
 from xla_server.sessions.error_context import copy_of
 from xla_server.sessions.limits.blocking import releasing_slot
-
-_Parts: TypeAlias = Mapping[int, Sequence[Array]]
-
-_TOLD_TOGETHER = 64
-"""Visits that wait at most to be told to rank 0 together."""
 
 _AGAIN = 0.1
 """The part of a meeting's time after which rank 0 is told again that it is over."""
@@ -50,13 +54,33 @@ class Link(Protocol):
         """The execution has failed here; the answer is `Crossings.fail`."""
 
 
+class _Way(NamedTuple):
+    """A meeting with operands of a form, as it is for all visits.
+
+    `numbers` are those in the group of each rank's members. The `digests` are those of what is
+    gathered, and of what is spread.
+    """
+
+    key: MeetingKey
+    form: str
+    numbers: Mapping[int, Sequence[int]]
+    digests: tuple[bytes, bytes]
+
+
+class _Visited(NamedTuple):
+    """A visit of this rank, for which rank 0 gives no word."""
+
+    way: _Way
+    number: int
+
+
 class Crossings:
     """Implements xla_server.sessions.runs.grids.rendezvous.Across.
 
-    For large arrays a rank that has told rank 0 of its arrival waits for its word, whatever fails
-    here meanwhile: either all ranks of a meeting exchange, or none. Small ones are sent as parcels
-    at once; rank 0 is told when this rank has to wait for others, or many times have passed. If it
-    `is_fast`, MPI reduces large arrays where it has the operation.
+    For the largest arrays a rank that has told rank 0 of its arrival waits for its word, whatever
+    fails here meanwhile: either all ranks of a meeting exchange, or none. Others are parcels, sent
+    at once; rank 0 is told when this rank has to wait for others. If it `is_fast`, MPI reduces
+    the largest where it has the operation.
     """
 
     def __init__(
@@ -83,10 +107,12 @@ class Crossings:
         self._telling = threading.Lock()
         """Keeps visits in order while they are told."""
         self._tickets: dict[MeetingKey, queue.SimpleQueue[Go | XlaError]] = {}
-        self._spreads: dict[MeetingKey, Go] = {}
+        self._spreads: dict[MeetingKey, Go | _Visited] = {}
+        self._ways: dict[tuple[Meeting, Form], _Way] = {}
         self._failure: XlaError | None = None
         self._counts: dict[MeetingKey, int] = {}
-        self._untold: list[Visit] = []
+        self._untold: dict[MeetingKey, Visit] = {}
+        """The last visit of each meeting that rank 0 does not know of, in order."""
 
     def go(self, go: Go) -> None:
         """Let a meeting begin."""
@@ -98,33 +124,41 @@ class Crossings:
             self._failure = error
             for ticket in self._tickets.values():
                 ticket.put(error)
+        self._exchange.parcels.end(self._run)
 
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
-        places = self._places(meeting)
-        mine = places[self._rank]
+        way = self._way(meeting, crossing.form)
+        mine = way.numbers[self._rank]
         reduction = crossing.reduction
         if self._is_fast and reduction is not None and is_native(reduction):
             here = [given[place] for place in mine]
-            totals = self._reduced(meeting, here, reduction, crossing.form)
+            totals = self._reduced(meeting, here, reduction, way)
             return [reduction.total(each, totals) for each in given]
         parts = [crossing.absent(given[mine[0]]) if each is None else each for each in given]
         sent: dict[int, list[Array]] = {}
         received: dict[int, list[Array]] = {}
         whole: list[Array] = []
-        for rank, others in places.items():
+        for rank, others in way.numbers.items():
             if rank != self._rank:
                 sent[rank] = _read(crossing, parts, mine, others)
                 received[rank] = _read(crossing, parts, others, mine)
                 whole = sent[rank]
-        if crossing.is_small:
-            for rank, data in self._passed(meeting, crossing.form, sent).items():
-                unpack(data, [[array] for array in received[rank]])
+        if crossing.is_direct:
+            visited = _Visited(way, self._come(meeting, way.key, way.form, 0))
+            if crossing.writes is not None:
+                self._spreads[way.key] = visited
+            if crossing.reads is not None:
+                rooms = {rank: room(arrays) for rank, arrays in received.items()}
+                self._pass(visited, 0, sent, rooms)
+                for rank, arrays in received.items():
+                    if not is_dense(arrays):
+                        unpack(rooms[rank], [[array] for array in arrays])
             return parts
         require_size(sum(each.nbytes for arrays in sent.values() for each in arrays))
         require_size(sum(each.nbytes for arrays in received.values() for each in arrays))
         turns = (crossing.reads is not None) + (crossing.writes is not None)
-        go = self._begun(meeting, crossing.form, turns)
+        go = self._begun(meeting, way.key, way.form, turns)
         if crossing.writes is not None:
             self._spreads[go.key] = go
         if crossing.reads is None:
@@ -143,17 +177,26 @@ class Crossings:
         writes = crossing.writes
         if writes is None:
             return
-        key = meeting_key(meeting, is_one_program=self._is_one_program)
-        go = self._spreads.pop(key, None)
+        way = self._way(meeting, crossing.form)
+        go = self._spreads.pop(way.key, None)
         if go is None:
             # MPI has reduced for all.
             return
-        places = self._places(meeting)
-        mine = [alike[0] for place in places.pop(self._rank) for alike in writes(shared, place)]
         others = {
             rank: [alike for place in theirs for alike in writes(shared, place)]
-            for rank, theirs in places.items()
+            for rank, theirs in way.numbers.items()
         }
+        mine = [alike[0] for alike in others.pop(self._rank)]
+        if isinstance(go, _Visited):
+            sizes = {
+                rank: sum(alike[0].nbytes for alike in arrays) for rank, arrays in others.items()
+            }
+            # MPI may use it longer than results live.
+            rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
+            self._pass(go, 1, dict.fromkeys(others, [joined(mine)]), rooms)
+            for rank, arrays in others.items():
+                unpack(rooms[rank], arrays)
+            return
         turn = go.turn + (crossing.reads is not None)
         self._exchange.gather(go.ranks, turn, mine, others)
 
@@ -171,29 +214,34 @@ class Crossings:
         self._link.failed(error)
 
     def _reduced(
-        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, form: str
+        self, meeting: Meeting, given: Sequence[Any], reduction: Reduction, way: _Way
     ) -> Sequence[Array]:
         """The reductions of what members here gave and of other ranks' arrays."""
         totals = reduction.reduce(given)
         require_size(sum(total.nbytes for total in totals))
-        go = self._begun(meeting, f"{form} by MPI's {reduction.opcode}", 1)
+        go = self._begun(meeting, way.key, f"{way.form} by MPI's {reduction.opcode}", 1)
         self._exchange.reduce(go.ranks, go.turn, totals, reduction.opcode)
         return totals
 
-    def _passed(
-        self, meeting: Meeting, form: str, sent: Mapping[int, Sequence[Array]]
-    ) -> Mapping[int, Bytes]:
-        """Send other ranks small arrays, and wait for what they send."""
-        key, number = self._come(meeting, form, 0)
+    def _pass(
+        self,
+        visited: _Visited,
+        step: int,
+        sent: Mapping[int, Sequence[Array]],
+        rooms: Mapping[int, Bytes],
+    ) -> None:
+        """Send other ranks arrays, and wait for what they send."""
         parcels = self._exchange.parcels
-        digest = hashlib.blake2b(repr((key, form)).encode(), digest_size=16).digest()
-        stamp = Stamp(self._run, number, digest)
-        parcels.send(stamp, {rank: joined(arrays) for rank, arrays in sent.items()})
+        way, number = visited
+        stamp = Stamp(self._run, number, way.digests[step])
+        delivery = parcels.exchange(
+            stamp, {rank: joined(arrays) for rank, arrays in sent.items()}, rooms
+        )
         back_off, late = BackOff(LOOKS), time.monotonic() + self._seconds
         with releasing_slot():
-            while (found := parcels.shelf.take(stamp, sent)) is None:
-                parcels.look()
+            while not delivery.is_over():
                 if self._failure is not None:
+                    self._leave(delivery)
                     raise copy_of(self._failure)
                 if back_off.is_waiting:
                     self._tell()
@@ -202,39 +250,41 @@ class Crossings:
                             raise UnavailableError(
                                 f"ranks must receive what others send, got {parcels.failure}"
                             )
-                        self._link.late(key, number)
+                        self._link.late(way.key, number)
                         late += self._seconds * _AGAIN
                 back_off.wait()
-        return found
 
-    def _come(self, meeting: Meeting, form: str, turns: int) -> tuple[MeetingKey, int]:
-        """Note a visit of a meeting; its key and number."""
-        key = meeting_key(meeting, is_one_program=self._is_one_program)
+    def _leave(self, delivery: Delivery) -> None:
+        """Wait until MPI uses no memory of members: other ranks drop what they were sent."""
+        back_off = BackOff()
+        while not delivery.is_left(is_lost=self._exchange.failure is not None):
+            back_off.wait()
+
+    def _come(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> int:
+        """Note a visit of a meeting; its number."""
         with self._lock:
             if self._failure is not None:
                 raise copy_of(self._failure)
             number = self._counts.get(key, 0)
             self._counts[key] = number + 1
-            self._untold.append(Visit(meeting, number, form, turns))
-            is_full = len(self._untold) >= _TOLD_TOGETHER
-        if is_full:
-            self._tell()
-        return key, number
+            self._untold.pop(key, None)
+            self._untold[key] = Visit(meeting, number, form, turns)
+        return number
 
     def _tell(self) -> None:
         """Tell rank 0 of visits that it does not know of."""
         with self._telling:
             with self._lock:
-                visits, self._untold = self._untold, []
+                visits, self._untold = self._untold, {}
             if visits:
-                self._link.arrive(Arrive(self._run, tuple(visits)))
+                self._link.arrive(Arrive(self._run, tuple(visits.values())))
 
-    def _begun(self, meeting: Meeting, form: str, turns: int) -> Go:
+    def _begun(self, meeting: Meeting, key: MeetingKey, form: str, turns: int) -> Go:
         """Wait until all ranks of a meeting have come to it."""
         ticket: queue.SimpleQueue[Go | XlaError] = queue.SimpleQueue()
         # Before the visit is noted: any thread may tell it.
-        self._tickets[meeting_key(meeting, is_one_program=self._is_one_program)] = ticket
-        key, number = self._come(meeting, form, turns)
+        self._tickets[key] = ticket
+        number = self._come(meeting, key, form, turns)
         self._tell()
         with releasing_slot():
             answer = self._answer(ticket, key, number)
@@ -256,12 +306,21 @@ class Crossings:
                 self._link.late(key, visit)
                 seconds = self._seconds * _AGAIN
 
-    def _places(self, meeting: Meeting) -> dict[int, list[int]]:
-        """Return the numbers in the group of each rank's members, by rank."""
-        places: dict[int, list[int]] = {}
-        for place, member in enumerate(meeting.members):
-            places.setdefault(self._ranks[member], []).append(place)
-        return dict(sorted(places.items()))
+    def _way(self, meeting: Meeting, form: Form) -> _Way:
+        way = self._ways.get((meeting, form))
+        if way is None:
+            key = meeting_key(meeting, is_one_program=self._is_one_program)
+            text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
+            numbers: dict[int, list[int]] = {}
+            for place, member in enumerate(meeting.members):
+                numbers.setdefault(self._ranks[member], []).append(place)
+            digests = [
+                hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
+                for step in (0, 1)
+            ]
+            way = _Way(key, text, dict(sorted(numbers.items())), (digests[0], digests[1]))
+            self._ways[meeting, form] = way
+        return way
 
 
 def _read(

@@ -239,9 +239,21 @@ def _starts(sizes: Sequence[int]) -> list[int]:
     return [sum(sizes[:place]) for place in range(len(sizes))]
 
 
+def is_dense(arrays: Sequence[Array]) -> bool:
+    """Return whether the bytes of arrays are one after the other: of one dense array."""
+    return len(arrays) == 1 and arrays[0].flags.c_contiguous
+
+
+def room(arrays: Sequence[Array]) -> Bytes:
+    """Memory for the bytes of arrays: their own where they are dense."""
+    if is_dense(arrays):
+        return bytes_of(arrays[0])
+    return np.empty(sum(array.nbytes for array in arrays), np.uint8)
+
+
 def joined(arrays: Sequence[Array]) -> Bytes:
     """The bytes of arrays, one after the other; those of one dense array where they are."""
-    if len(arrays) == 1 and arrays[0].flags.c_contiguous:
+    if is_dense(arrays):
         return bytes_of(arrays[0])
     joined = np.empty(sum(array.nbytes for array in arrays), np.uint8)
     _pack(arrays, joined)

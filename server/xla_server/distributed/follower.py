@@ -80,7 +80,7 @@ class Follower:
             case messages.Unload(key):
                 self._programs.pop(key, None)
             case messages.Start():
-                self._exchange.parcels.shelf.keep_from(message.oldest)
+                self._exchange.parcels.keep_from(message.oldest)
                 run = self._runs[message.run] = _Run(self, message)
                 start(run.execute)
             case messages.Broken(error):
@@ -126,7 +126,7 @@ class Follower:
 
     def ended(self, run: int) -> None:
         """Forget an execution."""
-        self._exchange.parcels.shelf.end(run)
+        self._exchange.parcels.end(run)
         del self._runs[run]
 
     def job(

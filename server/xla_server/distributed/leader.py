@@ -170,12 +170,12 @@ class Leader:
         finally:
             with self._lock:
                 del self._runs[number]
-            self._exchange.parcels.shelf.end(number)
+            self._exchange.parcels.end(number)
 
     def _oldest(self) -> int:
         with self._lock:
             oldest = min(self._runs)
-        self._exchange.parcels.shelf.keep_from(oldest)
+        self._exchange.parcels.keep_from(oldest)
         return oldest
 
     def _take_turns(self, ranks: tuple[int, ...], count: int) -> int:

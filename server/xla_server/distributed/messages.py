@@ -81,7 +81,7 @@ class Visit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Arrive:
-    """Visits of the sender, in order, since those that it told last."""
+    """Visits of the sender since those that it told last: of each meeting the last, in order."""
 
     run: int
     visits: tuple[Visit, ...]

@@ -1,32 +1,47 @@
-"""Small arrays that ranks send each other without a word of rank 0, and that wait to be taken.
+"""Arrays that ranks send each other without a word of rank 0, and that wait to be taken.
 
 A rank sends as soon as its own members have come to a meeting, and goes on when it has what all
 others sent. So it is at most one visit of a meeting ahead of any of them, which bounds what waits:
-two parcels from each participant on another rank, of SMALL_BYTES at most.
+two parcels from each participant on another rank, of SMALL_BYTES at most. A larger one is a head
+that is sent at once, and bytes that stay with the sender until the receiver has memory for them.
 """
 
+import itertools
 import struct
 import threading
-from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from xla_server.distributed.frames import Bytes
 from xla_server.distributed.world import World
-from xla_server.ops.collectives.collective import SMALL_BYTES
+from xla_server.ops.collectives.collective import DIRECT_BYTES, SMALL_BYTES
 
-_HEAD = struct.Struct("<QQ16s")
+_HEAD = struct.Struct("<QQ16sQH")
 
 _TAG = 2
+_APART_TAGS = range(3, 1 << 14)
+"""Tags of the bytes of large parcels, one after the other."""
 
 
 class Stamp(NamedTuple):
-    """A visit of a meeting of a run, counted from 0; `digest` is that of meeting and form."""
+    """A visit of a meeting of a run, counted from 0; `digest` is that of meeting, form and step."""
 
     run: int
     visit: int
     digest: bytes
+
+
+class Apart(NamedTuple):
+    """The content of a parcel whose bytes the sender has: so many, to be received by a tag."""
+
+    rank: int
+    tag: int
+    size: int
+
+
+Content: TypeAlias = "Bytes | Apart"
 
 
 class Shelf:
@@ -34,38 +49,42 @@ class Shelf:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: dict[int, dict[Stamp, dict[int, Bytes]]] = {}
+        self._runs: dict[int, dict[Stamp, dict[int, Content]]] = {}
         self._oldest = 0
         self._over: set[int] = set()
 
-    def put(self, stamp: Stamp, rank: int, content: Bytes) -> None:
-        """Keep what a rank sent, also for a run that has not begun here, unless it has ended."""
+    def put(self, stamp: Stamp, rank: int, content: Content) -> bool:
+        """Keep what a rank sent, also for a run that has not begun here; False if it has ended."""
         with self._lock:
-            if stamp.run >= self._oldest and stamp.run not in self._over:
-                visits = self._runs.setdefault(stamp.run, {})
-                visits.setdefault(stamp, {})[rank] = content
+            if stamp.run < self._oldest or stamp.run in self._over:
+                return False
+            visits = self._runs.setdefault(stamp.run, {})
+            visits.setdefault(stamp, {})[rank] = content
+            return True
 
-    def take(self, stamp: Stamp, ranks: Collection[int]) -> Mapping[int, Bytes] | None:
-        """Take what these ranks sent with a stamp; None while any of it is missing."""
+    def take(self, stamp: Stamp) -> Mapping[int, Content]:
+        """Take what has come with a stamp, by rank."""
         with self._lock:
-            visits = self._runs.get(stamp.run, {})
-            if len(visits.get(stamp, ())) < len(ranks):
-                return None
-            return visits.pop(stamp)
+            visits = self._runs.get(stamp.run)
+            return {} if visits is None else visits.pop(stamp, {})
 
-    def end(self, run: int) -> None:
-        """Let go of what comes for a run, which has ended here."""
+    def end(self, run: int) -> list[Content]:
+        """Keep nothing of a run any more, which has ended here; what was kept of it."""
         with self._lock:
             self._over.add(run)
-            self._runs.pop(run, None)
+            return _contents([self._runs.pop(run, {})])
 
-    def keep_from(self, oldest: int) -> None:
-        """Note that runs before this one have ended on all ranks."""
+    def keep_from(self, oldest: int) -> list[Content]:
+        """Note that runs before this one have ended on all ranks; what was kept of them."""
         with self._lock:
             self._oldest = max(oldest, self._oldest)
             self._over = {run for run in self._over if run >= self._oldest}
-            for run in [run for run in self._runs if run < self._oldest]:
-                del self._runs[run]
+            ended = [run for run in self._runs if run < self._oldest]
+            return _contents([self._runs.pop(run) for run in ended])
+
+
+def _contents(runs: Iterable[Mapping[Stamp, Mapping[int, Content]]]) -> list[Content]:
+    return [each for visits in runs for ranks in visits.values() for each in ranks.values()]
 
 
 class Parcels:
@@ -75,30 +94,32 @@ class Parcels:
     """
 
     def __init__(self, world: World) -> None:
-        self.shelf = Shelf()
+        self._shelf = Shelf()
         self._comm = world.parcels
         self._looking = threading.Lock()
         self._lock = threading.Lock()
-        self._sending: list[tuple[Any, Bytes]] = []
+        self._tags = itertools.cycle(_APART_TAGS)
+        self._under_way: list[tuple[Any, Bytes | bytes]] = []
+        """Messages that are sent, or received to be dropped."""
         self._receiving: list[tuple[Any, int, Bytes]] = []
+        self.kept: list[Delivery] = []
+        """Messages whose memory MPI may use for ever, since a rank has ended."""
         self.failure: str | None = None
         """Why nothing is received any more: what MPI says when a rank has ended."""
 
-    def send(self, stamp: Stamp, contents: Mapping[int, Bytes]) -> None:
-        """Send each rank its bytes without waiting for it."""
-        from mpi4py import MPI
+    def exchange(
+        self, stamp: Stamp, sent: Mapping[int, Bytes], received: Mapping[int, Bytes]
+    ) -> "Delivery":
+        """Begin to send other ranks bytes, and to receive what they send with this stamp."""
+        return Delivery(self, stamp, [*self._sent(stamp, sent)], dict(received))
 
-        head = np.frombuffer(_HEAD.pack(*stamp), np.uint8)
-        for rank, content in contents.items():
-            data = np.concatenate([head, content])
-            try:
-                sending = self._comm.Isend([data, MPI.BYTE], rank, _TAG), data
-            except MPI.Exception as error:
-                self.failure = str(error)
-                return
-            if not sending[0].Test():
-                with self._lock:
-                    self._sending.append(sending)
+    def end(self, run: int) -> None:
+        """Drop what comes for a run, which has ended here."""
+        self._drop(self._shelf.end(run))
+
+    def keep_from(self, oldest: int) -> None:
+        """Note that runs before this one have ended on all ranks."""
+        self._drop(self._shelf.keep_from(oldest))
 
     def look(self) -> None:
         """Receive what has come, unless another thread does."""
@@ -117,16 +138,116 @@ class Parcels:
             pending = self._receiving
             if pending:
                 self._receiving = [each for each in pending if not self._is_received(*each)]
-            if self._sending:
+            if self._under_way:
                 with self._lock:
-                    self._sending = [each for each in self._sending if not each[0].Test()]
+                    self._under_way = [each for each in self._under_way if not each[0].Test()]
         except (MPI.Exception, ValueError) as error:
             self.failure = str(error)
         finally:
             self._looking.release()
 
+    def taken(self, stamp: Stamp, into: dict[int, Bytes]) -> list[Any]:
+        """Look, and move what has come from `into` to its memory; MPI's requests for the rest."""
+        self.look()
+        requests: list[Any] = []
+        for rank, content in self._shelf.take(stamp).items():
+            memory = into.pop(rank)
+            if isinstance(content, Apart):
+                requests += self._received(content, memory)
+            else:
+                memory[:] = content
+        return requests
+
+    def are_over(self, requests: list[Any]) -> bool:
+        """Return whether all of MPI's requests have ended well."""
+        from mpi4py import MPI
+
+        try:
+            return self.failure is None and all(request.Test() for request in requests)
+        except MPI.Exception as error:
+            self.failure = str(error)
+            return False
+
+    def _sent(self, stamp: Stamp, contents: Mapping[int, Bytes]) -> Iterable[Any]:
+        """Send each rank its bytes; MPI's requests that still use them."""
+        from mpi4py import MPI
+
+        try:
+            for rank, content in contents.items():
+                is_apart = content.size > SMALL_BYTES
+                tag = next(self._tags) if is_apart else 0
+                data = _HEAD.pack(*stamp, content.size if is_apart else 0, tag)
+                if not is_apart:
+                    data += content.data
+                sending = self._comm.Isend([data, MPI.BYTE], rank, _TAG), data
+                if not sending[0].Test():
+                    with self._lock:
+                        self._under_way.append(sending)
+                if is_apart:
+                    yield self._comm.Isend([content, MPI.BYTE], rank, tag)
+        except MPI.Exception as error:
+            self.failure = str(error)
+
+    def _received(self, content: Apart, memory: Bytes) -> list[Any]:
+        from mpi4py import MPI
+
+        try:
+            return [self._comm.Irecv([memory, MPI.BYTE], content.rank, content.tag)]
+        except MPI.Exception as error:
+            self.failure = str(error)
+            return []
+
+    def _drop(self, contents: Iterable[Content]) -> None:
+        for content in contents:
+            if isinstance(content, Apart):
+                memory = np.empty(content.size, np.uint8)
+                requests = self._received(content, memory)
+                with self._lock:
+                    self._under_way += [(each, memory) for each in requests]
+
     def _is_received(self, request: Any, rank: int, data: Bytes) -> bool:
         if not request.Test():
             return False
-        self.shelf.put(Stamp(*_HEAD.unpack_from(data.data)), rank, data[_HEAD.size :])
+        *stamp, size, tag = _HEAD.unpack_from(data.data)
+        content: Content = data[_HEAD.size :]
+        if size:
+            if size > DIRECT_BYTES or tag not in _APART_TAGS:
+                raise ValueError(f"a parcel must have at most {DIRECT_BYTES} bytes, got {size}")
+            content = Apart(rank, tag, size)
+        if not self._shelf.put(Stamp(*stamp), rank, content):
+            self._drop([content])
         return True
+
+
+class Delivery:
+    """The messages between this rank and others at one visit. For one thread.
+
+    It `is_over` when all has come and memory that was sent may change. A thread that does
+    not wait for that waits until it `is_left`: MPI uses the memory until then.
+    """
+
+    def __init__(
+        self, parcels: Parcels, stamp: Stamp, requests: list[Any], missing: dict[int, Bytes]
+    ) -> None:
+        self._parcels = parcels
+        self._stamp = stamp
+        self._requests = requests
+        self._missing = missing
+
+    def is_over(self) -> bool:
+        """Go on, as far as that is possible without waiting."""
+        if self._missing:
+            self._requests += self._parcels.taken(self._stamp, self._missing)
+        return not self._missing and self._is_quiet()
+
+    def is_left(self, *, is_lost: bool) -> bool:
+        """Return whether MPI uses no memory any more; it is kept where a rank is lost for good."""
+        if self._is_quiet():
+            return True
+        if is_lost or self._parcels.failure is not None:
+            self._parcels.kept.append(self)
+            return True
+        return False
+
+    def _is_quiet(self) -> bool:
+        return not self._requests or self._parcels.are_over(self._requests)

@@ -148,12 +148,11 @@ class RemoteRun:
         """Note visits of a rank; let the meetings begin that are full and wait for it."""
         try:
             with self._lock:
-                for visit in arrival.visits:
-                    if self.failure is not None:
-                        return
-                    full = self._arrivals.arrive(rank, visit)
-                    if full is not None and visit.turns:
-                        self._begin_meeting(*full, visit.turns)
+                if self.failure is not None:
+                    return
+                for visit, key, ranks in self._arrivals.arrive(rank, arrival.visits):
+                    if visit.turns:
+                        self._begin_meeting(key, ranks, visit.turns)
         except XlaError as error:
             self.stop(error)
 

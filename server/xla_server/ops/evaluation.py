@@ -77,6 +77,10 @@ class Reduction(NamedTuple):
     total: "Callable[[Any, Sequence[Array]], Any]"
 
 
+Form: TypeAlias = "tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]"
+"""The types and sizes of operands."""
+
+
 class Crossing(NamedTuple):
     """The parts of arrays that members on several hosts read of each other, and write for all.
 
@@ -84,17 +88,17 @@ class Crossing(NamedTuple):
     one on another host: arrays of equal sizes to receive what is read. `reads` are the parts of
     what was given by one member that another reads, or None where nothing is read. `writes` are the
     parts of what is shared that `work` writes for all by one member: for each its arrays, of equal
-    content; None where each writes its own alone. `form` says the types and sizes of what was
-    given, equal for all members. `is_small` says that all of it is, and nothing is written.
+    content; None where each writes its own alone. `form` is that of what was given,
+    equal for all members. `is_direct` says that hosts send it to each other at once.
     `reduction` is there if `share` also takes totals, and `work` then has nothing to write.
     """
 
     route: Route
-    form: str
+    form: Form
     absent: Callable[[Any], Any]
     reads: Callable[[Any, int, int], "Sequence[Array]"] | None
     writes: Callable[[Any, int], "Sequence[Sequence[Array]]"] | None
-    is_small: bool = False
+    is_direct: bool = False
     reduction: Reduction | None = None
 
 

@@ -38,23 +38,30 @@ def rank(running: ServerProcess, number: int) -> psutil.Process:
     raise AssertionError(f"no rank {number}")
 
 
-def waiting_sum(client: xc.Client) -> Any:
+SIZES = pytest.mark.parametrize("size", [4, 100_000])
+"""Elements that are sent at once, and that stay with the sender until they are received."""
+
+
+def waiting_sum(client: xc.Client, size: int = 4) -> Any:
     """A sum over two replicas of what each is fed."""
     builder = Builder("fed")
-    fed = builder.infeed(Shape.parse("f32[4]"))
+    fed = builder.infeed(Shape.parse(f"f32[{size}]"))
     mesh = client.mesh((2,), ("data",), replicas=2)
     return client.compile(builder.build(ops.all_reduce(fed, ops.add)), mesh=mesh)
 
 
 def begun(
-    client: xc.Client, threads: ThreadPoolExecutor, stopped: psutil.Process | None = None
+    client: xc.Client,
+    threads: ThreadPoolExecutor,
+    size: int,
+    stopped: psutil.Process | None = None,
 ) -> Future[Any]:
     """A run in which rank 0 waits for rank 1, which is fed nothing, or `stopped` before that."""
-    run = threads.submit(waiting_sum(client).execute_sharded)
+    run = threads.submit(waiting_sum(client, size).execute_sharded)
     until(lambda: client.describe().use.concurrent_executions == 2)
     if stopped is not None:
         stopped.suspend()
-    client.device(0).infeed(Shape.parse("f32[4]")).send([X])
+    client.device(0).infeed(Shape.parse(f"f32[{size}]")).send([np.zeros(size, np.float32)])
     return run
 
 
@@ -69,22 +76,24 @@ def check_goes_on_alone(client: xc.Client, running: ServerProcess, said: str) ->
     assert "NOT_SERVING" in health_fault(running.address, 20, service="distributed")
 
 
-def test_a_rank_that_is_killed_is_named(pair: ServerProcess) -> None:
+@SIZES
+def test_a_rank_that_is_killed_is_named(pair: ServerProcess, size: int) -> None:
     assert not health_fault(pair.address, 20, service="distributed")
     with xc.connect(pair.address, timeout=60) as client, ThreadPoolExecutor(1) as threads:
-        run = begun(client, threads)
+        run = begun(client, threads, size)
         rank(pair, 1).kill()
         with pytest.raises(xc.UnavailableError, match="rank 1, which has ended"):
             run.result()
         check_goes_on_alone(client, pair, "rank 1, which has ended")
 
 
+@SIZES
 @pytest.mark.parametrize("pair", [("--collective-timeout-seconds", "4")], indirect=True)
-def test_a_rank_that_is_stopped_is_named(pair: ServerProcess) -> None:
+def test_a_rank_that_is_stopped_is_named(pair: ServerProcess, size: int) -> None:
     with xc.connect(pair.address, timeout=60) as client, ThreadPoolExecutor(1) as threads:
         stopped = rank(pair, 1)
         # Stopped before rank 0 waits: the time of a collective is as long as that of a silent rank.
-        run = begun(client, threads, stopped)
+        run = begun(client, threads, size, stopped)
         try:
             with pytest.raises(xc.UnavailableError, match="rank 1, which has not answered for 4 s"):
                 run.result()
@@ -93,11 +102,12 @@ def test_a_rank_that_is_stopped_is_named(pair: ServerProcess) -> None:
             stopped.kill()
 
 
-def test_a_client_that_leaves_ends_its_run_on_all_ranks(pair: ServerProcess) -> None:
+@SIZES
+def test_a_client_that_leaves_ends_its_run_on_all_ranks(pair: ServerProcess, size: int) -> None:
     with xc.connect(pair.address, timeout=60) as watching:
         leaving = xc.connect(pair.address, timeout=60)
         with ThreadPoolExecutor(1) as threads:
-            run = begun(leaving, threads)
+            run = begun(leaving, threads, size)
             leaving.close()
             with pytest.raises(xc.XlaError):
                 run.result()
@@ -126,24 +136,29 @@ def test_a_process_that_mpirun_did_not_start_is_refused() -> None:
 
 UNEVEN = """HloModule uneven
 scalar { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
-with { v = f32[4] parameter(0) ROOT sum = f32[4] all-reduce(v), replica_groups={}, to_apply=scalar }
-without { v = f32[4] parameter(0) ROOT n = f32[4] negate(v) }
-ENTRY e { x = f32[4] parameter(0)
-  first = f32[4] all-reduce(x), replica_groups={}, to_apply=scalar
+with { v = f32[$N] parameter(0)
+  ROOT sum = f32[$N] all-reduce(v), replica_groups={}, to_apply=scalar }
+without { v = f32[$N] parameter(0) ROOT n = f32[$N] negate(v) }
+ENTRY e { x = f32[$N] parameter(0)
+  first = f32[$N] all-reduce(x), replica_groups={}, to_apply=scalar
   me = u32[] replica-id()
   who = u32[] constant($WHO)
   comes = pred[] compare(me, who), direction=EQ
-  ROOT r = f32[4] conditional(comes, first, first),
+  ROOT r = f32[$N] conditional(comes, first, first),
     true_computation=with, false_computation=without }
 """
 
 
+@SIZES
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_rank_that_leaves_a_collective_out_is_named(pair: ServerProcess, who: int) -> None:
+def test_a_rank_that_leaves_a_collective_out_is_named(
+    pair: ServerProcess, who: int, size: int
+) -> None:
     with xc.connect(pair.address, timeout=60) as client:
         mesh = client.mesh((2,), ("data",), replicas=2)
-        run = client.compile(UNEVEN.replace("$WHO", str(who)), mesh=mesh)
+        text = UNEVEN.replace("$WHO", str(who)).replace("$N", str(size))
+        run = client.compile(text, mesh=mesh)
         said = rf"all-reduce %sum.*\{{0,1\}} must arrive, got \{{{1 - who}\}} ended without it"
         for _ in range(3):
             with pytest.raises(xc.FailedPreconditionError, match=said):
-                run.execute_sharded(X)
+                run.execute_sharded(np.zeros(size, np.float32))

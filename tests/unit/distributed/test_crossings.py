@@ -1,6 +1,6 @@
 """Meetings of this rank, 0, with another one: what is told before arrays are exchanged."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -16,8 +16,9 @@ from xla_server.distributed.parcels import Stamp
 from xla_server.distributed.polling import LOOKS, BackOff
 from xla_server.ops.evaluation import Array, Crossing, Meeting, Reduction, Route
 
+FORM = ((np.dtype(np.float32), (4,)),)
 MEETING = Meeting("sum", Opcode.ALL_REDUCE, 1, (0, 1))
-WHOLE = Crossing(Route.WHOLE, "float32[4]", np.empty_like, lambda array, *_: [array], None)
+WHOLE = Crossing(Route.WHOLE, FORM, np.empty_like, lambda array, *_: [array], None)
 GIVEN = [np.zeros(4, np.float32), None]
 
 
@@ -27,7 +28,8 @@ class Rank0:
     def __init__(self, *, says_go: bool = True, is_fast: bool = False) -> None:
         self.told: list[str] = []
         self.says_go = says_go
-        self.parcels: Any = None
+        self.parcels: Any = Peer(0)
+        self.failure: object = None
         tools: Any = self
         seconds = 1000.0 if says_go else 0.0
         self.crossings = Crossings(
@@ -122,45 +124,66 @@ class Peer:
 
     failure = None
 
-    def __init__(self, looks: float) -> None:
-        self.shelf = self
-        self.looks = looks
+    def __init__(self, looks: float, *, idle: float = 0) -> None:
+        self.looks, self.idle = looks, idle
         self.sent: list[Stamp] = []
 
-    def send(self, stamp: Stamp, contents: Mapping[int, Bytes]) -> None:
-        assert [*contents] == [1]
+    def exchange(self, stamp: Stamp, sent: Mapping[int, Bytes], rooms: Mapping[int, Bytes]) -> Any:
+        assert [*sent] == [*rooms] == [1]
         self.sent.append(stamp)
+        rooms[1][:] = bytes_of(np.arange(4, dtype=np.float32))
+        return self
 
-    def look(self) -> None:
+    def is_over(self) -> bool:
         self.looks -= 1
+        return self.looks < 0
 
-    def take(self, stamp: Stamp, ranks: Collection[int]) -> Mapping[int, Bytes] | None:
-        assert stamp is self.sent[-1]
-        return None if self.looks > 0 else {1: bytes_of(np.arange(4, dtype=np.float32))}
+    def is_left(self, *, is_lost: bool) -> bool:
+        assert not is_lost
+        self.idle -= 1
+        return self.idle < 0
+
+    def end(self, run: int) -> None:
+        self.sent.clear()
 
 
-def small(rank: Rank0, peer: Peer) -> Array:
+def direct(rank: Rank0, peer: Peer) -> Array:
     rank.parcels = peer
-    parts = rank.crossings.gathered(MEETING, GIVEN, WHOLE._replace(is_small=True))
+    parts = rank.crossings.gathered(MEETING, GIVEN, WHOLE._replace(is_direct=True))
     return cast(Array, parts[1])
 
 
-def test_small_arrays_are_exchanged_without_rank_0() -> None:
-    """It is told of visits later, in order: before the end at the latest."""
+def test_arrays_are_exchanged_without_rank_0() -> None:
+    """It is told of the last visit later, before the end at the latest."""
     rank, peer = Rank0(), Peer(looks=LOOKS)
     for _ in range(2):
-        np.testing.assert_array_equal(small(rank, peer), np.arange(4))
+        np.testing.assert_array_equal(direct(rank, peer), np.arange(4))
     assert rank.told == []
     rank.crossings.ended(0)
-    assert rank.told == ["arrive 0 0", "arrive 1 0", "ended"]
+    assert rank.told == ["arrive 1 0", "ended"]
     assert [stamp.visit for stamp in peer.sent] == [0, 1]
 
 
 def test_rank_0_is_told_when_others_do_not_come() -> None:
-    rank = Rank0(says_go=False)
+    rank, peer = Rank0(says_go=False), Peer(looks=float("inf"), idle=3)
     with pytest.raises(UnavailableError, match="too late"):
-        small(rank, Peer(looks=float("inf")))
+        direct(rank, peer)
     assert rank.told == ["arrive 0 0", "late", "late"]
+    # Members' memory is not left before MPI is done with it.
+    assert peer.idle == -1
+    assert peer.sent == []
+
+
+def test_what_members_write_for_all_is_exchanged_without_rank_0() -> None:
+    rank, peer = Rank0(), Peer(looks=0)
+    rank.parcels = peer
+    shared = np.ones((2, 4), np.float32)
+    writes = WHOLE._replace(is_direct=True, writes=lambda shared, place: [[shared[place]]])
+    rank.crossings.gathered(MEETING, GIVEN, writes)
+    rank.crossings.spread(MEETING, shared, writes)
+    np.testing.assert_array_equal(shared, [np.ones(4), np.arange(4)])
+    assert [stamp.visit for stamp in peer.sent] == [0, 0]
+    assert len({stamp.digest for stamp in peer.sent}) == 2
 
 
 def test_looks_are_rare_when_nothing_happens() -> None:

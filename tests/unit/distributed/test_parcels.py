@@ -1,43 +1,141 @@
-"""Small arrays of other ranks, from when they come until they are taken."""
+"""Arrays of other ranks, from when they are sent until they are taken or dropped."""
 
+import types
+from typing import Any
+
+import mpi4py
 import numpy as np
 import pytest
 
-from xla_server.distributed.parcels import Shelf, Stamp
+from xla_server.distributed import parcels
+from xla_server.distributed.frames import Bytes
+from xla_server.distributed.parcels import Parcels, Stamp
+from xla_server.ops.collectives.collective import DIRECT_BYTES, SMALL_BYTES
+
+LARGE = SMALL_BYTES + 1
+SIZES = (0, 3, SMALL_BYTES, LARGE, DIRECT_BYTES)
 
 
-def stamp(run: int, visit: int = 0) -> Stamp:
-    return Stamp(run, visit, b"sum")
+class GoneError(Exception):
+    """MPI's error for a rank that has ended."""
 
 
-def shelf(*runs: int) -> Shelf:
-    """A shelf with what rank 1 sent for these runs."""
-    made = Shelf()
-    for run in runs:
-        made.put(stamp(run), 1, np.full(1, run, np.uint8))
-    return made
+class Request:
+    """A message of a rank. It has ended when it is received."""
+
+    def __init__(self, wire: "Wire", rank: int, tag: int, data: Bytes) -> None:
+        self.wire, self.rank, self.tag, self.data = wire, rank, tag, data
+        self.has_ended = False
+
+    def test(self) -> bool:
+        if self.wire.is_broken:
+            raise GoneError("rank 1 has ended")
+        return self.has_ended
+
+    def receive(self, into: Any) -> "Request":
+        into[0][:] = self.data
+        self.has_ended = True
+        return self
+
+    Test, Irecv = test, receive
 
 
-def test_what_ranks_send_is_taken_once_when_all_of_it_is_there() -> None:
-    kept = shelf(7)
-    assert kept.take(stamp(7), {1, 2}) is None
-    kept.put(stamp(7, 1), 2, np.zeros(1, np.uint8))
-    assert kept.take(stamp(7), {1, 2}) is None
-    kept.put(stamp(7), 2, np.full(1, 9, np.uint8))
-    taken = kept.take(stamp(7), {1, 2})
-    assert taken is not None
-    assert {rank: content.tolist() for rank, content in taken.items()} == {1: [7], 2: [9]}
-    assert kept.take(stamp(7), {1, 2}) is None
+class Wire:
+    """A communicator on which a rank, 1, sends to itself."""
+
+    def __init__(self) -> None:
+        self.sent: list[Request] = []
+        self.is_broken = False
+
+    def send(self, content: Any, rank: int, tag: int) -> Request:
+        self.sent.append(Request(self, rank, tag, np.frombuffer(content[0], np.uint8)))
+        return self.sent[-1]
+
+    def probe(self, source: int, tag: int, status: Any) -> Request | None:
+        found = next((each for each in self.sent if each.tag == tag), None)
+        if found is not None:
+            self.sent.remove(found)
+            status.source, status.Get_count = found.rank, lambda _: found.data.size
+        return found
+
+    def receive(self, into: Any, rank: int, tag: int) -> Request:
+        found = self.probe(rank, tag, types.SimpleNamespace())
+        assert found is not None
+        return found.receive(into)
+
+    Isend, Improbe, Irecv = send, probe, receive
 
 
+@pytest.fixture
+def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
+    names = {"BYTE": 1, "ANY_SOURCE": -1, "Exception": GoneError, "Status": types.SimpleNamespace}
+    monkeypatch.setattr(mpi4py, "MPI", types.SimpleNamespace(**names), raising=False)
+    return Wire()
+
+
+@pytest.fixture
+def own(wire: Wire) -> Parcels:
+    return Parcels(types.SimpleNamespace(parcels=wire))  # type: ignore[arg-type]
+
+
+def sent(size: int) -> Bytes:
+    return np.arange(size, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_ranks_send_is_received_by_its_stamp(own: Parcels, size: int) -> None:
+    into = np.zeros((2, size), np.uint8)
+    stamps = [Stamp(7, visit, b"s" * 16) for visit in (0, 1)]
+    early = own.exchange(stamps[1], {1: sent(size)}, {})
+    other = own.exchange(stamps[1], {}, {1: into[1]})
+    late = own.exchange(stamps[0], {}, {1: into[0]})
+    # The bytes of a large one stay with the sender until they are received.
+    assert [early.is_over(), late.is_over(), other.is_over()] == [size < LARGE, False, True]
+    assert early.is_over()
+    np.testing.assert_array_equal(into, [np.zeros(size), sent(size)])
+
+
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("is_everywhere", [False, True])
-def test_nothing_waits_for_runs_that_have_ended(is_everywhere: bool) -> None:
-    kept = shelf(3, 4)
-    if is_everywhere:
-        kept.keep_from(4)
-    else:
-        kept.end(3)
-    for _ in range(2):
-        assert kept.take(stamp(3), {1}) is None
-        kept.put(stamp(3), 1, np.zeros(1, np.uint8))
-    assert kept.take(stamp(4), {1}) is not None
+@pytest.mark.parametrize("is_early", [False, True])
+def test_what_is_sent_for_a_run_that_has_ended_is_dropped(
+    own: Parcels, wire: Wire, size: int, is_everywhere: bool, is_early: bool
+) -> None:
+    def end() -> None:
+        own.keep_from(8) if is_everywhere else own.end(7)
+
+    delivery = own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(size)}, {1: sent(size)})
+    if is_early:
+        end()
+    own.look()
+    end()
+    own.look()
+    assert wire.sent == []
+    assert delivery.is_left(is_lost=False)
+    assert not delivery.is_over()
+    assert own.kept == []
+
+
+@pytest.mark.parametrize("size", [SMALL_BYTES, DIRECT_BYTES])
+def test_parcels_that_are_too_large_are_refused(
+    own: Parcels, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(size)}, {})
+    monkeypatch.setattr(parcels, "SMALL_BYTES" if size == SMALL_BYTES else "DIRECT_BYTES", 9)
+    own.look()
+    assert own.failure is not None
+    assert own.failure.startswith("a parcel must have at most 9 bytes, got")
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_what_is_under_way_with_a_lost_rank_is_kept(
+    own: Parcels, wire: Wire, is_silent: bool
+) -> None:
+    """MPI may use its memory for ever."""
+    delivery = own.exchange(Stamp(7, 0, b"s" * 16), {1: sent(LARGE)}, {})
+    assert not delivery.is_left(is_lost=False)
+    wire.is_broken = not is_silent
+    assert not delivery.is_over()
+    assert own.failure == (None if is_silent else "rank 1 has ended")
+    assert delivery.is_left(is_lost=is_silent)
+    assert own.kept == [delivery]

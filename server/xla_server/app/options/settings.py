@@ -192,8 +192,8 @@ class Settings(BaseSettings):
     )
     fast_collectives: bool = _option(
         False,
-        "let MPI reduce operands of an all-reduce above 64 KiB where it has the operation: faster, "
-        "with results that depend on the number of processes",
+        "let MPI reduce operands of an all-reduce above 16 MiB in a group where it has the "
+        "operation: faster, with results that depend on the number of processes",
     )
     cuda_memory_fraction: Share = _option(
         0.9, "share of a GPU's memory for programs and values (cuda)"

@@ -35,29 +35,40 @@ SMALL_BYTES = 1 << 16
 """Operands of a group up to this many bytes are combined by the last to arrive: waking others to
 share the work takes longer."""
 
+DIRECT_BYTES = 1 << 24
+"""Operands of a group up to this many bytes are sent to other hosts without asking for them."""
+
 
 class Part(NamedTuple):
     """The operands of one member of a group, and the arrays that take its results.
 
     Where `is_total`, the operands are the results of the whole group, which hosts have reduced.
+    Where it `is_copy`, the member is on another host, and others do here what it does there.
     """
 
     operands: Sequence[Array]
     results: Sequence[Array]
     is_total: bool = False
+    is_copy: bool = False
 
 
 class Group(NamedTuple):
     """A group that has met: its members in order, what each gave, and the run of one of them.
 
-    Results that are equal for all are made in so many `shares`; none if they are there already.
+    Results that are equal for all are made in shares by `workers`, numbers in the order of members;
+    by none if they are there already.
     """
 
     instruction: HloInstruction
     members: Sequence[int]
     parts: Sequence[Part]
     frame: Frame
-    shares: int
+    workers: Sequence[int]
+
+    @property
+    def shares(self) -> int:
+        """The number of shares."""
+        return len(self.workers)
 
     def results(self, number: int) -> list[Array]:
         """The different arrays that take a result which is equal for all members."""
@@ -156,9 +167,10 @@ def exchanged(
         return [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=False)]
 
     def crossing() -> Crossing:
-        return _crossing(exchange, instruction, given, members, frame, is_small=is_small)
+        return _crossing(exchange, instruction, given, members, frame, size)
 
-    is_small = len(members) * sum(operand.nbytes for operand in operands) <= SMALL_BYTES
+    size = len(members) * sum(operand.nbytes for operand in operands)
+    is_small = size <= SMALL_BYTES
 
     def share(parts: Sequence[Part]) -> Group:
         if parts[0].is_total:
@@ -166,19 +178,21 @@ def exchanged(
         require_equal_shapes(parts)
         if exchange.is_common and targets is None:
             common = fresh()
-            parts = [Part(part.operands, common) for part in parts]
-        shares = 1 if is_small and exchange.is_common else len(members)
-        group = Group(instruction, members, parts, frame, shares)
+            parts = [part._replace(results=common) for part in parts]
+        workers: Sequence[int] = range(1 if is_small and exchange.is_common else len(members))
+        if not is_small and any(part.is_copy for part in parts):
+            workers = [place for place in workers if not parts[place].is_copy]
+        group = Group(instruction, members, parts, frame, workers)
         if is_small:
-            for place in range(shares):
+            for place in workers:
                 # Results of members on other hosts are made there.
                 if exchange.is_common or parts[place].results:
                     exchange.fill(group, place)
         return group
 
     def work(group: Group, place: int) -> None:
-        if group.shares:
-            exchange.fill(group._replace(frame=frame), place)
+        if group.workers:
+            exchange.fill(group._replace(frame=frame), group.workers.index(place))
 
     needs_own = targets is None and not exchange.is_common
     given = Part(operands, fresh() if needs_own else targets or ())
@@ -203,7 +217,7 @@ def _of_totals(
         for result, total in zip(part.results, part.operands, strict=False):
             if result is not total:
                 result[...] = total
-    return Group(instruction, members, parts, frame, 0)
+    return Group(instruction, members, parts, frame, ())
 
 
 def _crossing(
@@ -212,14 +226,18 @@ def _crossing(
     given: Part,
     members: tuple[int, ...],
     frame: Frame,
-    *,
-    is_small: bool,
+    size: int,
 ) -> Crossing:
-    is_whole = is_small and exchange.is_common
+    is_direct = size <= DIRECT_BYTES
+    # The whole operand of the only other member is as many bytes as half of it and of the result.
+    is_pair = is_direct and len(members) == 2 and exchange.reduces is not None
+    is_once = size <= SMALL_BYTES or is_pair
+    is_whole = is_once and exchange.is_common
+    reduces = None if is_direct else exchange.reduces
     reads = whole if is_whole else exchange.reads
 
     def absent(part: Part) -> Part:
-        return Part([np.empty_like(operand) for operand in part.operands], ())
+        return Part([np.empty_like(each) for each in part.operands], (), is_copy=is_whole)
 
     def read(part: Part, source: int, target: int) -> Sequence[Array]:
         return cast(Reads, reads)(
@@ -233,12 +251,12 @@ def _crossing(
 
     return Crossing(
         Route.WHOLE if is_whole else exchange.route,
-        ", ".join(f"{operand.dtype}{list(operand.shape)}" for operand in given.operands),
+        tuple([(operand.dtype, operand.shape) for operand in given.operands]),
         absent,
         None if reads is None else read,
-        None if is_small or exchange.part is None else written,
-        is_small,
-        None if is_small or exchange.reduces is None else exchange.reduces(instruction, frame),
+        None if is_once or exchange.part is None else written,
+        is_direct,
+        None if reduces is None else reduces(instruction, frame),
     )
 
 

@@ -5,11 +5,10 @@ floating-point environment, if the C library and the processor are known. Elsewh
 and quotients keep subnormal numbers, as in IEEE 754.
 """
 
-import contextlib
 import ctypes
 import platform
 import sys
-from collections.abc import Iterator
+from typing import Any
 
 _WORDS = 8
 """32-bit words of glibc's fenv_t, on x86-64 the larger."""
@@ -23,40 +22,43 @@ _FLUSH: dict[str, tuple[int, int]] = {
 }
 
 
-@contextlib.contextmanager
-def subnormals_as_zeros() -> Iterator[None]:
+class _Mode:
+    """A mode of the thread's arithmetic, until the block ends. For one block."""
+
+    __slots__ = ("_before", "_flushes")
+
+    def __init__(self, *, flushes: bool) -> None:
+        self._flushes = flushes
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        if _C is not None:
+            before = self._before = _Environment()
+            _C.fegetenv(before)
+            inside = _Environment.from_buffer_copy(before)
+            inside[_WORD] = inside[_WORD] | _BITS if self._flushes else inside[_WORD] & ~_BITS
+            _C.fesetenv(inside)
+
+    def __exit__(self, *_: object) -> None:
+        if _C is not None:
+            _C.fesetenv(self._before)
+
+
+def subnormals_as_zeros() -> _Mode:
     """Until the block ends, arithmetic of this thread neither reads nor makes subnormal numbers."""
-    with _mode(flushes=True):
-        yield
+    return _Mode(flushes=True)
 
 
-@contextlib.contextmanager
-def subnormals_kept() -> Iterator[None]:
+def subnormals_kept() -> _Mode:
     """Until the block ends, arithmetic of this thread is that of IEEE 754."""
-    with _mode(flushes=False):
-        yield
+    return _Mode(flushes=False)
 
 
-@contextlib.contextmanager
-def _mode(*, flushes: bool) -> Iterator[None]:
-    if _C is None:
-        yield
-        return
-    before = _Environment()
-    _C.fegetenv(before)
-    inside = _Environment.from_buffer_copy(before)
-    inside[_WORD] = inside[_WORD] | _BITS if flushes else inside[_WORD] & ~_BITS
-    _C.fesetenv(inside)
-    try:
-        yield
-    finally:
-        _C.fesetenv(before)
-
-
-def _library() -> ctypes.CDLL | None:
+def _library() -> ctypes.PyDLL | None:
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return None
-    return ctypes.CDLL("libm.so.6") if platform.machine() in _FLUSH else None
+    # Its functions are too short to give Python's lock away meanwhile.
+    return ctypes.PyDLL("libm.so.6") if platform.machine() in _FLUSH else None
 
 
 _C = _library()

@@ -118,7 +118,9 @@ class Rendezvous:
         crossing: Callable[[], Crossing] | None = None,
     ) -> SharedT:
         """Meet the others as participant `number`, as Collectives.exchange says."""
-        crosses = None if self._across is None or crossing is None else crossing()
+        crosses = None
+        if crossing is not None and not self._here.issuperset(meeting.members):
+            crosses = crossing()
         place = meeting.members.index(number)
         me = self._participants[number]
         with self._lock:
@@ -209,7 +211,7 @@ class Rendezvous:
         self, open_: _Open, share: Callable[[Sequence[Any]], Any], crossing: Crossing | None
     ) -> None:
         try:
-            if self._across is not None and crossing is not None and _is_across(open_):
+            if self._across is not None and crossing is not None:
                 open_.given = self._across.gathered(open_.meeting, open_.given, crossing)
             open_.shared = share(open_.given)
         except BaseException as error:  # The others wait, whatever it was.
@@ -247,11 +249,10 @@ class Rendezvous:
     def _spread(self, open_: _Open, crossing: Crossing | None) -> None:
         if self._across is None or crossing is None or crossing.writes is None:
             return
-        if _is_across(open_):
-            try:
-                self._across.spread(open_.meeting, open_.shared, crossing)
-            except BaseException as error:  # The others wait, whatever it was.
-                open_.error = error
+        try:
+            self._across.spread(open_.meeting, open_.shared, crossing)
+        except BaseException as error:  # The others wait, whatever it was.
+            open_.error = error
 
     def _wait(self, me: _Participant, open_: _Open) -> None:
         """Wait until all have arrived and what they gave is shared."""
@@ -304,10 +305,6 @@ class Rendezvous:
     def _late(self, open_: _Open) -> XlaError:
         missing = [n for n in open_.meeting.members if n not in open_.arrived]
         return late(open_.meeting, missing, self._timeout)
-
-
-def _is_across(open_: _Open) -> bool:
-    return open_.here < len(open_.meeting.members)
 
 
 def incomplete(meeting: Meeting, got: str) -> XlaError:
