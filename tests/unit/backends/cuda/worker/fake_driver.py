@@ -41,7 +41,7 @@ class FakeDriver:
     def __init__(self, ordinal: int) -> None:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
-        self.waits = 0
+        self.waits = self.captures = self.changes = 0
         self._captured: dict[int, list[Callable[[], None]]] = {}
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
@@ -131,10 +131,15 @@ class FakeDriver:
         addresses: Sequence[int],
         stream: int,
     ) -> None:
-        assert blocks > 0
         if kernel[1] == self._kernel_uncapturable and stream in self._captured:
             self._captured[stream].append(REFUSED)
-        self._later(stream, lambda: kernel[1](blocks * threads, addresses))
+        self._later(stream, self._work(kernel, blocks, threads, shared_bytes, addresses))
+
+    def _work(
+        self, kernel: Any, blocks: int, threads: int, shared_bytes: int, addresses: Sequence[int]
+    ) -> Callable[[], None]:
+        assert blocks > 0
+        return lambda: kernel[1](blocks * threads, addresses)
 
     def prepare(self, plan: LibraryPlan) -> Any:
         return plan
@@ -145,6 +150,16 @@ class FakeDriver:
     def begin_capture(self, stream: int) -> None:
         assert stream not in self._captured
         self._captured[stream] = []
+        self.captures += 1
+
+    def captured_node(self, stream: int) -> int:
+        return len(self._captured[stream]) - 1
+
+    def change_node(
+        self, graph: list[Callable[[], None]], node: int, kernel: Any, *launch: Any
+    ) -> None:
+        graph[node] = self._work(kernel, *launch)
+        self.changes += 1
 
     def end_capture(self, stream: int) -> list[Callable[[], None]]:
         captured = self._captured.pop(stream)

@@ -164,14 +164,11 @@ class CudaDriver:
     ) -> None:
         """Launch a kernel whose arguments are addresses, which are copied."""
         kernel.need_shared(shared_bytes)
-        count = len(addresses)
-        values = (ctypes.c_uint64 * count)(*addresses)
-        first = ctypes.addressof(values)
-        pointers = (ctypes.c_uint64 * count)(*range(first, first + 8 * count, 8))
+        values = _Values(addresses)
         launched = cuda.cuLaunchKernel(
             kernel.function,
             *(blocks, 1, 1, threads, 1, 1, shared_bytes),
-            *(stream, ctypes.addressof(pointers), 0),
+            *(stream, values.pointer, 0),
         )
         checked("cuLaunchKernel", launched)
 
@@ -191,16 +188,37 @@ class CudaDriver:
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
 
+    def captured_node(self, stream: int) -> Any:
+        """Return the node of the last launch."""
+        return self._conditions.last_node(stream)
+
     def end_capture(self, stream: int) -> "_Graph":
         """Return the graph, which the device has."""
         (described,) = checked("cuStreamEndCapture", cuda.cuStreamEndCapture(stream))
-        try:
-            (handle,) = checked("cuGraphInstantiate", cuda.cuGraphInstantiate(described, 0))
-        finally:
-            cuda.cuGraphDestroy(described)
-        graph = _Graph(handle)
-        checked("cuGraphUpload", cuda.cuGraphUpload(handle, stream))
+        graph = _Graph(described)
+        (graph.handle,) = checked("cuGraphInstantiate", cuda.cuGraphInstantiate(described, 0))
+        checked("cuGraphUpload", cuda.cuGraphUpload(graph.handle, stream))
         return graph
+
+    def change_node(
+        self,
+        graph: "_Graph",
+        node: Any,
+        kernel: "CudaKernel",
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+    ) -> None:
+        """Let a node of a graph launch this; the addresses are copied."""
+        kernel.need_shared(shared_bytes)
+        values, described = _Values(addresses), cuda.CUDA_KERNEL_NODE_PARAMS()
+        described.func, described.sharedMemBytes = kernel.function, shared_bytes
+        described.gridDimX, described.gridDimY, described.gridDimZ = blocks, 1, 1
+        described.blockDimX, described.blockDimY, described.blockDimZ = threads, 1, 1
+        described.kernelParams, described.extra = values.pointer, 0
+        changed = cuda.cuGraphExecKernelNodeSetParams(graph.handle, node, described)
+        checked("cuGraphExecKernelNodeSetParams", changed)
 
     def launch_graph(self, graph: "_Graph", stream: int) -> None:
         """Launch a graph."""
@@ -246,13 +264,31 @@ class _Module:
 
 
 class _Graph:
-    """A graph, destroyed with its last reference once it has been executed."""
+    """A graph with its description, whose nodes name those of the graph.
 
-    def __init__(self, handle: Any) -> None:
-        self.handle = handle
+    It is destroyed with its last reference once it has been executed.
+    """
+
+    def __init__(self, described: Any) -> None:
+        self._described = described
+        self.handle: Any = None
 
     def __del__(self) -> None:
-        cuda.cuGraphExecDestroy(self.handle)
+        if self.handle is not None:
+            cuda.cuGraphExecDestroy(self.handle)
+        cuda.cuGraphDestroy(self._described)
+
+
+class _Values:
+    """Arguments of a kernel in memory, as long as this is referenced."""
+
+    def __init__(self, values: Sequence[int]) -> None:
+        count = len(values)
+        self._values = (ctypes.c_uint64 * count)(*values)
+        first = ctypes.addressof(self._values)
+        self._pointers = (ctypes.c_uint64 * count)(*range(first, first + 8 * count, 8))
+        self.pointer = ctypes.addressof(self._pointers)
+        """The address of the addresses of all values."""
 
 
 class CudaKernel:

@@ -179,11 +179,38 @@ def test_a_graph_is_captured_launched_and_destroyed(driver: Any, cuda: FakeBindi
     driver.launch_graph(graph, 7)
     assert cuda.named("cuStreamBeginCapture") == [[7, 2]]
     assert cuda.named("cuGraphInstantiate") == [[GRAPH, 0]]
-    assert cuda.named("cuGraphDestroy") == [[GRAPH]]
     assert cuda.named("cuGraphLaunch") == [[EXECUTABLE, 7]]
+    # The nodes that are changed are those of its description.
+    assert cuda.named("cuGraphDestroy") == []
     del graph
     gc.collect()
     assert cuda.named("cuGraphExecDestroy") == [[EXECUTABLE]]
+    assert cuda.named("cuGraphDestroy") == [[GRAPH]]
+
+
+def test_a_graph_that_is_not_made_leaves_no_description(driver: Any, cuda: FakeBindings) -> None:
+    cuda.fails["cuGraphInstantiate"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    driver.begin_capture(7)
+    with pytest.raises(CudaError, match="cuGraphInstantiate"):
+        driver.end_capture(7)
+    gc.collect()
+    assert cuda.named("cuGraphDestroy") == [[GRAPH]]
+    assert cuda.named("cuGraphExecDestroy") == []
+
+
+def test_a_node_of_a_graph_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
+    (kernel,) = driver.load(b"ptx", ["k"])
+    driver.begin_capture(7)
+    driver.launch(kernel, 2, 3, 0, [1, 2], 7)
+    node = driver.captured_node(7)
+    graph = driver.end_capture(7)
+    driver.change_node(graph, node, kernel, 2, 3, 64 << 10, [3, 4])
+    ((changed, of, given),) = cuda.named("cuGraphExecKernelNodeSetParams")
+    assert (changed, of) == (EXECUTABLE, "before")
+    grid, block = (given.gridDimX, given.gridDimY, given.gridDimZ), given.blockDimX
+    assert (given.func, grid, block, given.sharedMemBytes) == (FUNCTION, (2, 1, 1), 3, 64 << 10)
+    assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
+    assert cuda.given == [[3, 4]]
 
 
 def test_conditional_nodes_have_what_their_bodies_give_a_stream(
