@@ -16,6 +16,7 @@ from typing import Any
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
+from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     NoDeviceError,
@@ -59,6 +60,10 @@ class CudaDriver:
             kept = cuda.cuMemPoolSetAttribute(self._pool, threshold, cuda.cuuint64_t((1 << 64) - 1))
             checked("cuMemPoolSetAttribute", kept)
             self.description = self._described(device)
+        self._kept, self._sizes = KeptMemory(), dict[int, int]()
+        """Memory that nothing uses, and the bytes of other memory by its address."""
+        self._idle: set[int] = set()
+        """Streams that were waited for, and given nothing since."""
         self._libraries = Libraries(self)
         self._conditions = Conditions(cuda, self._context, self._tell)
 
@@ -86,17 +91,29 @@ class CudaDriver:
     def new_stream(self) -> int:
         """Return a stream that does not wait for the legacy default stream either."""
         flags = int(cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
-        return int(checked("cuStreamCreate", cuda.cuStreamCreate(flags))[0])
+        stream = int(checked("cuStreamCreate", cuda.cuStreamCreate(flags))[0])
+        self._idle.add(stream)
+        return stream
 
     def synchronise(self, stream: int) -> None:
         """Wait until all that the stream was given is done."""
         checked("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))
+        self._idle.add(stream)
 
     def allocate(self, byte_size: int, stream: int) -> int:
-        """Return memory of the pool for what follows in the stream."""
+        """Return memory of the pool for what follows in the stream, or memory that was kept."""
+        address = self._kept.take(byte_size)
+        if address is None:
+            address = self._allocate(byte_size, stream)
+        self._sizes[address] = byte_size
+        return address
+
+    def _allocate(self, byte_size: int, stream: int) -> int:
+        self._idle.discard(stream)
         result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             # Trimmed, the pool can use what it keeps in pieces that are too small.
+            self._give_back(self._kept.clear(), stream)
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
             result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
@@ -105,16 +122,23 @@ class CudaDriver:
         return int(checked("cuMemAllocFromPoolAsync", result)[0])
 
     def free(self, address: int, stream: int) -> None:
-        """Give memory back to the pool, in the stream's order."""
-        checked("cuMemFreeAsync", cuda.cuMemFreeAsync(address, stream))
+        """Keep memory that no stream uses; give other memory to the pool, in the stream's order."""
+        byte_size, given_back = self._sizes.pop(address), [address]
+        if stream in self._idle:
+            given_back = self._kept.keep(address, byte_size)
+        self._give_back(given_back, stream)
+
+    def _give_back(self, addresses: Sequence[int], stream: int) -> None:
+        for address in addresses:
+            checked("cuMemFreeAsync", cuda.cuMemFreeAsync(address, stream))
 
     def free_bytes(self) -> int:
-        """Return the bytes that are free on the device or in the pool."""
+        """Return the bytes that are free on the device, in the pool or kept."""
         free, _ = checked("cuMemGetInfo", cuda.cuMemGetInfo())
         attribute = cuda.CUmemPool_attribute
         kept = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
         used = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
-        return int(free) + kept - used
+        return int(free) + kept - used + self._kept.byte_size
 
     def _pool_bytes(self, what: Any) -> int:
         found = cuda.cuMemPoolGetAttribute(self._pool, what)
@@ -130,16 +154,19 @@ class CudaDriver:
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         """Copy bytes of the host to the device."""
+        self._idle.discard(stream)
         copied = cuda.cuMemcpyHtoDAsync(address, source, source.nbytes, stream)
         checked("cuMemcpyHtoDAsync", copied)
 
     def download(self, target: memoryview, address: int, stream: int) -> None:
         """Copy bytes of the device to the host."""
+        self._idle.discard(stream)
         copied = cuda.cuMemcpyDtoHAsync(target, address, target.nbytes, stream)
         checked("cuMemcpyDtoHAsync", copied)
 
     def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
         """Copy bytes on the device."""
+        self._idle.discard(stream)
         copied = cuda.cuMemcpyDtoDAsync(target, source, byte_size, stream)
         checked("cuMemcpyDtoDAsync", copied)
 
@@ -165,6 +192,7 @@ class CudaDriver:
         """Launch a kernel whose arguments are addresses, which are copied."""
         kernel.need_shared(shared_bytes)
         values = _Values(addresses)
+        self._idle.discard(stream)
         launched = cuda.cuLaunchKernel(
             kernel.function,
             *(blocks, 1, 1, threads, 1, 1, shared_bytes),
@@ -178,6 +206,7 @@ class CudaDriver:
 
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a prepared plan."""
+        self._idle.discard(stream)
         self._libraries.call(prepared, addresses, stream)
 
     def begin_capture(self, stream: int) -> None:
@@ -222,6 +251,7 @@ class CudaDriver:
 
     def launch_graph(self, graph: "_Graph", stream: int) -> None:
         """Launch a graph."""
+        self._idle.discard(stream)
         checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
 
     def capture_loop(

@@ -113,11 +113,71 @@ def test_bytes_go_to_the_device_and_back(driver: Any, cuda: FakeBindings) -> Non
     driver.copy(second, first, 5, stream)
     driver.download(memoryview(found), second, stream)
     driver.synchronise(stream)
-    driver.free(first, stream)
     assert found == b"12345"
-    assert list(cuda.memory) == [second]
     assert cuda.named("cuStreamCreate") == [[1]]
     assert cuda.named("cuStreamSynchronize") == [[stream]]
+
+
+WORK: dict[str, Callable[[Any, int, int], None]] = {
+    "nothing": lambda driver, address, stream: None,
+    "upload": lambda driver, address, stream: driver.upload(address, memoryview(b"1"), stream),
+    "download": lambda driver, address, stream: driver.download(
+        memoryview(bytearray(1)), address, stream
+    ),
+    "copy": lambda driver, address, stream: driver.copy(address, address + 1, 1, stream),
+    "launch": lambda driver, address, stream: driver.launch(
+        driver.load(b"ptx", ["k"])[0], 1, 1, 0, [address, address + 1], stream
+    ),
+    "graph": lambda driver, address, stream: driver.launch_graph(_graph(driver), stream),
+    "allocation": lambda driver, address, stream: driver.allocate(3, stream),
+    "call": lambda driver, address, stream: driver.call(_Prepared(), [address], stream),
+}
+
+
+class _Prepared:
+    def call(self, addresses: list[int], stream: int) -> None:
+        pass
+
+
+def _graph(driver: Any) -> Any:
+    driver.begin_capture(99)
+    return driver.end_capture(99)
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_memory_is_kept_once_no_stream_uses_it(driver: Any, cuda: FakeBindings, work: str) -> None:
+    stream, other = driver.new_stream(), driver.new_stream()
+    address = driver.allocate(5, stream)
+    driver.synchronise(stream)
+    WORK[work](driver, address, stream)
+    driver.free(address, stream)
+    is_kept = work == "nothing"
+    # What the stream was given is done before the pool has the memory.
+    assert cuda.named("cuMemFreeAsync") == ([] if is_kept else [[address, stream]])
+    allocated = len(cuda.named("cuMemAllocFromPoolAsync"))
+    driver.allocate(5, other)
+    assert len(cuda.named("cuMemAllocFromPoolAsync")) == allocated + (not is_kept)
+    driver.free(driver.allocate(6, stream), stream)
+    with pytest.raises(KeyError):
+        driver.free(77, stream)
+
+
+def test_kept_memory_is_free_and_given_to_the_pool_where_it_has_no_room(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    stream = driver.new_stream()
+    pieces = [driver.allocate(size, stream) for size in (5, 6)]
+    driver.synchronise(stream)
+    free = driver.free_bytes()
+    for each in pieces:
+        driver.free(each, driver.new_stream())
+    assert driver.free_bytes() == free + 5 + 6
+    cuda.fails["cuMemAllocFromPoolAsync"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    with pytest.raises(OutOfDeviceMemoryError):
+        driver.allocate(7, stream)
+    assert cuda.named("cuMemFreeAsync") == [[each, stream] for each in pieces]
+    names = [name for name, *_ in cuda.calls]
+    assert names.index("cuMemFreeAsync") < names.index("cuMemPoolTrimTo")
 
 
 def test_shared_memory_is_pinned_by_its_address(driver: Any, cuda: FakeBindings) -> None:
