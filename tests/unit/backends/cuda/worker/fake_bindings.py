@@ -38,6 +38,7 @@ class FakeBindings(types.ModuleType):
         CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT="multiprocessors",
     )
     CUmemPool_attribute = types.SimpleNamespace(
+        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES=3,
         CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4,
         CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT=RESERVED,
         CU_MEMPOOL_ATTR_USED_MEM_CURRENT=USED,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from xla_server.backends.cuda.worker.exchange.messages import INLINE_BYTES
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
@@ -26,6 +27,8 @@ PIPES = "XLA_FAKE_DRIVER_PIPES"
 MAX_MODULES = 3
 LATE = 100
 PINNED = 1 << 63
+HANGS = 0xE5
+"""The first byte of a large array whose upload does not end."""
 _DEVICES = 2
 
 
@@ -102,7 +105,12 @@ class FakeDriver:
         return PINNED
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
-        self._later(stream, lambda: self._write(address, bytes(source)))
+        def uploaded() -> None:
+            if source[0] == HANGS and len(source) > INLINE_BYTES:
+                self._kernel_hang(0, [])
+            self._write(address, bytes(source))
+
+        self._later(stream, uploaded)
 
     def download(self, target: memoryview, address: int, stream: int) -> None:
         def downloaded() -> None:

@@ -56,9 +56,9 @@ class CudaDriver:
             found = cuda.cuDeviceGetDefaultMemPool(device)
             (self._pool,) = checked("cuDeviceGetDefaultMemPool", found)
             # A pool returns memory to the system at each synchronisation by default.
-            threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-            kept = cuda.cuMemPoolSetAttribute(self._pool, threshold, cuda.cuuint64_t((1 << 64) - 1))
-            checked("cuMemPoolSetAttribute", kept)
+            self._set_pool("RELEASE_THRESHOLD", cuda.cuuint64_t((1 << 64) - 1))
+            # A transfer would wait for a run of another stream that has freed what it takes.
+            self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
             self.description = self._described(device)
         self._kept, self._sizes = KeptMemory(), dict[int, int]()
         """Memory that nothing uses, and the bytes of other memory by its address."""
@@ -115,7 +115,10 @@ class CudaDriver:
             # Trimmed, the pool can use what it keeps in pieces that are too small.
             self._give_back(self._kept.clear(), stream)
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
+            # Waiting is better than refusing.
+            self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 1)
             result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
+            self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             total = self.description.total_bytes
             raise OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
@@ -139,6 +142,11 @@ class CudaDriver:
         kept = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
         used = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
         return int(free) + kept - used + self._kept.byte_size
+
+    def _set_pool(self, name: str, value: Any) -> None:
+        attribute = getattr(cuda.CUmemPool_attribute, f"CU_MEMPOOL_ATTR_{name}")
+        found = cuda.cuMemPoolSetAttribute(self._pool, attribute, value)
+        checked("cuMemPoolSetAttribute", found)
 
     def _pool_bytes(self, what: Any) -> int:
         found = cuda.cuMemPoolGetAttribute(self._pool, what)

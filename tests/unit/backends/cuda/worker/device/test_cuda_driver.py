@@ -65,7 +65,8 @@ def driver(opened: Callable[[int], Any]) -> Any:
 def test_a_device_is_described_and_keeps_its_pool(driver: Any, cuda: FakeBindings) -> None:
     free = TOTAL_BYTES // 2
     assert driver.description == DeviceDescription("Fake GPU", "sm_90", 132, TOTAL_BYTES, free)
-    assert cuda.named("cuMemPoolSetAttribute") == [[POOL, 4, (1 << 64) - 1]]
+    # An allocation of one stream waits for no other stream.
+    assert cuda.named("cuMemPoolSetAttribute") == [[POOL, 4, (1 << 64) - 1], [POOL, 3, 0]]
     assert isinstance(driver, CapturingDriver)
 
 
@@ -191,8 +192,18 @@ def test_a_full_device_is_trimmed_and_tried_again(driver: Any, cuda: FakeBinding
     with pytest.raises(OutOfDeviceMemoryError) as refusal:
         driver.allocate(77, 1)
     assert refusal.value.args == (77, TOTAL_BYTES // 2 + 2000, TOTAL_BYTES)
-    assert cuda.named("cuMemPoolTrimTo") == [[POOL, 0]]
-    assert len(cuda.named("cuMemAllocFromPoolAsync")) == 2
+    # Rather than refuse, it waits for streams that have freed memory.
+    assert [
+        call
+        for call in cuda.calls[-9:]
+        if call[0].startswith(("cuMemAlloc", "cuMemPoolS", "cuMemPoolT"))
+    ] == [
+        ("cuMemAllocFromPoolAsync", 77, POOL, 1),
+        ("cuMemPoolTrimTo", POOL, 0),
+        ("cuMemPoolSetAttribute", POOL, 3, 1),
+        ("cuMemAllocFromPoolAsync", 77, POOL, 1),
+        ("cuMemPoolSetAttribute", POOL, 3, 0),
+    ]
 
 
 def test_a_kernel_gets_addresses(driver: Any, cuda: FakeBindings) -> None:
