@@ -153,7 +153,7 @@ def test_memory_is_kept_once_no_stream_uses_it(driver: Any, cuda: FakeBindings, 
     WORK[work](driver, address, stream)
     driver.free(address, stream)
     is_kept = work == "nothing"
-    # What the stream was given is done before the pool has the memory.
+    # The pool has memory in use in the order of its stream.
     assert cuda.named("cuMemFreeAsync") == ([] if is_kept else [[address, stream]])
     allocated = len(cuda.named("cuMemAllocFromPoolAsync"))
     driver.allocate(5, other)
