@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib
+import socket
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -25,15 +26,28 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
     FakeBindings,
     FakeLibrary,
 )
+from tests.unit.backends.cuda.worker.workers import launch, program
+from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.driver import CapturingDriver
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
+from xla_server.backends.cuda.worker.exchange.messages import (
+    Allocate,
+    Body,
+    Download,
+    Load,
+    Reader,
+    Request,
+    Run,
+    send,
+)
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
     NoDeviceError,
     OutOfDeviceMemoryError,
 )
+from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory, new_shared_memory
 
 MODULE_NAME = "xla_server.backends.cuda.worker.device.cuda_driver"
 
@@ -179,6 +193,39 @@ def test_kept_memory_is_free_and_given_to_the_pool_where_it_has_no_room(
     assert cuda.named("cuMemFreeAsync") == [[each, stream] for each in pieces]
     names = [name for name, *_ in cuda.calls]
     assert names.index("cuMemFreeAsync") < names.index("cuMemPoolTrimTo")
+
+
+def test_a_run_and_transfers_have_streams_of_their_own_and_results_their_memory_again(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    device = OwnedDevice(driver, SharedMemory(new_shared_memory()))
+    pairs = [socket.socketpair() for _ in range(2)]
+    for number, (_, theirs) in enumerate(pairs):
+        Connection(device, theirs, number).start()
+    running, sending = [(ours, Reader(ours)) for ours, _ in pairs]
+
+    def answer(end: tuple[socket.socket, Reader], body: Body, *freed: int) -> Any:
+        send(end[0], Request(body, freed))
+        return end[1].receive(1 << 20)
+
+    rows = [launch("increment", 0, 2), launch("increment", 2, 1)]
+    loaded = answer(running, Load(program(*rows, results=[5], arena=[0], count=5), ()))
+    argument = answer(sending, Allocate(5, b"12345"))
+    (result,) = answer(running, Run(loaded, (argument,))).results
+    assert answer(sending, Download(result, 5)) == b"12345"
+    calls = cuda.calls[:]
+    # The next run has the memory in another stream, without the driver.
+    answer(sending, Download(argument, 5), result)
+    assert answer(running, Run(loaded, (argument,))).results == (result,)
+    later = {name for name, *_ in cuda.calls[len(calls) :]}
+    assert not later & {"cuMemAllocFromPoolAsync", "cuMemFreeAsync"}
+    launches = {call[-3] for call in calls if call[0] == "cuLaunchKernel"}
+    copies = {call[-1] for call in calls if call[0].startswith("cuMemcpy")}
+    assert len(launches) == len(copies) == 1
+    assert not launches & copies
+    assert calls[-1][0] == "cuStreamSynchronize"
+    for ours, _ in pairs:
+        ours.close()
 
 
 def test_shared_memory_is_pinned_by_its_address(driver: Any, cuda: FakeBindings) -> None:
