@@ -7,7 +7,7 @@ import dataclasses
 import math
 import mmap
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from tests.unit.codegen.compiled import built
 from xla_client import Op, ops
 from xla_client.lib import activations, arithmetic
 from xla_server.backends.cuda.toolchain import Toolchain
-from xla_server.backends.cuda.worker.device.driver import Driver
+from xla_server.backends.cuda.worker.device.driver import CapturingDriver, Driver
 from xla_server.codegen.gpu.grid import GridKernel
 
 REPETITIONS = 5
+_NODES = 12
 
 _FLAT, _ROWS, _SHORT_ROWS = (), (8192,), (1024,)
 
@@ -57,6 +58,18 @@ class Measured:
         return cls(kernel_of(module, root), 4 * count * operands + result)
 
 
+def _graph(
+    driver: CapturingDriver, launch: Callable[[], None], stream: int
+) -> tuple[Any, Sequence[Any]]:
+    """Return a graph of launches, and its nodes."""
+    driver.begin_capture(stream)
+    nodes = []
+    for _ in range(_NODES):
+        launch()
+        nodes.append(driver.captured_node(stream))
+    return driver.end_capture(stream), nodes
+
+
 def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> Mapping[str, float]:
     """Return rates in GB/s, read and written bytes counted, and microseconds of launches.
 
@@ -64,7 +77,8 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     that of a copy.
     """
     driver.make_current()
-    stream = driver.new_stream()
+    assert isinstance(driver, CapturingDriver)
+    stream, other = driver.new_stream(), driver.new_stream()
     first, second, third = (driver.allocate(byte_size, stream) for _ in range(3))
     staged = min(byte_size, 256 << 20)
     kernels = [Measured.of(*program, byte_size // 4) for program in PROGRAMS.values()]
@@ -103,9 +117,33 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     def allocate_and_free() -> None:
         driver.free(driver.allocate(1 << 20, stream), stream)
 
+    def upload() -> float:
+        begun = time.perf_counter()
+        driver.upload(third, host, other)
+        driver.synchronise(other)
+        return time.perf_counter() - begun
+
+    def upload_beside() -> float:
+        """Return the rate of an upload while another stream copies, as a share of it alone."""
+        alone = min(upload() for _ in range(REPETITIONS))
+        for _ in range(math.ceil(4 * alone * copied * 1e9 / (2 * byte_size))):
+            driver.copy(second, first, byte_size, stream)
+        beside = upload()
+        driver.synchronise(stream)
+        return alone / beside
+
+    def change_and_launch() -> None:
+        for node in nodes:
+            driver.change_node(graph, node, one, 1, 32, 0, (first, third))
+        launch_graph()
+
+    def launch_graph() -> None:
+        driver.launch_graph(graph, stream)
+
     def rate(moved: int, work: Callable[[], None]) -> float:
         return moved / seconds(work) / 1e9
 
+    graph, nodes = _graph(driver, launch, stream)
     copied = rate(2 * byte_size, lambda: driver.copy(second, first, byte_size, stream))
     return {
         "copy GB/s": copied,
@@ -116,7 +154,10 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
         "upload GB/s": rate(staged, lambda: driver.upload(first, host, stream)),
         "download GB/s": rate(staged, lambda: driver.download(host, first, stream)),
         "upload of pageable GB/s": rate(staged, lambda: driver.upload(first, pageable, stream)),
+        "upload beside copies, of alone": upload_beside(),
         "launch us": 1e6 * seconds(launch, 1000),
         "launch and wait us": 1e6 * seconds(launch_and_wait, 1000),
+        f"graph of {_NODES} launches us": 1e6 * seconds(launch_graph, 1000),
+        "the same with new addresses us": 1e6 * seconds(change_and_launch, 1000),
         "allocate and free us": 1e6 * seconds(allocate_and_free, 1000),
     }

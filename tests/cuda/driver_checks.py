@@ -29,6 +29,7 @@ def driver_checks(driver: Driver, toolchain: Toolchain) -> Iterator[Check]:
         "counts_bytes",
         "refuses_too_much",
         "launches",
+        "changes_graphs",
         "loops",
         "threads",
     )
@@ -98,6 +99,29 @@ class _Checked:
         driver.download(found.data.cast("B"), made, stream)
         driver.synchronise(stream)
         assert np.array_equal(found, numbers[::-1])
+
+    def changes_graphs(self) -> None:
+        """A graph of two launches, the second of which gets other addresses before each launch."""
+        kernel, driver, stream = self._mirror(), self._driver, self._driver.new_stream()
+        assert isinstance(driver, ConditionalDriver)
+        numbers = np.arange(COUNT, dtype=np.float32)
+        given, first, *seconds = (driver.allocate(numbers.nbytes, stream) for _ in range(5))
+        driver.upload(given, numbers.data.cast("B"), stream)
+        driver.begin_capture(stream)
+        driver.launch(kernel, COUNT // 32, 32, 0, (given, first), stream)
+        driver.launch(kernel, COUNT // 32, 32, 0, (first, seconds[0]), stream)
+        node = driver.captured_node(stream)
+        graph = driver.end_capture(stream)
+        driver.launch_graph(graph, stream)
+        for source, target in ((first, seconds[1]), (given, seconds[2])):
+            # The launch before it may not have begun.
+            driver.change_node(graph, node, kernel, COUNT // 32, 32, 0, (source, target))
+            driver.launch_graph(graph, stream)
+        for address, expected in zip(seconds, (1, 1, -1), strict=True):
+            found = np.zeros_like(numbers)
+            driver.download(found.data.cast("B"), address, stream)
+            driver.synchronise(stream)
+            assert np.array_equal(found, numbers[::expected]), address
 
     def loops(self) -> None:
         """A graph with a loop of three turns, with cases in it, and the same with a stop."""

@@ -1,5 +1,6 @@
 """Checks of a platform where something goes wrong: no room, a stop, a worker that dies."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -41,7 +42,8 @@ STOPPED_WITHIN = 1.0
 def fault_checks(sides: Sides) -> Iterator[Check]:
     """Yield the checks of a platform, each of which leaves it as it was."""
     checked = _Checked(sides)
-    for name in ("stops", "has_no_room", "loses_its_worker", "runs_from_threads"):
+    names = ("stops", "goes_on_beside_a_run", "has_no_room", "loses_its_worker")
+    for name in (*names, "runs_from_threads"):
         yield name.replace("_", " "), getattr(checked, name)
 
 
@@ -88,7 +90,9 @@ class _Checked:
         found = self._execute(self._compiled(DOUBLED), [self._placed(numbers)])
         assert np.array_equal(found.to_literal().value, 2 * numbers)
 
-    def stops(self) -> None:
+    @contextlib.contextmanager
+    def _endless(self) -> Iterator[None]:
+        """A run without end that goes on during the block, and soon ends with it."""
         executable, cancellation = self._compiled(ENDLESS), Cancellation()
         argument = self._placed(np.ones(4096, np.float32))
         ended: list[float] = []
@@ -101,15 +105,42 @@ class _Checked:
 
         thread = threading.Thread(target=run)
         thread.start()
-        time.sleep(0.5)
-        assert not ended
-        begin = time.monotonic()
-        cancellation.cancel()
-        thread.join(30)
+        try:
+            time.sleep(0.5)
+            yield
+            assert not ended
+        finally:
+            begin = time.monotonic()
+            cancellation.cancel()
+            thread.join(30)
         assert ended, "the run did not end"
         taken = ended[0] - begin
         assert taken < STOPPED_WITHIN, f"the run ended {taken:.2f} s after it was stopped"
+
+    def stops(self) -> None:
+        with self._endless():
+            pass
         self._doubles()
+
+    def goes_on_beside_a_run(self) -> None:
+        """Values pass, programs load and run while a loop of a graph goes on for ever."""
+        done: list[bool] = []
+
+        def work() -> None:
+            for size in (1, 64 << 10, 9 << 20):
+                sent = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+                assert np.array_equal(self._placed(sent).to_literal().value, sent), size
+            for _ in range(4):
+                self._doubles()
+            done.append(True)
+
+        thread = threading.Thread(target=work)
+        with self._endless():
+            thread.start()
+            thread.join(10)
+            is_done = bool(done)
+        thread.join(30)
+        assert is_done, "transfers and other programs must not wait for a run"
 
     def has_no_room(self) -> None:
         text = DOUBLED.replace("1000", str(1 << 40)).replace(

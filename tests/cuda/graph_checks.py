@@ -32,6 +32,11 @@ ENTRY e {
   ROOT t = (f32[160], f32[96,96]) tuple(columns, product) }
 """
 
+ALONE = KERNELS.replace("f32[96,96])", "f32[96,160])").replace(
+    "(columns, product)", "(columns, centred)"
+)
+"""The same without the product: graphs of kernels alone can have other addresses."""
+
 LOOP = """HloModule loop
 body { p = (s32[], f32[24,24]) parameter(0)
   i = s32[] get-tuple-element(p), index=0
@@ -100,6 +105,8 @@ def graph_checks(sides: Sides) -> Iterator[Check]:
     for name, text in {"kernels": KERNELS, "a loop": LOOP, "cases": CASES}.items():
         yield f"{name} again", lambda text=text: checked.again(text)
         yield f"{name} again in threads", lambda text=text: checked.in_threads(text)
+    for name, text in {"kernels": ALONE, "kernels and a product": KERNELS}.items():
+        yield f"{name} on new memory", lambda text=text: checked.again(text, keeps=True)
 
 
 class _Checked:
@@ -108,10 +115,13 @@ class _Checked:
     def __init__(self, sides: Sides) -> None:
         self._platform = sides.device
 
-    def again(self, text: str) -> None:
-        module = parse_module(text)
+    def again(self, text: str, *, keeps: bool = False) -> None:
+        """Run again and again; all memory is new where arguments and results are kept."""
+        module, kept = parse_module(text), list[Any]()
         executable = self._platform.compile(module, module.entry_program_shape)
-        self._runs(module, executable, 0)
+        self._runs(module, executable, 0, kept if keeps else None)
+        for output, expected in kept:
+            assert_near(_arrays(output), expected)
 
     def in_threads(self, text: str) -> None:
         module, wrong = parse_module(text), []
@@ -130,18 +140,27 @@ class _Checked:
             thread.join()
         assert not wrong, wrong[0]
 
-    def _runs(self, module: HloModule, executable: Executable, seed: int) -> None:
+    def _runs(
+        self, module: HloModule, executable: Executable, seed: int, kept: list[Any] | None = None
+    ) -> None:
         device = self._platform.devices[0]
         shape = module.entry_program_shape.parameters[0].dimensions
         for turn in range(TURNS):
             drawn = np.random.default_rng((seed, turn)).standard_normal(shape)
             array = (drawn / 8).astype(np.float32)
+            argument = self._platform.to_device(Literal.from_numpy(array), device)
             output: Any = executable.execute(
-                [self._platform.to_device(Literal.from_numpy(array), device)],
+                [argument],
                 device=device,
                 feeds=NoFeeds(),
                 channels=NoChannels(),
                 cancellation=Cancellation(),
             ).output
-            ours = list(output.value) if isinstance(output.value, tuple) else [output.value]
-            assert_near(ours, interpreted(module, [array]))
+            expected = interpreted(module, [array])
+            assert_near(_arrays(output), expected)
+            if kept is not None:
+                kept += [(argument, [array]), (output, expected)]
+
+
+def _arrays(buffer: Any) -> list[Any]:
+    return list(buffer.value) if isinstance(buffer.value, tuple) else [buffer.value]

@@ -149,7 +149,25 @@ class TwinDriver:
         """Begin a graph."""
         self._captured[stream] = []
 
-    def end_capture(self, stream: int) -> Sequence[Work]:
+    def captured_node(self, stream: int) -> int:
+        """Return the number of the last work."""
+        return len(self._captured[stream]) - 1
+
+    def change_node(
+        self,
+        graph: list[Work],
+        node: int,
+        kernel: LoadedKernel,
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+    ) -> None:
+        """Let the work of this number be a launch."""
+        given = tuple(addresses)
+        graph[node] = lambda: self._launch(kernel, blocks, threads, given)
+
+    def end_capture(self, stream: int) -> list[Work]:
         """Return the graph."""
         return self._captured.pop(stream)
 

@@ -96,6 +96,18 @@ def test_a_loop_without_end_stops_at_the_deadline(client: xc.Client) -> None:
     np.testing.assert_array_equal(client.compile(_doubled()).run(np.ones(100, np.float32)), 2)
 
 
+def test_a_launch_answers_at_once_and_values_pass_while_it_runs(client: xc.Client) -> None:
+    running = client.compile(_endless()).submit(np.ones((64, 64), np.float32))
+    np.testing.assert_array_equal(client.device().from_outfeed("f32[64,64]"), 1)
+    # Both pass through shared memory, in blocks.
+    sent = np.random.default_rng(2).integers(0, 256, 9 * SIZE, np.uint8)
+    np.testing.assert_array_equal(client.to_device(sent).to_numpy(), sent)
+    assert not running.done()
+    assert running.cancel()
+    with pytest.raises(xc.CancelledError):
+        running.result()
+
+
 def test_a_worker_that_dies_takes_its_values_along_and_nothing_else(server: ServerProcess) -> None:
     ones = np.ones(100, np.float32)
     with (

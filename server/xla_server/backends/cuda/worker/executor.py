@@ -32,15 +32,24 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     Switch,
 )
 from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory
-from xla_server.backends.cuda.worker.graphs import FixedGraphs, Graphs
+from xla_server.backends.cuda.worker.graphs import (
+    Addresses,
+    Graphs,
+    LaunchArguments,
+    NodeChange,
+    SegmentGraph,
+)
 from xla_server.backends.cuda.worker.loaded import WorkerProgram
-from xla_server.backends.cuda.worker.segments import Case, Items, Loop, Segment
+from xla_server.backends.cuda.worker.segments import Case, Items, Loop, Segment, slots_of
 
 MAX_PENDING_NANOSECONDS = 20_000_000
 """Work that a stream is given before it is waited for: a cancelled run ends within that.
 
 The wait costs less than a thousandth of it.
 """
+
+MAX_PROGRAMS = 64
+"""Programs that have graphs in one stream, those that ran last."""
 
 RECENT_LAUNCHES = 64
 """Launches that are told where the device is lost."""
@@ -61,7 +70,8 @@ class Lane:
     ) -> None:
         self.driver, self.stream, self.recent = driver, stream, recent
         self._shared, self._connection = shared, connection
-        self._capturing = driver if isinstance(driver, CapturingDriver) else None
+        self.capturing = driver if isinstance(driver, CapturingDriver) else None
+        """The driver, if it has graphs."""
         self._graphs: weakref.WeakKeyDictionary[WorkerProgram, Graphs]
         self._graphs = weakref.WeakKeyDictionary()
         self.word = shared.word(connection)
@@ -71,14 +81,15 @@ class Lane:
         if self.word and isinstance(driver, ConditionalDriver):
             self.conditional = driver
 
-    def graphs(self, loaded: WorkerProgram, addresses: tuple[int, ...]) -> FixedGraphs | None:
+    def graphs(self, loaded: WorkerProgram) -> Graphs | None:
         """Return the graphs of a program in the stream; None if it or the device has none."""
-        if self._capturing is None or not loaded.segments:
+        if self.capturing is None or not loaded.segments:
             return None
-        found = self._graphs.get(loaded)
-        if found is None:
-            found = self._graphs[loaded] = Graphs(self._capturing, self.stream)
-        return found.at(addresses)
+        found = self._graphs.pop(loaded, None) or Graphs(self.capturing, self.stream)
+        self._graphs[loaded] = found
+        if len(self._graphs) > MAX_PROGRAMS:
+            del self._graphs[next(iter(self._graphs))]
+        return found
 
     def check(self) -> None:
         """Raise RunCancelledError if the run must stop."""
@@ -123,7 +134,7 @@ class ProgramRun:
             *loaded.constants,
             *(arena + offset for offset in program.arena_offsets),
         )
-        self._graphs = lane.graphs(loaded, self._addresses)
+        self._graphs = lane.graphs(loaded)
 
     def go_on(self) -> Outcome:
         """Walk to the next step of the server or to the end. Raises RunCancelledError."""
@@ -176,16 +187,24 @@ class ProgramRun:
             return False
         if segment.has_jumps and self._lane.conditional is None:
             return False
-        walk = functools.partial(self._capture, segment.items, self._stream)
-        if not self._graphs.launch(segment, walk):
+        addresses = tuple([self._addresses[slot] for slot in self._loaded.slots[segment]])
+        walk = functools.partial(self._captured, segment)
+        changes = functools.partial(self._changes, segment)
+        if not self._graphs.launch(segment, addresses, walk, changes):
             return False
         self._lane.recent.append(f"graph of {self._loaded.launches[segment]}")
         self._add(cost)
         return True
 
-    def _capture(self, items: Items, stream: int) -> None:
-        """Give a stream rows, loops and branches for a graph."""
-        conditional = self._lane.conditional
+    def _captured(self, segment: Segment) -> Mapping[int, Any]:
+        """Give the stream a segment for a graph; return the nodes of launches outside of loops."""
+        nodes: dict[int, Any] = {}
+        self._capture(segment.items, self._stream, nodes)
+        return nodes
+
+    def _capture(self, items: Items, stream: int, nodes: dict[int, Any] | None = None) -> None:
+        """Give a stream rows, loops and branches for a graph; note the nodes of launches."""
+        conditional, capturing = self._lane.conditional, self._lane.capturing
         for item in items:
             match item:
                 case Loop() if conditional:
@@ -200,6 +219,27 @@ class ProgramRun:
                 case int():
                     row = self._loaded.program.rows[item]
                     _DO[type(row)](self, row, stream)
+                    if isinstance(row, Launch) and nodes is not None and capturing:
+                        nodes[item] = capturing.captured_node(stream)
+
+    def _changes(
+        self, segment: Segment, graph: SegmentGraph, before: Addresses
+    ) -> Sequence[NodeChange] | None:
+        """Return the launches that have other addresses than a graph, by their nodes.
+
+        Returns None if a row of another kind has others.
+        """
+        rows, addresses = self._loaded.program.rows, self._addresses
+        known = dict(zip(self._loaded.slots[segment], before, strict=True))
+        changes: list[NodeChange] = []
+        for number in range(segment.first, segment.end):
+            row = rows[number]
+            if all(addresses[slot] == known[slot] for slot in slots_of(row)):
+                continue
+            if not isinstance(row, Launch) or number not in graph.nodes:
+                return None
+            changes.append((graph.nodes[number], self._launched(row)))
+        return changes
 
     def _give(self, number: int, row: DeviceRow) -> None:
         """Give the stream a row, and wait for it while the row is new."""
@@ -232,14 +272,14 @@ class ProgramRun:
         return found
 
     def _launch(self, row: Launch, stream: int) -> None:
+        self._driver.launch(*self._launched(row), stream)
+
+    def _launched(self, row: Launch) -> LaunchArguments:
         kernel = self._loaded.program.kernels[row.kernel]
-        self._driver.launch(
+        return (
             self._loaded.kernels[row.kernel],
-            kernel.blocks,
-            kernel.threads,
-            kernel.shared_bytes,
+            *(kernel.blocks, kernel.threads, kernel.shared_bytes),
             [self._addresses[slot] for slot in row.slots],
-            stream,
         )
 
     def _call(self, row: LibraryCall, stream: int) -> None:

@@ -1,5 +1,6 @@
 """Programs as a worker has them: kernels, segments that graphs can have, and what rows take."""
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     Switch,
 )
 from xla_server.backends.cuda.worker.libraries import LibraryError
-from xla_server.backends.cuda.worker.segments import Segment, segments
+from xla_server.backends.cuda.worker.segments import Segment, segments, slots_of
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 from xla_server.target.gpu import GPUS
 
@@ -48,6 +49,11 @@ class WorkerProgram:
             each: self._launches(each) for found in self.segments.values() for each in found
         }
         """The names of what segments launch."""
+        self.slots = {
+            each: tuple(dict.fromkeys(itertools.chain(*map(slots_of, self._rows(each)))))
+            for each in self.launches
+        }
+        """The slots that the rows of segments use."""
         self._sums: dict[tuple[int, int], int] = {}
         # A jump is no work of the device.
         self._measured = [
@@ -68,8 +74,11 @@ class WorkerProgram:
         self._measured[row] += 1
 
     def _launches(self, segment: Segment) -> str:
-        names = (self.name(row) for row in self.program.rows[segment.first : segment.end])
+        names = map(self.name, self._rows(segment))
         return ", ".join(dict.fromkeys(filter(None, names)))[:_SHOWN]
+
+    def _rows(self, segment: Segment) -> Sequence[DeviceRow]:
+        return self.program.rows[segment.first : segment.end]
 
     def name(self, row: DeviceRow) -> str:
         """Return the name of what a row launches: empty for other rows."""

@@ -136,6 +136,18 @@ def _loops(item: Item) -> Iterator[Segment]:
             yield from _loops(each)
 
 
+def slots_of(row: DeviceRow) -> tuple[int, ...]:
+    """Return the slots whose values a row reads or writes."""
+    match row:
+        case Launch(_, slots) | LibraryCall(_, slots):
+            return slots
+        case Copy(target, source):
+            return target, source
+        case Branch(slot) | Switch(slot):
+            return (slot,)
+    return ()
+
+
 class _OtherFormError(Exception):
     """Rows that are not of the form that a graph can have."""
 

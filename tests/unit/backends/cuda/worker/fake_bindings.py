@@ -38,6 +38,7 @@ class FakeBindings(types.ModuleType):
         CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT="multiprocessors",
     )
     CUmemPool_attribute = types.SimpleNamespace(
+        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES=3,
         CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4,
         CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT=RESERVED,
         CU_MEMPOOL_ATTR_USED_MEM_CURRENT=USED,
@@ -60,6 +61,8 @@ class FakeBindings(types.ModuleType):
         self.memory: dict[int, Any] = {}
         self.captured: dict[int, int] = {}
         """The graphs of streams that are captured."""
+        self.given: list[list[int]] = []
+        """The values that nodes of graphs were given."""
         self.capability = (9, 0)
         self.fails: dict[str, CUresult] = {}
         """The errors that functions return from now on."""
@@ -79,6 +82,9 @@ class FakeBindings(types.ModuleType):
     def named(self, name: str) -> list[tuple[Any, ...]]:
         """Return the arguments of the calls of a function."""
         return [arguments for called, *arguments in self.calls if called == name]  # type: ignore[misc]
+
+    def CUDA_KERNEL_NODE_PARAMS(self) -> Any:
+        return types.SimpleNamespace()
 
     def CUgraphNodeParams(self) -> Any:
         return types.SimpleNamespace(conditional=types.SimpleNamespace())
@@ -164,9 +170,12 @@ class FakeBindings(types.ModuleType):
         *_, stream, parameters, _ = rest
         if stream in self.captured:
             return ()
-        places = (ctypes.c_uint64 * 2).from_address(parameters)
-        source, target = (ctypes.c_uint64.from_address(place).value for place in places)
+        source, target = _values(parameters)
         ctypes.memmove(target, source, rest[0] * rest[3])
+        return ()
+
+    def _cuGraphExecKernelNodeSetParams(self, graph: int, node: Any, given: Any) -> tuple[Any, ...]:
+        self.given.append(_values(given.kernelParams))
         return ()
 
     def _cuStreamEndCapture(self, stream: int) -> tuple[Any, ...]:
@@ -174,6 +183,11 @@ class FakeBindings(types.ModuleType):
 
     def _cuGraphInstantiate(self, graph: int, flags: int) -> tuple[Any, ...]:
         return (EXECUTABLE,)
+
+
+def _values(parameters: int) -> list[int]:
+    places = (ctypes.c_uint64 * 2).from_address(parameters)
+    return [ctypes.c_uint64.from_address(place).value for place in places]
 
 
 def _nothing(*arguments: Any) -> tuple[Any, ...]:

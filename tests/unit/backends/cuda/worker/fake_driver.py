@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from xla_server.backends.cuda.worker.exchange.messages import INLINE_BYTES
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
@@ -26,6 +27,8 @@ PIPES = "XLA_FAKE_DRIVER_PIPES"
 MAX_MODULES = 3
 LATE = 100
 PINNED = 1 << 63
+HANGS = 0xE5
+"""The first byte of a large array whose upload does not end."""
 _DEVICES = 2
 
 
@@ -41,7 +44,7 @@ class FakeDriver:
     def __init__(self, ordinal: int) -> None:
         if ordinal >= _DEVICES:
             raise NoDeviceError(f"a device must be one of {_DEVICES}, got {ordinal}")
-        self.waits = 0
+        self.waits = self.captures = self.changes = 0
         self._captured: dict[int, list[Callable[[], None]]] = {}
         self._lock = threading.RLock()
         self._memory: dict[int, bytearray] = {}
@@ -102,7 +105,12 @@ class FakeDriver:
         return PINNED
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
-        self._later(stream, lambda: self._write(address, bytes(source)))
+        def uploaded() -> None:
+            if source[0] == HANGS and len(source) > INLINE_BYTES:
+                self._kernel_hang(0, [])
+            self._write(address, bytes(source))
+
+        self._later(stream, uploaded)
 
     def download(self, target: memoryview, address: int, stream: int) -> None:
         def downloaded() -> None:
@@ -131,10 +139,15 @@ class FakeDriver:
         addresses: Sequence[int],
         stream: int,
     ) -> None:
-        assert blocks > 0
         if kernel[1] == self._kernel_uncapturable and stream in self._captured:
             self._captured[stream].append(REFUSED)
-        self._later(stream, lambda: kernel[1](blocks * threads, addresses))
+        self._later(stream, self._work(kernel, blocks, threads, shared_bytes, addresses))
+
+    def _work(
+        self, kernel: Any, blocks: int, threads: int, shared_bytes: int, addresses: Sequence[int]
+    ) -> Callable[[], None]:
+        assert blocks > 0
+        return lambda: kernel[1](blocks * threads, addresses)
 
     def prepare(self, plan: LibraryPlan) -> Any:
         return plan
@@ -145,6 +158,16 @@ class FakeDriver:
     def begin_capture(self, stream: int) -> None:
         assert stream not in self._captured
         self._captured[stream] = []
+        self.captures += 1
+
+    def captured_node(self, stream: int) -> int:
+        return len(self._captured[stream]) - 1
+
+    def change_node(
+        self, graph: list[Callable[[], None]], node: int, kernel: Any, *launch: Any
+    ) -> None:
+        graph[node] = self._work(kernel, *launch)
+        self.changes += 1
 
     def end_capture(self, stream: int) -> list[Callable[[], None]]:
         captured = self._captured.pop(stream)

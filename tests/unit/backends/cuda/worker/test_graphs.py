@@ -4,14 +4,15 @@ import collections
 import dataclasses
 import itertools
 import sys
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.unit.backends.cuda.worker.fake_driver import FakeDriver
 from tests.unit.backends.cuda.worker.workers import launch, program
 from xla_contract.types.element_type import ElementType
-from xla_server.backends.cuda.worker import executor
+from xla_server.backends.cuda.worker import executor, graphs
 from xla_server.backends.cuda.worker import loaded as loaded_programs
 from xla_server.backends.cuda.worker.exchange.protocol import (
     Branch,
@@ -21,6 +22,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     Finished,
     HostStep,
     Jump,
+    Launch,
     LibraryCall,
     RunCancelledError,
     Switch,
@@ -31,13 +33,20 @@ from xla_server.backends.cuda.worker.exchange.shared_memory import (
     new_shared_memory,
 )
 from xla_server.backends.cuda.worker.executor import Lane, ProgramRun
-from xla_server.backends.cuda.worker.graphs import MAX_ADDRESS_SETS
 from xla_server.backends.cuda.worker.loaded import MEASUREMENTS, WorkerProgram
 from xla_server.backends.cuda.worker.segments import MAX_DEPTH, Case, Items, Loop, segments
 from xla_server.codegen.gpu.plans.library_plans import FftPlan, GemmPlan, Matrix
 from xla_server.target.gpu import GPUS
 
+MATRIX = Matrix(ElementType.F32, 4)
+PRODUCT = GemmPlan(1, 4, 4, 4, MATRIX, MATRIX, MATRIX)
 TWICE = (launch("increment", 0, 0), launch("increment", 0, 0))
+
+
+class FakeGraph(list[Callable[[], None]]):
+    """A graph of the fake device that can be counted."""
+
+    __hash__ = object.__hash__
 
 
 class Device:
@@ -113,6 +122,10 @@ def test_a_loop_is_a_graph_within_its_first_run(device: Device) -> None:
     assert device.read(address) == 200
     assert device.graphs == 1
     assert device.driver.waits - waits < 20
+    # What a loop launches cannot have other addresses.
+    other = device.value()
+    device.run(loaded, other)
+    assert (device.read(other), device.driver.captures, device.driver.changes) == (200, 4, 0)
 
 
 @pytest.mark.parametrize("lacks", ["capability", "pinned memory", "driver"])
@@ -240,8 +253,7 @@ def _plain(rows: Sequence[DeviceRow]) -> dict[int, int]:
 
 
 def test_calls_that_a_graph_can_have_are_in_segments() -> None:
-    matrix = Matrix(ElementType.F32, 4)
-    product = LibraryCall(GemmPlan(1, 4, 4, 4, matrix, matrix, matrix), (0, 1, 2, 3))
+    product = LibraryCall(PRODUCT, (0, 1, 2, 3))
     transform = LibraryCall(FftPlan(ElementType.C64, 1, (4,), is_inverse=False), (0, 1))
     assert _plain([launch("increment", 0, 0), product]) == {0: 2}
     assert _plain([launch("increment", 0, 0), transform]) == {}
@@ -286,16 +298,92 @@ def test_a_program_that_cannot_be_captured_runs_without(device: Device) -> None:
     assert (device.graphs, device.read(address)) == (0, 13)
 
 
-def test_more_addresses_than_graphs_give_the_same(device: Device) -> None:
-    loaded, addresses = device.load(TWICE), [device.value() for _ in range(MAX_ADDRESS_SETS + 2)]
-    for _ in range(5):
+def test_new_addresses_take_over_the_graph_that_was_used_longest_ago(device: Device) -> None:
+    # Each value is new, as results are that a client keeps.
+    loaded, addresses = device.load(TWICE), [device.value() for _ in range(6)]
+    for _ in range(MEASUREMENTS + 2):
+        device.run(loaded, addresses[0])
+    for each in addresses[1:]:
+        device.run(loaded, each)
+        device.driver.free(each, device.stream)
+    assert (device.driver.captures, device.driver.changes, device.graphs) == (1, 10, 6)
+    assert device.read(addresses[0]) == 1 + 2 * (MEASUREMENTS + 2)
+
+
+def test_launches_whose_addresses_are_the_same_are_not_changed(device: Device) -> None:
+    rows = [launch("increment", 0, 2), launch("increment", 2, 3), launch("increment", 3, 0)]
+    loaded, first, second = device.load_with_arena(rows), device.value(), device.value()
+    # Memory of the arena comes back at the same addresses, as in a pool.
+    arena, allocate = device.driver.allocate(1024, device.stream), device.driver.allocate
+    device.driver.allocate = lambda size, stream: arena if size == 1024 else allocate(size, stream)  # type: ignore[method-assign]
+    device.driver.free = lambda address, stream: None  # type: ignore[method-assign]
+    for address in [first] * (MEASUREMENTS + 2) + [second]:
+        device.run(loaded, address)
+    assert (device.driver.captures, device.driver.changes) == (1, 2)
+    assert device.read(second) == 4
+
+
+def test_addresses_that_take_turns_get_graphs_of_their_own(device: Device) -> None:
+    loaded, addresses = device.load(TWICE), [device.value() for _ in range(3)]
+    for _ in range(MEASUREMENTS + 6):
         for each in addresses:
             device.run(loaded, each)
-    for _ in range(4):
-        device.run(loaded, addresses[0])
-    assert device.graphs == 3
-    assert device.read(addresses[0]) == 19
-    assert {device.read(each) for each in addresses[1:]} == {11}
+    assert device.driver.captures == 3
+    changes = device.driver.changes
+    for each in addresses:
+        device.run(loaded, each)
+    assert (device.driver.captures, device.driver.changes) == (3, changes)
+    assert {device.read(each) for each in addresses} == {1 + 2 * (MEASUREMENTS + 7)}
+
+
+@pytest.mark.parametrize("row", [Copy(0, 0, 1), LibraryCall(PRODUCT, (0, 0)), launch("late_fault")])
+def test_a_graph_whose_other_rows_have_new_addresses_is_not_taken_over(
+    device: Device, monkeypatch: pytest.MonkeyPatch, row: DeviceRow
+) -> None:
+    changed: list[object] = []
+
+    def refused(driver: FakeDriver, *node: object) -> None:
+        changed.append(node)
+        _refused()
+
+    monkeypatch.setattr(FakeDriver, "call", lambda *_: None)
+    if isinstance(row, Launch):  # The driver refuses, once; what it changed is not launched.
+        monkeypatch.setattr(FakeDriver, "change_node", refused)
+        row = TWICE[0]
+    loaded, first, second = device.load([*TWICE, row]), device.value(), device.value()
+    for address in [first] * (MEASUREMENTS + 2) + [second] * 3 + [device.value(), first]:
+        device.run(loaded, address)
+    assert len(changed) == isinstance(row, Launch)
+    added = 3 if isinstance(row, Launch) else 2
+    assert device.driver.captures == 2 + isinstance(row, Launch)
+    assert device.read(first) == 1 + added * (MEASUREMENTS + 3)
+    assert device.read(second) == 1 + added * 3
+
+
+def test_graphs_are_bounded_in_number(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: weakref.WeakSet[FakeGraph] = weakref.WeakSet()
+    end = FakeDriver.end_capture
+
+    def noted(driver: FakeDriver, stream: int) -> FakeGraph:
+        made.add(graph := FakeGraph(end(driver, stream)))
+        return graph
+
+    monkeypatch.setattr(FakeDriver, "end_capture", noted)
+    monkeypatch.setattr(executor, "MAX_PROGRAMS", 2)
+    monkeypatch.setattr(graphs, "MAX_ADDRESS_SETS", 4)
+    addresses = [device.value() for _ in range(6)]
+    programs = [device.load([*TWICE, Copy(0, 0, 1)]) for _ in range(3)]
+    for loaded in programs:
+        for each in addresses:
+            for _ in range(MEASUREMENTS + 2):
+                device.run(loaded, each)
+        assert len(made) <= 2 * 4
+    assert (device.driver.captures, len(made)) == (3 * 6, 2 * 4)
+    assert {device.read(each) for each in addresses} == {1 + 2 * 3 * (MEASUREMENTS + 2)}
+    # The program that ran last keeps its graphs.
+    for number in (1, 0, 1):
+        device.run(programs[number], addresses[-1])
+    assert device.recent[-1].startswith("graph of")
 
 
 def test_graphs_are_dropped_with_their_program(device: Device) -> None:

@@ -140,6 +140,11 @@ class Conditions:
         for body, inside in zip(bodies, described.conditional.phGraph_out, strict=True):
             self._capture(body, inside)
 
+    def last_node(self, stream: int) -> Any:
+        """Return the node that a stream which is captured was given last."""
+        _, (node, *_), *_ = self._end_of(stream)
+        return node
+
     def _end_of(self, stream: int) -> tuple[Any, ...]:
         """Return the graph that a stream is captured for, and what its next node depends on."""
         _, _, graph, nodes, edges, count = checked(

@@ -16,6 +16,7 @@ from typing import Any
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.conditions import KERNELS, SYMBOLS, Conditions
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
+from xla_server.backends.cuda.worker.device.kept_memory import KeptMemory
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     NoDeviceError,
@@ -55,10 +56,14 @@ class CudaDriver:
             found = cuda.cuDeviceGetDefaultMemPool(device)
             (self._pool,) = checked("cuDeviceGetDefaultMemPool", found)
             # A pool returns memory to the system at each synchronisation by default.
-            threshold = cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-            kept = cuda.cuMemPoolSetAttribute(self._pool, threshold, cuda.cuuint64_t((1 << 64) - 1))
-            checked("cuMemPoolSetAttribute", kept)
+            self._set_pool("RELEASE_THRESHOLD", cuda.cuuint64_t((1 << 64) - 1))
+            # A transfer would wait for a run of another stream that has freed what it takes.
+            self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
             self.description = self._described(device)
+        self._kept, self._sizes = KeptMemory(), dict[int, int]()
+        """Memory that nothing uses, and the bytes of other memory by its address."""
+        self._idle: set[int] = set()
+        """Streams that were waited for, and given nothing since."""
         self._libraries = Libraries(self)
         self._conditions = Conditions(cuda, self._context, self._tell)
 
@@ -86,35 +91,62 @@ class CudaDriver:
     def new_stream(self) -> int:
         """Return a stream that does not wait for the legacy default stream either."""
         flags = int(cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
-        return int(checked("cuStreamCreate", cuda.cuStreamCreate(flags))[0])
+        stream = int(checked("cuStreamCreate", cuda.cuStreamCreate(flags))[0])
+        self._idle.add(stream)
+        return stream
 
     def synchronise(self, stream: int) -> None:
         """Wait until all that the stream was given is done."""
         checked("cuStreamSynchronize", cuda.cuStreamSynchronize(stream))
+        self._idle.add(stream)
 
     def allocate(self, byte_size: int, stream: int) -> int:
-        """Return memory of the pool for what follows in the stream."""
+        """Return memory of the pool for what follows in the stream, or memory that was kept."""
+        address = self._kept.take(byte_size)
+        if address is None:
+            address = self._allocate(byte_size, stream)
+        self._sizes[address] = byte_size
+        return address
+
+    def _allocate(self, byte_size: int, stream: int) -> int:
+        self._idle.discard(stream)
         result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             # Trimmed, the pool can use what it keeps in pieces that are too small.
+            self._give_back(self._kept.clear(), stream)
             checked("cuMemPoolTrimTo", cuda.cuMemPoolTrimTo(self._pool, 0))
+            # Waiting is better than refusing.
+            self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 1)
             result = cuda.cuMemAllocFromPoolAsync(byte_size, self._pool, stream)
+            self._set_pool("REUSE_ALLOW_INTERNAL_DEPENDENCIES", 0)
         if result[0] == cuda.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             total = self.description.total_bytes
             raise OutOfDeviceMemoryError(byte_size, self.free_bytes(), total)
         return int(checked("cuMemAllocFromPoolAsync", result)[0])
 
     def free(self, address: int, stream: int) -> None:
-        """Give memory back to the pool, in the stream's order."""
-        checked("cuMemFreeAsync", cuda.cuMemFreeAsync(address, stream))
+        """Keep memory that no stream uses; give other memory to the pool, in the stream's order."""
+        byte_size, given_back = self._sizes.pop(address), [address]
+        if stream in self._idle:
+            given_back = self._kept.keep(address, byte_size)
+        self._give_back(given_back, stream)
+
+    def _give_back(self, addresses: Sequence[int], stream: int) -> None:
+        for address in addresses:
+            checked("cuMemFreeAsync", cuda.cuMemFreeAsync(address, stream))
 
     def free_bytes(self) -> int:
-        """Return the bytes that are free on the device or in the pool."""
+        """Return the bytes that are free on the device, in the pool or kept."""
         free, _ = checked("cuMemGetInfo", cuda.cuMemGetInfo())
         attribute = cuda.CUmemPool_attribute
         kept = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
         used = self._pool_bytes(attribute.CU_MEMPOOL_ATTR_USED_MEM_CURRENT)
-        return int(free) + kept - used
+        return int(free) + kept - used + self._kept.byte_size
+
+    def _set_pool(self, name: str, value: Any) -> None:
+        attribute = getattr(cuda.CUmemPool_attribute, f"CU_MEMPOOL_ATTR_{name}")
+        found = cuda.cuMemPoolSetAttribute(self._pool, attribute, value)
+        checked("cuMemPoolSetAttribute", found)
 
     def _pool_bytes(self, what: Any) -> int:
         found = cuda.cuMemPoolGetAttribute(self._pool, what)
@@ -130,16 +162,19 @@ class CudaDriver:
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         """Copy bytes of the host to the device."""
+        self._idle.discard(stream)
         copied = cuda.cuMemcpyHtoDAsync(address, source, source.nbytes, stream)
         checked("cuMemcpyHtoDAsync", copied)
 
     def download(self, target: memoryview, address: int, stream: int) -> None:
         """Copy bytes of the device to the host."""
+        self._idle.discard(stream)
         copied = cuda.cuMemcpyDtoHAsync(target, address, target.nbytes, stream)
         checked("cuMemcpyDtoHAsync", copied)
 
     def copy(self, target: int, source: int, byte_size: int, stream: int) -> None:
         """Copy bytes on the device."""
+        self._idle.discard(stream)
         copied = cuda.cuMemcpyDtoDAsync(target, source, byte_size, stream)
         checked("cuMemcpyDtoDAsync", copied)
 
@@ -164,14 +199,12 @@ class CudaDriver:
     ) -> None:
         """Launch a kernel whose arguments are addresses, which are copied."""
         kernel.need_shared(shared_bytes)
-        count = len(addresses)
-        values = (ctypes.c_uint64 * count)(*addresses)
-        first = ctypes.addressof(values)
-        pointers = (ctypes.c_uint64 * count)(*range(first, first + 8 * count, 8))
+        values = _Values(addresses)
+        self._idle.discard(stream)
         launched = cuda.cuLaunchKernel(
             kernel.function,
             *(blocks, 1, 1, threads, 1, 1, shared_bytes),
-            *(stream, ctypes.addressof(pointers), 0),
+            *(stream, values.pointer, 0),
         )
         checked("cuLaunchKernel", launched)
 
@@ -181,6 +214,7 @@ class CudaDriver:
 
     def call(self, prepared: Any, addresses: Sequence[int], stream: int) -> None:
         """Let a library compute a prepared plan."""
+        self._idle.discard(stream)
         self._libraries.call(prepared, addresses, stream)
 
     def begin_capture(self, stream: int) -> None:
@@ -191,19 +225,41 @@ class CudaDriver:
         mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         checked("cuStreamBeginCapture", cuda.cuStreamBeginCapture(stream, mode))
 
+    def captured_node(self, stream: int) -> Any:
+        """Return the node of the last launch."""
+        return self._conditions.last_node(stream)
+
     def end_capture(self, stream: int) -> "_Graph":
         """Return the graph, which the device has."""
         (described,) = checked("cuStreamEndCapture", cuda.cuStreamEndCapture(stream))
-        try:
-            (handle,) = checked("cuGraphInstantiate", cuda.cuGraphInstantiate(described, 0))
-        finally:
-            cuda.cuGraphDestroy(described)
-        graph = _Graph(handle)
-        checked("cuGraphUpload", cuda.cuGraphUpload(handle, stream))
+        graph = _Graph(described)
+        (graph.handle,) = checked("cuGraphInstantiate", cuda.cuGraphInstantiate(described, 0))
+        checked("cuGraphUpload", cuda.cuGraphUpload(graph.handle, stream))
         return graph
+
+    def change_node(
+        self,
+        graph: "_Graph",
+        node: Any,
+        kernel: "CudaKernel",
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+    ) -> None:
+        """Let a node of a graph launch this; the addresses are copied."""
+        kernel.need_shared(shared_bytes)
+        values, described = _Values(addresses), cuda.CUDA_KERNEL_NODE_PARAMS()
+        described.func, described.sharedMemBytes = kernel.function, shared_bytes
+        described.gridDimX, described.gridDimY, described.gridDimZ = blocks, 1, 1
+        described.blockDimX, described.blockDimY, described.blockDimZ = threads, 1, 1
+        described.kernelParams, described.extra = values.pointer, 0
+        changed = cuda.cuGraphExecKernelNodeSetParams(graph.handle, node, described)
+        checked("cuGraphExecKernelNodeSetParams", changed)
 
     def launch_graph(self, graph: "_Graph", stream: int) -> None:
         """Launch a graph."""
+        self._idle.discard(stream)
         checked("cuGraphLaunch", cuda.cuGraphLaunch(graph.handle, stream))
 
     def capture_loop(
@@ -246,13 +302,31 @@ class _Module:
 
 
 class _Graph:
-    """A graph, destroyed with its last reference once it has been executed."""
+    """A graph with its description, whose nodes name those of the graph.
 
-    def __init__(self, handle: Any) -> None:
-        self.handle = handle
+    It is destroyed with its last reference once it has been executed.
+    """
+
+    def __init__(self, described: Any) -> None:
+        self._described = described
+        self.handle: Any = None
 
     def __del__(self) -> None:
-        cuda.cuGraphExecDestroy(self.handle)
+        if self.handle is not None:
+            cuda.cuGraphExecDestroy(self.handle)
+        cuda.cuGraphDestroy(self._described)
+
+
+class _Values:
+    """Arguments of a kernel in memory, as long as this is referenced."""
+
+    def __init__(self, values: Sequence[int]) -> None:
+        count = len(values)
+        self._values = (ctypes.c_uint64 * count)(*values)
+        first = ctypes.addressof(self._values)
+        self._pointers = (ctypes.c_uint64 * count)(*range(first, first + 8 * count, 8))
+        self.pointer = ctypes.addressof(self._pointers)
+        """The address of the addresses of all values."""
 
 
 class CudaKernel:

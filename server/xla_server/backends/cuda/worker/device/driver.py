@@ -84,8 +84,23 @@ class CapturingDriver(Driver, Protocol):
     def begin_capture(self, stream: int) -> None:
         """Let launches, copies and calls that the stream is given become a graph instead."""
 
+    def captured_node(self, stream: int) -> Any:
+        """Return the node of the launch that the stream was given last, in the graph it becomes."""
+
     def end_capture(self, stream: int) -> Any:
         """Return the graph, which is kept as long as it is referenced."""
+
+    def change_node(
+        self,
+        graph: Any,
+        node: Any,
+        kernel: Any,
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        addresses: Sequence[int],
+    ) -> None:
+        """Let a node launch this from the next launch of its graph on, as `launch` does."""
 
     def launch_graph(self, graph: Any, stream: int) -> None:
         """Give the stream all that the graph has, as one launch."""

@@ -5,7 +5,7 @@ parameters, then of results, constants, and values of the arena, as `DeviceProgr
 """
 
 import dataclasses
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 
@@ -113,8 +113,7 @@ class DeviceProgram:
     arena_bytes: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A run is over: the addresses of its results, which the server owns now, and its time."""
 
     results: tuple[int, ...]

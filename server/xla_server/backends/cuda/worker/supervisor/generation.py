@@ -62,6 +62,19 @@ class Limit:
     @contextlib.contextmanager
     def taken(self, cancellation: Cancellation | None = None) -> Iterator[None]:
         """Be one of them during the block. Raises what the cancellation was given."""
+        with self._changed:
+            is_free = self._free > 0
+            self._free -= is_free
+        if not is_free:
+            self._wait(cancellation)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += 1
+                self._changed.notify()
+
+    def _wait(self, cancellation: Cancellation | None) -> None:
         with contextlib.ExitStack() as stack:
             if cancellation is not None:
                 stack.callback(cancellation.add_callback(self._wake))
@@ -71,12 +84,6 @@ class Limit:
                         cancellation.check()
                     self._changed.wait()
                 self._free -= 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._free += 1
-                self._changed.notify()
 
     def _wake(self) -> None:
         with self._changed:
@@ -340,7 +347,7 @@ class WorkerProcess:
 def _emptied(numbers: collections.deque[int]) -> tuple[int, ...]:
     """Take what is in the queue now; other threads add to it."""
     taken = []
-    with contextlib.suppress(IndexError):
-        while True:
+    while numbers:
+        with contextlib.suppress(IndexError):
             taken.append(numbers.popleft())
     return tuple(taken)

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib
+import socket
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -25,15 +26,28 @@ from tests.unit.backends.cuda.worker.fake_bindings import (
     FakeBindings,
     FakeLibrary,
 )
+from tests.unit.backends.cuda.worker.workers import launch, program
+from xla_server.backends.cuda.worker.connection import Connection, OwnedDevice
 from xla_server.backends.cuda.worker.device.capability import capability
 from xla_server.backends.cuda.worker.device.driver import CapturingDriver
 from xla_server.backends.cuda.worker.device.errors import CudaError, checked
+from xla_server.backends.cuda.worker.exchange.messages import (
+    Allocate,
+    Body,
+    Download,
+    Load,
+    Reader,
+    Request,
+    Run,
+    send,
+)
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,
     NoDeviceError,
     OutOfDeviceMemoryError,
 )
+from xla_server.backends.cuda.worker.exchange.shared_memory import SharedMemory, new_shared_memory
 
 MODULE_NAME = "xla_server.backends.cuda.worker.device.cuda_driver"
 
@@ -65,7 +79,8 @@ def driver(opened: Callable[[int], Any]) -> Any:
 def test_a_device_is_described_and_keeps_its_pool(driver: Any, cuda: FakeBindings) -> None:
     free = TOTAL_BYTES // 2
     assert driver.description == DeviceDescription("Fake GPU", "sm_90", 132, TOTAL_BYTES, free)
-    assert cuda.named("cuMemPoolSetAttribute") == [[POOL, 4, (1 << 64) - 1]]
+    # An allocation of one stream waits for no other stream.
+    assert cuda.named("cuMemPoolSetAttribute") == [[POOL, 4, (1 << 64) - 1], [POOL, 3, 0]]
     assert isinstance(driver, CapturingDriver)
 
 
@@ -113,11 +128,104 @@ def test_bytes_go_to_the_device_and_back(driver: Any, cuda: FakeBindings) -> Non
     driver.copy(second, first, 5, stream)
     driver.download(memoryview(found), second, stream)
     driver.synchronise(stream)
-    driver.free(first, stream)
     assert found == b"12345"
-    assert list(cuda.memory) == [second]
     assert cuda.named("cuStreamCreate") == [[1]]
     assert cuda.named("cuStreamSynchronize") == [[stream]]
+
+
+WORK: dict[str, Callable[[Any, int, int], None]] = {
+    "nothing": lambda driver, address, stream: None,
+    "upload": lambda driver, address, stream: driver.upload(address, memoryview(b"1"), stream),
+    "download": lambda driver, address, stream: driver.download(
+        memoryview(bytearray(1)), address, stream
+    ),
+    "copy": lambda driver, address, stream: driver.copy(address, address + 1, 1, stream),
+    "launch": lambda driver, address, stream: driver.launch(
+        driver.load(b"ptx", ["k"])[0], 1, 1, 0, [address, address + 1], stream
+    ),
+    "graph": lambda driver, address, stream: driver.launch_graph(_graph(driver), stream),
+    "allocation": lambda driver, address, stream: driver.allocate(3, stream),
+    "call": lambda driver, address, stream: driver.call(_Prepared(), [address], stream),
+}
+
+
+class _Prepared:
+    def call(self, addresses: list[int], stream: int) -> None:
+        pass
+
+
+def _graph(driver: Any) -> Any:
+    driver.begin_capture(99)
+    return driver.end_capture(99)
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_memory_is_kept_once_no_stream_uses_it(driver: Any, cuda: FakeBindings, work: str) -> None:
+    stream, other = driver.new_stream(), driver.new_stream()
+    address = driver.allocate(5, stream)
+    driver.synchronise(stream)
+    WORK[work](driver, address, stream)
+    driver.free(address, stream)
+    is_kept = work == "nothing"
+    # The pool has memory in use in the order of its stream.
+    assert cuda.named("cuMemFreeAsync") == ([] if is_kept else [[address, stream]])
+    allocated = len(cuda.named("cuMemAllocFromPoolAsync"))
+    driver.allocate(5, other)
+    assert len(cuda.named("cuMemAllocFromPoolAsync")) == allocated + (not is_kept)
+    driver.free(driver.allocate(6, stream), stream)
+    with pytest.raises(KeyError):
+        driver.free(77, stream)
+
+
+def test_kept_memory_is_free_and_given_to_the_pool_where_it_has_no_room(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    stream = driver.new_stream()
+    pieces = [driver.allocate(size, stream) for size in (5, 6)]
+    driver.synchronise(stream)
+    free = driver.free_bytes()
+    for each in pieces:
+        driver.free(each, driver.new_stream())
+    assert driver.free_bytes() == free + 5 + 6
+    cuda.fails["cuMemAllocFromPoolAsync"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    with pytest.raises(OutOfDeviceMemoryError):
+        driver.allocate(7, stream)
+    assert cuda.named("cuMemFreeAsync") == [[each, stream] for each in pieces]
+    names = [name for name, *_ in cuda.calls]
+    assert names.index("cuMemFreeAsync") < names.index("cuMemPoolTrimTo")
+
+
+def test_a_run_and_transfers_have_streams_of_their_own_and_results_their_memory_again(
+    driver: Any, cuda: FakeBindings
+) -> None:
+    device = OwnedDevice(driver, SharedMemory(new_shared_memory()))
+    pairs = [socket.socketpair() for _ in range(2)]
+    for number, (_, theirs) in enumerate(pairs):
+        Connection(device, theirs, number).start()
+    running, sending = [(ours, Reader(ours)) for ours, _ in pairs]
+
+    def answer(end: tuple[socket.socket, Reader], body: Body, *freed: int) -> Any:
+        send(end[0], Request(body, freed))
+        return end[1].receive(1 << 20)
+
+    rows = [launch("increment", 0, 2), launch("increment", 2, 1)]
+    loaded = answer(running, Load(program(*rows, results=[5], arena=[0], count=5), ()))
+    argument = answer(sending, Allocate(5, b"12345"))
+    (result,) = answer(running, Run(loaded, (argument,))).results
+    assert answer(sending, Download(result, 5)) == b"12345"
+    calls = cuda.calls[:]
+    # The next run has the memory in another stream, without the driver.
+    answer(sending, Download(argument, 5), result)
+    assert answer(running, Run(loaded, (argument,))).results == (result,)
+    later = {name for name, *_ in cuda.calls[len(calls) :]}
+    assert not later & {"cuMemAllocFromPoolAsync", "cuMemFreeAsync"}
+    launches = {call[-3] for call in calls if call[0] == "cuLaunchKernel"}
+    copies = {call[-1] for call in calls if call[0].startswith("cuMemcpy")}
+    assert len(launches) == len(copies) == 1
+    assert not launches & copies
+    assert calls[-1][0] == "cuStreamSynchronize"
+    for ours, _ in pairs:
+        ours.close()
 
 
 def test_shared_memory_is_pinned_by_its_address(driver: Any, cuda: FakeBindings) -> None:
@@ -131,8 +239,18 @@ def test_a_full_device_is_trimmed_and_tried_again(driver: Any, cuda: FakeBinding
     with pytest.raises(OutOfDeviceMemoryError) as refusal:
         driver.allocate(77, 1)
     assert refusal.value.args == (77, TOTAL_BYTES // 2 + 2000, TOTAL_BYTES)
-    assert cuda.named("cuMemPoolTrimTo") == [[POOL, 0]]
-    assert len(cuda.named("cuMemAllocFromPoolAsync")) == 2
+    # Rather than refuse, it waits for streams that have freed memory.
+    assert [
+        call
+        for call in cuda.calls[-9:]
+        if call[0].startswith(("cuMemAlloc", "cuMemPoolS", "cuMemPoolT"))
+    ] == [
+        ("cuMemAllocFromPoolAsync", 77, POOL, 1),
+        ("cuMemPoolTrimTo", POOL, 0),
+        ("cuMemPoolSetAttribute", POOL, 3, 1),
+        ("cuMemAllocFromPoolAsync", 77, POOL, 1),
+        ("cuMemPoolSetAttribute", POOL, 3, 0),
+    ]
 
 
 def test_a_kernel_gets_addresses(driver: Any, cuda: FakeBindings) -> None:
@@ -179,11 +297,38 @@ def test_a_graph_is_captured_launched_and_destroyed(driver: Any, cuda: FakeBindi
     driver.launch_graph(graph, 7)
     assert cuda.named("cuStreamBeginCapture") == [[7, 2]]
     assert cuda.named("cuGraphInstantiate") == [[GRAPH, 0]]
-    assert cuda.named("cuGraphDestroy") == [[GRAPH]]
     assert cuda.named("cuGraphLaunch") == [[EXECUTABLE, 7]]
+    # The nodes that are changed are those of its description.
+    assert cuda.named("cuGraphDestroy") == []
     del graph
     gc.collect()
     assert cuda.named("cuGraphExecDestroy") == [[EXECUTABLE]]
+    assert cuda.named("cuGraphDestroy") == [[GRAPH]]
+
+
+def test_a_graph_that_is_not_made_leaves_no_description(driver: Any, cuda: FakeBindings) -> None:
+    cuda.fails["cuGraphInstantiate"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    driver.begin_capture(7)
+    with pytest.raises(CudaError, match="cuGraphInstantiate"):
+        driver.end_capture(7)
+    gc.collect()
+    assert cuda.named("cuGraphDestroy") == [[GRAPH]]
+    assert cuda.named("cuGraphExecDestroy") == []
+
+
+def test_a_node_of_a_graph_gets_other_addresses(driver: Any, cuda: FakeBindings) -> None:
+    (kernel,) = driver.load(b"ptx", ["k"])
+    driver.begin_capture(7)
+    driver.launch(kernel, 2, 3, 0, [1, 2], 7)
+    node = driver.captured_node(7)
+    graph = driver.end_capture(7)
+    driver.change_node(graph, node, kernel, 2, 3, 64 << 10, [3, 4])
+    ((changed, of, given),) = cuda.named("cuGraphExecKernelNodeSetParams")
+    assert (changed, of) == (EXECUTABLE, "before")
+    grid, block = (given.gridDimX, given.gridDimY, given.gridDimZ), given.blockDimX
+    assert (given.func, grid, block, given.sharedMemBytes) == (FUNCTION, (2, 1, 1), 3, 64 << 10)
+    assert cuda.named("cuFuncSetAttribute") == [[FUNCTION, 8, 64 << 10]]
+    assert cuda.given == [[3, 4]]
 
 
 def test_conditional_nodes_have_what_their_bodies_give_a_stream(

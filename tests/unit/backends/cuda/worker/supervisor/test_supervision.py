@@ -91,15 +91,23 @@ def test_a_lost_worker_is_replaced_and_programs_are_loaded_again(worker: DeviceW
     del results
 
 
-def test_a_run_in_flight_is_told_and_other_devices_go_on(pipes: Path, worker: DeviceWorker) -> None:
+def test_a_run_and_a_transfer_at_the_same_time_are_told_and_other_devices_go_on(
+    pipes: Path, worker: DeviceWorker
+) -> None:
     other = DeviceWorker.start(1, COMMAND)
     value = uploaded(other, ONE)
     loaded = worker.load(program(launch("hang")))
-    running = InThread(run, loaded, uploaded(worker, ONE))
+    calls = [InThread(run, loaded, uploaded(worker, ONE))]
+    begun(pipes)
+    calls.append(InThread(uploaded, worker, np.full(3 * BLOCK_BYTES, fake_driver.HANGS, np.uint8)))
     begun(pipes)
     killed(worker)
-    with pytest.raises(UnavailableError):
-        running.result()
+    incidents = set()
+    for each in calls:
+        with pytest.raises(UnavailableError) as told:
+            each.result()
+        incidents.add(told.value.incident)
+    assert len(incidents) == 1
     assert downloaded(other, value).tolist() == [1]
     other.close()
 
