@@ -86,6 +86,20 @@ def test_a_kernel_passes_what_it_has_nothing_to_do_with() -> None:
     assert launches == ["add+negate+multiply", "dot"]
 
 
+def test_a_small_product_shares_a_launch() -> None:
+    x, y = np.arange(800, dtype=np.float32).reshape(32, 25) % 7, np.ones((25, 40), np.float32)
+
+    def both(x: Op, y: Op) -> Op:
+        return several(ops.dot(x, y), ops.reduce(y, 0, ops.add, (0,)))
+
+    assert names(both, x, y) == ["dot+reduce"]
+    module = built(both, [x, y])
+    for ours, wanted in zip(
+        results_of(module, joined(module), [x, y]), interpreted(module, [x, y]), strict=True
+    ):
+        assert_equal_bits(ours, wanted)
+
+
 def test_a_kernel_does_not_pass_what_it_needs_or_what_needs_it() -> None:
     assert names(lambda x: ops.exp(x + x), X) == ["add", "exponential"]
     assert names(lambda x, y: -ops.dot(x + x, y), X, Y) == ["add", "dot", "negate"]

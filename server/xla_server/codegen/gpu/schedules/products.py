@@ -1,10 +1,10 @@
 """The schedule of products of matrices on a GPU, and of all sums of what two sides have together.
 
-A block of threads computes a tile of the results. What an element of a sum needs of the rows, and
-of the columns, passes through shared memory, in steps along the sum. It is computed once for a
-tile, with all that is fused into it, and each thread combines it for a column of several rows.
-Distances between points are such sums too, and convolutions, whose rows are places of the window.
-Sizes alone decide the order of a sum. Semantics: XLA, DotGeneral.
+A block of threads computes a tile of the results. Values of its rows and of its columns pass
+through shared memory, in steps along the sum. Each is computed once for a tile, with all that is
+fused into it. A thread combines those of a column with several rows. Distances between points are
+such sums too, and convolutions, whose rows are positions of the window. Sizes alone decide the
+order of a sum. Semantics: XLA, DotGeneral.
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ from xla_server.target.gpu import (
 )
 
 _WARPS = BLOCK_THREADS // WARP
-"""Rows of a tile that the warps of a block compute at once: a thread has as many of each warp."""
+"""Rows of a tile that the warps of a block compute at once, one each, before they go on."""
 
 
 def product_kernel(nest: Nest, largest: int) -> GridKernel | None:
@@ -121,7 +121,7 @@ def _separated(
 ) -> tuple[tuple[Node, ...], tuple[Node, ...]] | None:
     """Return what an element is computed from that needs no columns, and what needs no rows.
 
-    None where a part needs both and is no function of others.
+    Returns None where a part needs both and is no function of others.
     """
     left: dict[Node, None] = {}
     right: dict[Node, None] = {}
@@ -147,6 +147,7 @@ class _TileBuilder(LoopBuilder):
     def __init__(self, nest: Nest, sides: _Sides) -> None:
         super().__init__(nest)
         self._sides = sides
+        self._guards: list[Expression] = []
         widths = [Type(node.type).byte_size for node in (*sides.left, *sides.right)]
         room = sum(2 * WARP * (PRODUCT_TILE + 1) * width for width in widths)
         # Two products that share a launch have room for longer steps, of fewer barriers.
@@ -175,7 +176,8 @@ class _TileBuilder(LoopBuilder):
         sides, form = self._sides, self._sides.form
         (start,) = result_of(self._all_evaluated(sides.reduction.initial))
         neutral = self._value(form.neutral)
-        totals = [body.declare(self._names("a"), neutral) for _ in range(self._turns)]
+        rows = range(PRODUCT_TILE // _WARPS)
+        totals = [body.declare(self._names("a"), neutral) for _ in rows]
         steps, rest = divmod(_size(sides.depths), self._step)
         if steps:
             with Loop(body, self._names("i"), steps) as step:
@@ -189,11 +191,6 @@ class _TileBuilder(LoopBuilder):
         items = blocks * BLOCK_THREADS
         self._top.add(Part(axis, items, tuple(body.statements), group=BLOCK_THREADS))
         return self._kernel()
-
-    @property
-    def _turns(self) -> int:
-        """Rows of a tile that each thread computes."""
-        return PRODUCT_TILE // _WARPS
 
     def _bind(self, axis: Value, body: Body) -> int:
         """Bind the position of a thread, its tile and the batch; return the blocks."""
@@ -237,19 +234,19 @@ class _TileBuilder(LoopBuilder):
         run: int,
         body: Body,
         element: Expression,
-    ) -> Value:
-        """Bind loops that are one to an element of a tile; return its number.
+    ) -> None:
+        """Bind loops that are one to an element of a tile.
 
-        Behind the last run of elements the last one is bound again.
+        Threads behind the last run of elements bind that one again.
         """
-        number, size = integer_op("add", first, inside), _size(loops)
+        size = _size(loops)
         terms: tuple[tuple[Expression, int], ...] = ((first, 1), (inside, 1))
         if size % PRODUCT_TILE:
-            number = integer_op("minimum", body.let(self._names("i"), Index(0, terms)), size - run)
-            terms = ((body.let(self._names("i"), number), 1),)
+            number = body.let(self._names("i"), Index(0, terms))
+            last = integer_op("minimum", number, size - run)
+            terms = ((body.let(self._names("i"), last), 1),)
         at = body.let(self._names("i"), Index(0, (*terms, (element, 1))))
         self._bind_loops(loops, at, body)
-        return at
 
     def _build_step(
         self, first: Expression, count: int, totals: Sequence[Cell], body: Body
