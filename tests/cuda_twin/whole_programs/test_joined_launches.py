@@ -123,6 +123,10 @@ def test_large_kernels_have_launches_of_their_own() -> None:
     def beside(x: Op, y: Op) -> Op:
         return several(-y, ops.reduce(x, 0, ops.add, (1,)))
 
+    # Arrays are counted for each kernel.
+    half = [np.zeros((8, JOINED_BYTES // 64), np.float32)] * 3
+    sums = names(lambda *p: several(*(ops.reduce(x, 0, ops.add, (1,)) for x in p)), *half)
+    assert sums == ["reduce+reduce+reduce"]
     longest = JOINED_BYTES // 32 - 1
     assert names(beside, np.zeros((8, longest), np.float32), X) == ["negate+reduce"]
     assert names(beside, np.zeros((8, longest + 1), np.float32), X) == ["negate", "reduce"]
