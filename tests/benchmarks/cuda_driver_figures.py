@@ -20,9 +20,14 @@ from xla_client.lib import activations, arithmetic
 from xla_server.backends.cuda.toolchain import Toolchain
 from xla_server.backends.cuda.worker.device.driver import CapturingDriver, Driver
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.lower.contraction.dot import plan_of
+from xla_server.target.gpu import PRODUCT_DEPTH
 
 REPETITIONS = 5
 _NODES = 12
+
+GRAPH_CALLS = 20
+"""Calls of one graph, each of which waits for the one before."""
 
 _FLAT, _ROWS, _SHORT_ROWS = (), (8192,), (1024,)
 
@@ -37,6 +42,9 @@ PROGRAMS: Mapping[str, tuple[Callable[..., Op], int, tuple[int, ...]]] = {
     "transpose": (lambda x: ops.transpose(x, [1, 0]), 1, _ROWS),
 }
 """Functions of f32 arrays, how many these are, and the sizes of their dimensions but the first."""
+
+PRODUCT = ((128, PRODUCT_DEPTH), (PRODUCT_DEPTH, 512))
+"""The operands of the largest product of f32 that a kernel computes, and not a library."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +90,14 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     first, second, third = (driver.allocate(byte_size, stream) for _ in range(3))
     staged = min(byte_size, 256 << 20)
     kernels = [Measured.of(*program, byte_size // 4) for program in PROGRAMS.values()]
-    grids = {f"k{number}": each.grid for number, each in enumerate(kernels)}
+    multiplied = built(ops.dot, [np.zeros(sizes, np.float32) for sizes in PRODUCT])
+    dot = multiplied.entry.root
+    small, plan = kernel_of(multiplied, dot), plan_of(dot)
+    assert plan is not None
+    library, room = driver.prepare(plan), driver.allocate(plan.memory_bytes, stream)
+    grids = {f"k{number}": each.grid for number, each in enumerate(kernels)} | {"product": small}
     module = toolchain.compile({**grids, "one": moving(AT, AT, 1)})
-    *loaded, one = driver.load(module, [*grids, "one"])
+    *loaded, product, one = driver.load(module, [*grids, "one"])
     host = memoryview(mmap.mmap(-1, staged))
     driver.pin(host)
     pageable = np.ones(staged, np.uint8).data
@@ -140,6 +153,16 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     def launch_graph() -> None:
         driver.launch_graph(graph, stream)
 
+    def in_graph(work: Callable[[], None]) -> float:
+        driver.begin_capture(stream)
+        for _ in range(GRAPH_CALLS):
+            work()
+        graph = driver.end_capture(stream)
+        return 1e6 * seconds(lambda: driver.launch_graph(graph, stream)) / GRAPH_CALLS
+
+    def multiply() -> None:
+        driver.launch(product, small.blocks, small.threads, 0, (first, second, third), stream)
+
     def rate(moved: int, work: Callable[[], None]) -> float:
         return moved / seconds(work) / 1e9
 
@@ -159,5 +182,9 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
         "launch and wait us": 1e6 * seconds(launch_and_wait, 1000),
         f"graph of {_NODES} launches us": 1e6 * seconds(launch_graph, 1000),
         "the same with new addresses us": 1e6 * seconds(change_and_launch, 1000),
+        "small product in a graph us": in_graph(multiply),
+        "the same by the library us": in_graph(
+            lambda: driver.call(library, (first, second, third, room), stream)
+        ),
         "allocate and free us": 1e6 * seconds(allocate_and_free, 1000),
     }

@@ -103,6 +103,12 @@ def kernels() -> Iterator[Program]:
         table[f"transpose {dtype}"] = lambda x: x.T, (x,)
         table[f"reverse and pad {dtype}"] = lambda x: jnp.pad(x[::-1], 1), (x,)
         table[f"concatenate {dtype}"] = lambda x: jnp.concatenate([x, x[:5], -x]), (x,)
+        table[f"small dot {dtype}"] = lambda x: x[:33] @ x.T, (x[:, :40],)
+    for depth in (20, 64, 128):
+        table[f"small dot that goes on {depth}"] = (
+            lambda x, y, z: jax.lax.select(z > 0, jnp.tanh(x @ y), z),
+            (_f32(128, depth), _f32(depth, 512), _f32(128, 512)),
+        )
     index = np.random.default_rng(1).integers(-5, 70, 300).astype(np.int32)
     table["gather"] = lambda x, i: x[i], (wide, index)
     table["gather that drops"] = lambda x, i: x.at[i].get(mode="fill"), (wide, index)

@@ -164,6 +164,27 @@ def test_tiles_pass_shared_memory(
 
 
 @every_gpu
+@pytest.mark.parametrize(
+    ("dtype", "loads", "registers"),
+    [("float32", 8, REGISTERS), ("bfloat16", 4, REGISTERS), ("complex64", 4, REGISTERS_OF_COMPLEX)],
+)
+def test_products_move_sixteen_bytes(
+    dtype: str, loads: int, registers: int, name: str, tmp_path: Path
+) -> None:
+    x, y = numbers(dtype, 64, 128), numbers(dtype, 128, 128)
+    code = Code(kernels_of(module_of(lambda x, y: x @ y, x, y)), name, tmp_path)
+    (symbol,) = code.instructions
+    found = [code.count(symbol, opcode) for opcode in (r"LDG", r"LDG\.E\.128", r"STG")]
+    assert found == [loads, loads, 4]
+    assert code.count(symbol, r"LDS\.128") == code.count(symbol, r"LDS")
+    if dtype != "complex64":
+        # Four results of each thread have sixteen products of four terms, which are five loads.
+        assert 5 * code.count(symbol, r"FFMA") == 16 * code.count(symbol, r"LDS") > 0
+    assert code.count(symbol, r"(LDL|STL|D(FMA|ADD|MUL))") == 0
+    assert max(code.registers.values()) <= registers
+
+
+@every_gpu
 def test_columns_are_read_by_neighbours(name: str, tmp_path: Path) -> None:
     x = np.zeros((512, 1000), np.float32)
     code = Code(kernels_of(module_of(lambda x: jnp.sum(x, axis=0), x)), name, tmp_path)

@@ -8,11 +8,14 @@ from xla_contract.ops.control.tuple import GetTupleElementAttributes
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import ONE_TO_ONE
 from xla_server.fusion.analysis.levels import levels_from_parameters
+from xla_server.fusion.analysis.products import continues_product
 from xla_server.fusion.analysis.row_maps import maps_rows
 from xla_server.fusion.fused_body import FusedBody, replace
 from xla_server.ir.module import HloComputation, HloInstruction, HloModule
 from xla_server.passes.framework.editor import Editor, drop_uncalled, users
 from xla_server.target.target import Target
+
+_REDUCTIONS = (Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +41,6 @@ class OutputFusion:
         return changed
 
     def _fuse(self, module: HloModule, computation: HloComputation) -> bool:
-        most = self.target.tuning.fusions.max_reduced_elements
         readers, levels = users(computation), levels_from_parameters(computation)
         editor = Editor(module)
         replaced: dict[HloInstruction, HloInstruction] = {}
@@ -50,7 +52,7 @@ class OutputFusion:
             is_only = readers[producer] == [i] and producer is not computation.root
             # Otherwise the other operands of the epilogue must be computed before the product: then
             # no cycle can arise.
-            return _is_epilogue(i, producer, most) and (
+            return self._is_epilogue(i, producer) and (
                 is_only or all(levels[part] < levels[producer] for part in others)
             )
 
@@ -82,29 +84,34 @@ class OutputFusion:
         return bool(replaced)
 
     def _is_producer(self, i: HloInstruction) -> bool:
-        if i.opcode not in self.producers or not i.shape.element_count or i.control_predecessors:
+        if not i.shape.is_array or not i.shape.element_count or i.control_predecessors:
             return False
-        if i.opcode is Opcode.CONVOLUTION:
-            return True
-        types = {i.shape.element_type, *(part.shape.element_type for part in i.operands)}
-        return len(types) == 1 and types <= self.target.capability.BLAS_TYPES
+        if i.opcode is Opcode.FUSION and i.attributes.kind is FusionKind.OUTPUT:
+            dots = (part for part in i.called[0].instructions if part.opcode is Opcode.DOT)
+            i = next(dots, i)
+        if i.opcode not in self.producers:
+            return False
+        return i.opcode is Opcode.CONVOLUTION or continues_product(i, self.target.capability)
 
-
-def _is_epilogue(i: HloInstruction, producer: HloInstruction, max_reduced: int) -> bool:
-    """Return whether an instruction can be computed where the product is."""
-    if not i.shape.is_array or i.shape.element_count != producer.shape.element_count:
-        return False
-    if i.control_predecessors:
-        return False
-    columns = producer.shape.dimensions[-1] if producer.opcode is Opcode.DOT else None
-    if i.opcode is not Opcode.FUSION:
-        shapes = {part.shape.dimensions for part in i.operands}
-        return i.opcode in ONE_TO_ONE and shapes == {i.shape.dimensions}
-    (called,) = i.called
-    if i.attributes.kind is not FusionKind.LOOP:
-        return False
-    start = called.parameters[i.operands.index(producer)]
-    return maps_rows(called, start, columns) and not _reduces_others(called, start, max_reduced)
+    def _is_epilogue(self, i: HloInstruction, producer: HloInstruction) -> bool:
+        """Return whether an instruction can be computed where the product is."""
+        if not i.shape.is_array or i.shape.element_count != producer.shape.element_count:
+            return False
+        if i.control_predecessors:
+            return False
+        if i.opcode is not Opcode.FUSION:
+            shapes = {part.shape.dimensions for part in i.operands}
+            return i.opcode in ONE_TO_ONE and shapes == {i.shape.dimensions}
+        (called,) = i.called
+        if i.attributes.kind is not FusionKind.LOOP:
+            return False
+        start = called.parameters[i.operands.index(producer)]
+        if not self.target.capability.EPILOGUES_REDUCE_ROWS:
+            is_free = not any(part.opcode in _REDUCTIONS for part in called.instructions)
+            return is_free and maps_rows(called, start, None)
+        columns = producer.shape.dimensions[-1] if producer.opcode is Opcode.DOT else None
+        most = self.target.tuning.fusions.max_reduced_elements
+        return maps_rows(called, start, columns) and not _reduces_others(called, start, most)
 
 
 def _reduces_others(called: HloComputation, start: HloInstruction, max_reduced: int) -> bool:

@@ -6,6 +6,7 @@ none; lowering chooses the kernel. They ask the same record, so that they agree.
 
 from collections.abc import Set
 
+from xla_contract.ops.contraction.dot import ProductSizes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.target.convolution import Convolution
@@ -24,6 +25,9 @@ class Capability:
 
     EPILOGUES = frozenset({Opcode.DOT, Opcode.CONVOLUTION})
     """Operations whose kernels go on with what is done to their results."""
+
+    EPILOGUES_REDUCE_ROWS = True
+    """True where these go on with what is computed from a whole row of a product, as softmax."""
 
     ENDS_PRODUCTS = False
     """True where libraries multiply, and go on with what an `Epilogue` is (target/epilogue.py)."""
@@ -119,6 +123,15 @@ class Capability:
         if result in _WORDS and operands <= _WORDS:
             return "i32"
         return "i16" if result in _WORDS and operands <= _NARROW else None
+
+    def continues_product(
+        self, types: Set[ElementType], result: ElementType, sizes: ProductSizes
+    ) -> bool:
+        """Return whether the kernel of a dot goes on with what is done to its results.
+
+        `types` are those of its operands. Processors have such for all sizes.
+        """
+        return types == {result} and result in self.BLAS_TYPES
 
     def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
         """Return whether the kernel of a product packs operands, for which their layout is free.

@@ -1,14 +1,24 @@
 """Capabilities of lowering for GPUs: kernels of threads, and libraries for products."""
 
 import dataclasses
+import math
 from collections.abc import Set
 from typing import Final
 
+from xla_contract.ops.contraction.dot import ProductSizes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.target.capability import Capability
 from xla_server.target.convolution import Convolution
-from xla_server.target.gpu import MAX_BLOCK_ROW, MAX_WARP_ROW
+from xla_server.target.gpu import (
+    BLOCK_THREADS,
+    JOINED_THREADS,
+    MAX_BLOCK_ROW,
+    MAX_WARP_ROW,
+    PRODUCT_DEPTH,
+    PRODUCT_LEAST,
+    PRODUCT_TILE,
+)
 from xla_server.target.pass_tuning import Reductions
 
 _FULL_THREADS: Final = 1 << 15
@@ -54,7 +64,8 @@ class GpuCapability(Capability):
     min_products: int = _MIN_PRODUCTS
     refused: frozenset[Convolution] = frozenset()
 
-    EPILOGUES = frozenset[Opcode]()
+    EPILOGUES = frozenset({Opcode.DOT})
+    EPILOGUES_REDUCE_ROWS = False
     ENDS_PRODUCTS = True
     COMPARES_INDICES = True
     MOVES_RUNS = True
@@ -95,6 +106,20 @@ class GpuCapability(Capability):
     def product_tile(self, operands: Set[ElementType], result: ElementType) -> str | None:
         """Return None: libraries have the products."""
         return None
+
+    def continues_product(
+        self, types: Set[ElementType], result: ElementType, sizes: ProductSizes
+    ) -> bool:
+        """Return whether a kernel computes a product: one that a launch takes longer than.
+
+        All of its tiles are computed at once, and none is mostly empty.
+        """
+        batch, *sides, depth = sizes
+        tiles = batch * math.prod(-(-side // PRODUCT_TILE) for side in sides)
+        # Multiplications of f32 in the time of one of this type: a complex one is four.
+        share = max(1, result.byte_width // 4) * (2 if result.is_complex else 1)
+        is_small = tiles * BLOCK_THREADS <= JOINED_THREADS and depth * share <= PRODUCT_DEPTH
+        return is_small and min(*sides, depth) >= PRODUCT_LEAST
 
     def packs_operands(self, operands: Set[ElementType], result: ElementType) -> bool:
         """Return whether a library multiplies: it takes either operand transposed."""

@@ -23,6 +23,7 @@ CASES: list[tuple[str, Callable[..., Any], list[tuple[int, ...]], tuple[int, ...
     ("transposes", lambda x: x.T, [(64, 96)], (96, 64)),
     ("transposes", lambda x: x.T, [(65, 70)], (70, 65)),
     ("transposes", lambda x, y: x.T + y, [(40, 50), (50, 40)], (50, 40)),
+    ("products", lambda x, y: x @ y, [(32, 64), (64, 32)], (32, 32)),
     ("rows", lambda x: jnp.sum(x, axis=1), [(100, 24)], (100,)),
     ("rows", lambda x: jnp.sum(x, axis=1), [(50, 1000)], (50,)),
     ("rows", lambda x: jax.nn.softmax(x, axis=1), [(50, 300)], (50, 300)),
@@ -59,6 +60,7 @@ def test_a_row_in_registers_is_one_kernel(length: int) -> None:
 OVER: list[tuple[str, Callable[..., Any], list[tuple[int, ...]]]] = [
     ("elements", lambda x, y: x * y + 1, [(1001,)] * 2),
     ("transposes", lambda x, y: x * y.T, [(40, 50), (50, 40)]),
+    ("products", lambda x, y: x - y @ y.T, [(40, 40), (40, 20)]),
     ("rows", lambda x, y: jnp.sum(abs(y - x[:, None]), axis=1) + x, [(70,), (70, 12)]),
     ("blocks", lambda x, y: jnp.sum(abs(y - x[:, None]), axis=1) + x, [(3,), (3, 1100)]),
     ("columns", lambda x, y: jnp.sum(abs(y - x), axis=0) + x, [(45,), (300, 45)]),

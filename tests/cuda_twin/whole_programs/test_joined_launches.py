@@ -86,6 +86,20 @@ def test_a_kernel_passes_what_it_has_nothing_to_do_with() -> None:
     assert launches == ["add+negate+multiply", "dot"]
 
 
+def test_a_small_product_shares_a_launch() -> None:
+    x, y = np.arange(800, dtype=np.float32).reshape(32, 25) % 7, np.ones((25, 40), np.float32)
+
+    def both(x: Op, y: Op) -> Op:
+        return several(ops.dot(x, y), ops.reduce(y, 0, ops.add, (0,)))
+
+    assert names(both, x, y) == ["dot+reduce"]
+    module = built(both, [x, y])
+    for ours, wanted in zip(
+        results_of(module, joined(module), [x, y]), interpreted(module, [x, y]), strict=True
+    ):
+        assert_equal_bits(ours, wanted)
+
+
 def test_a_kernel_does_not_pass_what_it_needs_or_what_needs_it() -> None:
     assert names(lambda x: ops.exp(x + x), X) == ["add", "exponential"]
     assert names(lambda x, y: -ops.dot(x + x, y), X, Y) == ["add", "dot", "negate"]
@@ -109,6 +123,10 @@ def test_large_kernels_have_launches_of_their_own() -> None:
     def beside(x: Op, y: Op) -> Op:
         return several(-y, ops.reduce(x, 0, ops.add, (1,)))
 
+    # Arrays are counted for each kernel.
+    half = [np.zeros((8, JOINED_BYTES // 64), np.float32)] * 3
+    sums = names(lambda *p: several(*(ops.reduce(x, 0, ops.add, (1,)) for x in p)), *half)
+    assert sums == ["reduce+reduce+reduce"]
     longest = JOINED_BYTES // 32 - 1
     assert names(beside, np.zeros((8, longest), np.float32), X) == ["negate+reduce"]
     assert names(beside, np.zeros((8, longest + 1), np.float32), X) == ["negate", "reduce"]

@@ -1,11 +1,12 @@
-"""Plans of the golden programs: libraries have them, and their buffers have room for them."""
+"""Plans of the golden programs and of a model: libraries have them, and their buffers have room."""
 
 import math
 
 import pytest
 
+from tests.benchmarks.workloads.models import workloads
 from tests.cuda_twin.lowered import compiled
-from tests.kernels.corpora import CORPORA
+from tests.kernels.corpora import CORPORA, lowered_by_jax
 from xla_server.buffers.code import KernelThunk
 from xla_server.codegen.gpu.plans.library_plans import (
     CholeskyPlan,
@@ -21,7 +22,10 @@ from xla_server.ir.module import HloModule
 ADDRESS_BYTES = 8
 STATUS_BYTES = 4
 
+MODEL = workloads()["MLP train step"]
+
 PROGRAMS = [pytest.param(module, id=name) for name, module in CORPORA["golden"]()]
+PROGRAMS.append(pytest.param(lowered_by_jax(MODEL.function, MODEL.arguments), id="model"))
 
 
 def buffer_bytes(plan: LibraryPlan) -> list[int]:
@@ -63,7 +67,7 @@ def _extent(batch: int, matrix: Matrix, rows: int, columns: int) -> int:
     return last * matrix.element.byte_width
 
 
-def test_the_golden_programs_have_plans() -> None:
+def test_the_programs_have_plans() -> None:
     kinds = {type(plan) for module in PROGRAMS for _, plan in _plans(module.values[0])}
     assert {GemmPlan, FftPlan} <= kinds
 

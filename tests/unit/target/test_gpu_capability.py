@@ -2,6 +2,7 @@
 
 import pytest
 
+from xla_contract.ops.contraction.dot import ProductSizes
 from xla_contract.types.element_type import ElementType as E
 from xla_server.target.gpu import GPUS, MAX_BLOCK_ROW, MAX_WARP_ROW
 from xla_server.target.machine import Machine
@@ -69,3 +70,30 @@ def test_products_of_bytes_are_those_of_s8() -> None:
 def test_there_are_no_tiles_of_registers() -> None:
     assert GPU.product_tile({E.F32}, E.F32) is None
     assert not GPU.lays_out_convolutions
+
+
+@pytest.mark.parametrize(
+    ("sizes", "result", "expected"),
+    [
+        ((1, 128, 512, 64), E.F32, True),
+        ((1, 128, 512, 128), E.F32, True),
+        ((1, 128, 512, 129), E.F32, False),  # a library adds up long sums in less time
+        ((1, 128, 513, 64), E.F32, False),  # more tiles than are computed at once
+        ((16, 64, 64, 32), E.F32, True),
+        ((17, 64, 64, 32), E.F32, False),
+        ((1, 16, 16, 16), E.S32, True),
+        ((1, 15, 512, 64), E.F32, False),  # tiles that are mostly empty
+        ((1, 512, 15, 64), E.F32, False),
+        ((1, 128, 512, 15), E.F32, False),
+        ((1, 128, 512, 128), E.BF16, True),
+        ((1, 128, 512, 64), E.F64, True),
+        ((1, 128, 512, 65), E.F64, False),
+        ((1, 128, 512, 33), E.C64, False),
+        ((1, 128, 512, 16), E.C128, True),
+        ((1, 128, 512, 17), E.C128, False),
+    ],
+)
+def test_kernels_compute_products_that_a_launch_takes_longer_than(
+    sizes: tuple[int, int, int, int], result: E, expected: bool
+) -> None:
+    assert GPU.continues_product({result}, result, ProductSizes(*sizes)) is expected

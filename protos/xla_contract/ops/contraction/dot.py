@@ -5,7 +5,9 @@ lhs, then what is left of rhs.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.contraction.precision import decode_precision, encode_precision, product_type
@@ -33,6 +35,33 @@ def free_dimensions(rank: int, *taken: Sequence[int]) -> tuple[int, ...]:
     """The dimensions of an operand that are neither batch nor contracting, in order."""
     used = {number for numbers in taken for number in numbers}
     return tuple(number for number in range(rank) if number not in used)
+
+
+class ProductSizes(NamedTuple):
+    """A dot as a batch of products of matrices: their number, rows, columns and terms of a sum."""
+
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+
+
+def product_sizes(
+    lhs: Sequence[int], rhs: Sequence[int], numbers: DotDimensionNumbers
+) -> ProductSizes:
+    """The sizes of a dot of arrays with these dimensions."""
+    batch, depth = (
+        math.prod(lhs[d] for d in dimensions)
+        for dimensions in (numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions)
+    )
+    rows, columns = (
+        math.prod(sizes[d] for d in free_dimensions(len(sizes), *taken))
+        for sizes, *taken in (
+            (lhs, numbers.lhs_batch_dimensions, numbers.lhs_contracting_dimensions),
+            (rhs, numbers.rhs_batch_dimensions, numbers.rhs_contracting_dimensions),
+        )
+    )
+    return ProductSizes(batch, rows, columns, depth)
 
 
 def infer_dot(

@@ -3,13 +3,12 @@
 import dataclasses
 from collections.abc import Sequence
 
-from xla_contract.ops.contraction.dot import free_dimensions
+from xla_contract.ops.contraction.dot import ProductSizes, free_dimensions, product_sizes
 from xla_contract.types.dimension_numbers import DotDimensionNumbers
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
 from xla_server.passes.framework.editor import Editor
-from xla_server.passes.framework.queries import count
 from xla_server.passes.framework.rewrite_pass import TargetRewritePass
 from xla_server.target.target import Target
 
@@ -76,11 +75,9 @@ class _Dot:
         return [sizes[d] for d in self.numbers.lhs_contracting_dimensions]
 
     @property
-    def _split(self) -> tuple[int, int, int]:
-        """The numbers of matrices, rows and columns."""
-        sizes, batch = self.i.shape.dimensions, len(self.numbers.lhs_batch_dimensions)
-        middle = batch + len(self.rows)
-        return count(sizes[:batch]), count(sizes[batch:middle]), count(sizes[middle:])
+    def _sizes(self) -> ProductSizes:
+        lhs, rhs = (operand.shape.dimensions for operand in self.i.operands)
+        return product_sizes(lhs, rhs, self.numbers)
 
     @property
     def last_of_rhs(self) -> int:
@@ -91,7 +88,7 @@ class _Dot:
     @property
     def is_small_batch(self) -> bool:
         """Return whether the dot has several products of small matrices."""
-        (batch, rows, columns), depth = self._split, count(self._depths)
+        batch, rows, columns, depth = self._sizes
         most = self.target.tuning.small_dots.max_products
         return batch > 1 and depth > 1 and rows * columns * depth <= most
 
@@ -101,7 +98,7 @@ class _Dot:
 
         Many columns and few rows count as well if the elements of each column are neighbours.
         """
-        (batch, rows, columns), depth = self._split, count(self._depths)
+        batch, rows, columns, depth = self._sizes
         many, few = rows, columns
         if columns > rows:
             if self.last_of_rhs in self.columns:

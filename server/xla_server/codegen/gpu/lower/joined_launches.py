@@ -66,7 +66,7 @@ class _Joiner:
             self.rows.append(row)
             self._begin = len(self.rows)
             return
-        if isinstance(row, KernelThunk) and _is_small(row):
+        if isinstance(row, KernelThunk) and self._is_small(row):
             for number, place in self._partners(row):
                 other = self.rows[number]
                 assert isinstance(other, KernelThunk)
@@ -91,13 +91,17 @@ class _Joiner:
             access = _Access.of(other)
             if needed is None and not own.is_apart(access):
                 needed = number
-            elif isinstance(other, KernelThunk) and _is_small(other) and own.is_apart(access):
+            elif isinstance(other, KernelThunk) and self._is_small(other) and own.is_apart(access):
                 if needed is None:
                     yield number, number + 1
                 elif access.is_apart(passed):
                     yield number, needed + 1
             if needed is not None:
                 passed.add(access)
+
+    def _is_small(self, row: KernelThunk) -> bool:
+        """Return whether the kernels of a launch may share it with another."""
+        return all(map(_is_small, self.joined.get(row, (row,))))
 
     def _both(self, first: KernelThunk, second: KernelThunk) -> KernelThunk | None:
         """Return the launch of two rows; None where they do not go together."""

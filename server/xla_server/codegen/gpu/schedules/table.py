@@ -7,6 +7,7 @@ from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.schedules.blocks import block_kernel
 from xla_server.codegen.gpu.schedules.columns import column_kernel
 from xla_server.codegen.gpu.schedules.elementwise import elementwise_kernel
+from xla_server.codegen.gpu.schedules.products import product_kernel
 from xla_server.codegen.gpu.schedules.rows import row_kernel
 from xla_server.codegen.gpu.schedules.threads import thread_kernel
 from xla_server.codegen.gpu.schedules.transposes import transpose_kernel
@@ -48,6 +49,14 @@ SCHEDULES: tuple[Schedule, ...] = (
         elementwise_kernel,
         "nests without reductions",
         "A thread moves 16 bytes at once, and its neighbours the next.",
+        reads_first=True,
+    ),
+    Schedule(
+        "products",
+        product_kernel,
+        "a sum of what rows and columns have together, with at least 16 of each and of the sum",
+        "Each row is used for all columns: a tile of both in shared memory is loaded once.",
+        # A result may be written over what its own thread alone reads, before it stores.
         reads_first=True,
     ),
     Schedule(

@@ -2,7 +2,8 @@
 
 Dimensions of one use, batch, rows, columns or sums, are one where they follow each other in memory.
 The plan has transposes and strides. Other products are loop nests, and so are those with one
-vector: threads read each element once, too.
+vector: threads read each element once, too. Small ones are loop nests that go on with what is done
+to their results, and share launches.
 """
 
 import dataclasses
@@ -20,13 +21,14 @@ from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.plans.library_plans import GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.fusion.analysis.product_chain import ProductChains
+from xla_server.fusion.analysis.products import continues_product
 from xla_server.ir.module import HloInstruction
 
 
 def lower_dot(lowering: Lowering, i: HloInstruction) -> Tree:
     """A library's product, or a loop nest."""
     plan = product_of(i)
-    if plan is None:
+    if plan is None or continues_product(i, lowering.target.capability):
         return lower_loop(lowering, i)
     return _product(lowering, i, plan, [lowering.array(operand) for operand in i.operands])
 
@@ -35,10 +37,11 @@ def lower_product_fusion(lowering: Lowering, i: HloInstruction) -> Tree:
     """A library's product with its epilogue, or a loop nest of both."""
     (called,) = i.called
     dot = next(each for each in called.instructions if each.opcode is Opcode.DOT)
-    chain, plan = ProductChains(called).take(dot), product_of(dot)
-    assert chain.last is called.root, i
-    if plan is None:
+    plan = product_of(dot)
+    if plan is None or continues_product(dot, lowering.target.capability):
         return lower_loop(lowering, i)
+    chain = ProductChains(called).take(dot)
+    assert chain.last is called.root, i
     plan = dataclasses.replace(plan, epilogue=chain.epilogue)
     parts = [*dot.operands, chain.addend, chain.bias]
     numbers = [called.parameters.index(part) for part in parts if part is not None]

@@ -21,6 +21,7 @@ from xla_server.codegen.gpu.lower.loop_nests.synthetic import add_computed, arra
 from xla_server.codegen.gpu.lower.thunks.library_thunks import add_plan
 from xla_server.codegen.gpu.plans.library_plans import ALIGNMENT, MAX_BATCH, GemmPlan, Matrix
 from xla_server.codegen.lower.lowering import Lowering, Tree
+from xla_server.fusion.analysis.products import continues_product
 from xla_server.ir.module import HloInstruction
 
 _S8, _S32 = ElementType.S8, ElementType.S32
@@ -29,7 +30,8 @@ _S8, _S32 = ElementType.S8, ElementType.S32
 def lower_product(lowering: Lowering, i: HloInstruction) -> Tree:
     """A product of integers with prepared operands, or what lower_dot makes of any other."""
     plan = plan_of(i)
-    if plan is None or not is_prepared(plan):
+    is_small = continues_product(i, lowering.target.capability)
+    if plan is None or is_small or not is_prepared(plan):
         return lower_dot(lowering, i)
     columns, depth = (_whole(size) for size in (plan.columns, plan.depth))
     sides = (i.operands[0], plan.left, plan.rows), (i.operands[1], plan.right, columns)

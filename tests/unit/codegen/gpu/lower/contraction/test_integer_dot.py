@@ -12,11 +12,11 @@ from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import imported, interpreted
 
 CASES = {
-    "rows by columns": (((32, 48), (48, 64)), (((1,), (0,)), ((), ())), 1),
-    "along the sums": (((32, 48), (64, 48)), (((1,), (1,)), ((), ())), 0),
-    "left transposed": (((48, 32), (64, 48)), (((0,), (1,)), ((), ())), 1),
-    "padded": (((17, 19), (19, 21)), (((1,), (0,)), ((), ())), 2),
-    "of a batch": (((3, 16, 20), (3, 20, 30)), (((2,), (1,)), ((0,), (0,))), 2),
+    "rows by columns": (((32, 144), (144, 64)), (((1,), (0,)), ((), ())), 1),
+    "along the sums": (((32, 144), (64, 144)), (((1,), (1,)), ((), ())), 0),
+    "left transposed": (((144, 32), (64, 144)), (((0,), (1,)), ((), ())), 1),
+    "padded": (((17, 131), (131, 21)), (((1,), (0,)), ((), ())), 2),
+    "of a batch": (((3, 16, 132), (3, 132, 30)), (((2,), (1,)), ((0,), (0,))), 2),
 }
 """Sizes of operands, dimension numbers, and kernels beside the library's product."""
 
@@ -38,6 +38,7 @@ def test_products_of_integers_are_the_librarys(name: str) -> None:
     np.testing.assert_array_equal(ours, wanted)
 
 
-def test_small_products_stay_loops() -> None:
-    module, _ = product(((15, 48), (48, 64)), (((1,), (0,)), ((), ())))
+@pytest.mark.parametrize("sizes", [((15, 48), (48, 64)), ((32, 128), (128, 64))])
+def test_small_products_stay_loops(sizes: Any) -> None:
+    module, _ = product(sizes, (((1,), (0,)), ((), ())))
     assert plans(compiled(module)) == []
