@@ -1,5 +1,6 @@
 """Checks of a platform where something goes wrong: no room, a stop, a worker that dies."""
 
+import functools
 import os
 import signal
 import threading
@@ -34,15 +35,57 @@ ENTRY e {
   ROOT r = f32[4096] while(x), body=body, condition=always }
 """
 
+ENDLESS_KERNEL = """HloModule endless
+body { p = s32[] parameter(0)
+  one = s32[] constant(1)
+  ROOT n = s32[] add(p, one) }
+goes_on { p = s32[] parameter(0)
+  odd = s32[] constant(1)
+  bit = s32[] or(p, odd)
+  zero = s32[] constant(0)
+  ROOT c = pred[] compare(bit, zero), direction=NE }
+ENTRY e {
+  x = s32[] parameter(0)
+  ROOT r = s32[] while(x), body=body, condition=goes_on }
+"""
+LONG_KERNEL = """HloModule long
+less { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  c = s32[] multiply(a, b)
+  ROOT s = s32[] subtract(c, a) }
+ENTRY e {
+  x = s32[] parameter(0)
+  n = s32[1,1000000000] iota(), iota_dimension=1
+  ROOT r = s32[1] reduce(n, x), dimensions={1}, to_apply=less }
+"""
+
 STOPPED_WITHIN = 1.0
 """Seconds in which a run ends after it was stopped; the aim is a tenth of it."""
+
+STOPPED_KERNEL_WITHIN = 0.1
+"""The same where one kernel runs, which looks each millisecond."""
 
 
 def fault_checks(sides: Sides) -> Iterator[Check]:
     """Yield the checks of a platform, each of which leaves it as it was."""
-    checked = _Checked(sides)
+    checked = FaultChecks(sides)
     for name in ("stops", "has_no_room", "loses_its_worker", "runs_from_threads"):
         yield name.replace("_", " "), getattr(checked, name)
+
+
+def cancel_checks(sides: Sides) -> Iterator[Check]:
+    """Yield checks that kernels which run for long end soon after their runs are cancelled."""
+    checked = FaultChecks(sides)
+
+    def check(text: str) -> str:
+        seconds = checked.stopped(text, np.int32(1))
+        assert seconds < STOPPED_KERNEL_WITHIN, (
+            f"the run ended {seconds:.3f} s after it was stopped"
+        )
+        return f"{1000 * seconds:.1f} ms after it was stopped"
+
+    for name, text in {"an endless loop": ENDLESS_KERNEL, "a long reduction": LONG_KERNEL}.items():
+        yield name, functools.partial(check, text)
 
 
 def worker_pids() -> list[int]:
@@ -58,7 +101,7 @@ def worker_pids() -> list[int]:
     return found
 
 
-class _Checked:
+class FaultChecks:
     """A platform under test."""
 
     def __init__(self, sides: Sides) -> None:
@@ -89,8 +132,13 @@ class _Checked:
         assert np.array_equal(found.to_literal().value, 2 * numbers)
 
     def stops(self) -> None:
-        executable, cancellation = self._compiled(ENDLESS), Cancellation()
-        argument = self._placed(np.ones(4096, np.float32))
+        taken = self.stopped(ENDLESS, np.ones(4096, np.float32))
+        assert taken < STOPPED_WITHIN, f"the run ended {taken:.2f} s after it was stopped"
+
+    def stopped(self, text: str, array: Any) -> float:
+        """Return the seconds that a run of a program without end takes to end once cancelled."""
+        executable, cancellation = self._compiled(text), Cancellation()
+        argument = self._placed(array)
         ended: list[float] = []
 
         def run() -> None:
@@ -107,9 +155,8 @@ class _Checked:
         cancellation.cancel()
         thread.join(30)
         assert ended, "the run did not end"
-        taken = ended[0] - begin
-        assert taken < STOPPED_WITHIN, f"the run ended {taken:.2f} s after it was stopped"
         self._doubles()
+        return ended[0] - begin
 
     def has_no_room(self) -> None:
         text = DOUBLED.replace("1000", str(1 << 40)).replace(
