@@ -58,6 +58,10 @@ LOOK_WORK = UNSEEN_WORK >> 4
 """Additions after which a kernel of more work looks. A look at memory of the host takes two
 microseconds, a three hundredth of that."""
 
+ENTRY_WORK = 1 << 12
+"""Operations and accesses of a thread that looks before it begins. Threads of fewer would look some
+hundred million times a second, a tenth of what the bus to the host takes."""
+
 FLAG_BYTES = 16
 """Bytes of shared memory that threads of a block agree in on what one of them saw, with padding."""
 

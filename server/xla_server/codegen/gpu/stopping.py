@@ -1,8 +1,9 @@
 """Cancellation points of kernels for a GPU.
 
 A kernel of which a thread may do as much as UNSEEN_WORK polls the cancellation flag where its loops
-go back, each time that LOOK_WORK is done, and returns once it is set. Its run ends with it, and no
-result of the run is read. Other kernels have no flag among their arguments.
+go back, each time that LOOK_WORK is done, and returns once it is set. Where many threads do so much
+one after the other, each looks before it begins. The run ends with the kernel, and none of its
+results is read. Other kernels have no flag among their arguments.
 
 A loop whose bounds are not known counts with its mean number of turns. Loops of a program that may
 be without end poll by themselves (codegen/loops/nests/scalar_loop.py). Threads that meet at
@@ -42,6 +43,8 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import meets, walk
 from xla_server.target.gpu import (
     ACCESS_ADDITIONS,
+    COUNTED_LANES,
+    ENTRY_WORK,
     FLAG_BYTES,
     LOOK_WORK,
     STATIC_SHARED_BYTES,
@@ -76,9 +79,21 @@ class _Watched:
         self._varying = varying_in(part) if self._meets else set()
         self._number = 0
         self.part = part
-        turns, work = self._work[id(part)]
-        if turns * _additions(work) >= UNSEEN_WORK:
+        _, work = self._work[id(part)]
+        if _additions(work) >= UNSEEN_WORK:
             self.part = dataclasses.replace(part, body=self._all(part.body))
+        if self._is_wide(work):
+            self.part = dataclasses.replace(part, body=(Stop(word), *self.part.body))
+
+    def _is_wide(self, work: Work) -> bool:
+        """Return whether threads that wait for others to end look before they begin."""
+        all_threads = _additions(work) * self._part.items
+        return (
+            all_threads >= UNSEEN_WORK * COUNTED_LANES
+            and work.operations + work.accesses >= ENTRY_WORK
+            # Most threads may leave a loop long before its end.
+            and not any(isinstance(each, Break) for each, _ in walk(self._part.body))
+        )
 
     def _all(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
         return tuple(new for each in body for new in self._watched(each))

@@ -46,7 +46,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.walk import walk
 from xla_server.execution.cancellation_flag import STOP
 from xla_server.ir.text.parser import parse_module
-from xla_server.target.gpu import ACCESS_ADDITIONS, UNSEEN_WORK
+from xla_server.target.gpu import ACCESS_ADDITIONS, COUNTED_LANES, ENTRY_WORK, UNSEEN_WORK
 
 GIVEN, FLAG, MADE = Buffer(0, Role.READ), 1, Buffer(2, Role.WRITE)
 ITEM, TURN, INNER = (Value(name, Type.I64) for name in "tni")
@@ -162,6 +162,27 @@ def test_threads_that_meet_leave_together_whichever_of_them_saw_the_flag(group: 
 )
 def test_other_kernels_are_left_as_they_are(given: GridKernel) -> None:
     assert stoppable(given.kernel, FLAG) is given.kernel
+
+
+@pytest.mark.parametrize("turns", [ENTRY_WORK // 2, LONG])
+@pytest.mark.parametrize("group", MEETINGS)
+def test_threads_that_wait_for_others_look_before_they_begin(turns: int, group: int) -> None:
+    items = COUNTED_LANES * LONG // turns // 64 * 64
+    assert looks(watched(grid(loop(turns, ADDS), group=group, items=items + 64)))[0] == []
+    for fewer in (
+        grid(loop(turns, ADDS), group=group, items=items // 2),
+        grid(loop(ENTRY_WORK // 4, ADDS), group=group, items=8 * items),
+        grid(loop(turns, breaks(5), ADDS), items=2 * items),
+    ):
+        assert [] not in looks(watched(fewer))
+    assert run(_with_entry(grid(loop(9, ADDS), group=group)), STOP) == [-1] * 64
+
+
+def _with_entry(given: GridKernel) -> GridKernel:
+    (part,), word = given.kernel.parts, Buffer(FLAG, Role.WORD)
+    body = (dataclasses.replace(part, body=(Stop(word), *part.body)),)
+    kernel = dataclasses.replace(given.kernel, buffers=(GIVEN, MADE, word), body=body)
+    return dataclasses.replace(given, kernel=kernel)
 
 
 def test_a_loop_that_ends_in_its_first_span_does_not_look() -> None:
