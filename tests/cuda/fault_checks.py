@@ -1,6 +1,7 @@
 """Checks of a platform where something goes wrong: no room, a stop, a worker that dies."""
 
 import contextlib
+import functools
 import os
 import signal
 import threading
@@ -35,16 +36,58 @@ ENTRY e {
   ROOT r = f32[4096] while(x), body=body, condition=always }
 """
 
+ENDLESS_KERNEL = """HloModule endless
+body { p = s32[] parameter(0)
+  one = s32[] constant(1)
+  ROOT n = s32[] add(p, one) }
+goes_on { p = s32[] parameter(0)
+  odd = s32[] constant(1)
+  bit = s32[] or(p, odd)
+  zero = s32[] constant(0)
+  ROOT c = pred[] compare(bit, zero), direction=NE }
+ENTRY e {
+  x = s32[] parameter(0)
+  ROOT r = s32[] while(x), body=body, condition=goes_on }
+"""
+LONG_KERNEL = """HloModule long
+less { a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  c = s32[] multiply(a, b)
+  ROOT s = s32[] subtract(c, a) }
+ENTRY e {
+  x = s32[] parameter(0)
+  n = s32[1,1000000000] iota(), iota_dimension=1
+  ROOT r = s32[1] reduce(n, x), dimensions={1}, to_apply=less }
+"""
+
 STOPPED_WITHIN = 1.0
 """Seconds in which a run ends after it was stopped; the aim is a tenth of it."""
+
+STOPPED_KERNEL_WITHIN = 0.1
+"""The same where one kernel runs, which looks each millisecond."""
 
 
 def fault_checks(sides: Sides) -> Iterator[Check]:
     """Yield the checks of a platform, each of which leaves it as it was."""
-    checked = _Checked(sides)
+    checked = FaultChecks(sides)
     names = ("stops", "goes_on_beside_a_run", "has_no_room", "loses_its_worker")
     for name in (*names, "runs_from_threads"):
         yield name.replace("_", " "), getattr(checked, name)
+
+
+def cancel_checks(sides: Sides) -> Iterator[Check]:
+    """Yield checks that kernels which run for long end soon after their runs are cancelled."""
+    checked = FaultChecks(sides)
+
+    def check(text: str) -> str:
+        seconds = checked.stopped(text, np.int32(1))
+        assert seconds < STOPPED_KERNEL_WITHIN, (
+            f"the run ended {seconds:.3f} s after it was stopped"
+        )
+        return f"{1000 * seconds:.1f} ms after it was stopped"
+
+    for name, text in {"an endless loop": ENDLESS_KERNEL, "a long reduction": LONG_KERNEL}.items():
+        yield name, functools.partial(check, text)
 
 
 def worker_pids() -> list[int]:
@@ -60,7 +103,7 @@ def worker_pids() -> list[int]:
     return found
 
 
-class _Checked:
+class FaultChecks:
     """A platform under test."""
 
     def __init__(self, sides: Sides) -> None:
@@ -90,12 +133,24 @@ class _Checked:
         found = self._execute(self._compiled(DOUBLED), [self._placed(numbers)])
         assert np.array_equal(found.to_literal().value, 2 * numbers)
 
+    def stops(self) -> None:
+        taken = self.stopped(ENDLESS, np.ones(4096, np.float32))
+        assert taken < STOPPED_WITHIN, f"the run ended {taken:.2f} s after it was stopped"
+
+    def stopped(self, text: str, array: Any) -> float:
+        """Return the seconds that a run of a program without end takes to end once cancelled."""
+        with self._running(text, array) as taken:
+            pass
+        self._doubles()
+        return taken[0]
+
     @contextlib.contextmanager
-    def _endless(self) -> Iterator[None]:
-        """A run without end that goes on during the block, and soon ends with it."""
-        executable, cancellation = self._compiled(ENDLESS), Cancellation()
-        argument = self._placed(np.ones(4096, np.float32))
+    def _running(self, text: str, array: Any) -> Iterator[list[float]]:
+        """Run a program without end during the block; then its list has the seconds to its end."""
+        executable, cancellation = self._compiled(text), Cancellation()
+        argument = self._placed(array)
         ended: list[float] = []
+        taken: list[float] = []
 
         def run() -> None:
             try:
@@ -107,20 +162,14 @@ class _Checked:
         thread.start()
         try:
             time.sleep(0.5)
-            yield
+            yield taken
             assert not ended
         finally:
             begin = time.monotonic()
             cancellation.cancel()
             thread.join(30)
         assert ended, "the run did not end"
-        taken = ended[0] - begin
-        assert taken < STOPPED_WITHIN, f"the run ended {taken:.2f} s after it was stopped"
-
-    def stops(self) -> None:
-        with self._endless():
-            pass
-        self._doubles()
+        taken.append(ended[0] - begin)
 
     def goes_on_beside_a_run(self) -> None:
         """Values pass, programs load and run while a loop of a graph goes on for ever."""
@@ -135,7 +184,7 @@ class _Checked:
             done.append(True)
 
         thread = threading.Thread(target=work)
-        with self._endless():
+        with self._running(ENDLESS, np.ones(4096, np.float32)):
             thread.start()
             thread.join(10)
             is_done = bool(done)

@@ -16,6 +16,7 @@ NAMES = (
     "random 0",
     "random 1",
     "faults",
+    "cancel",
     "libraries",
     "plans",
     "convolutions",

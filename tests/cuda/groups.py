@@ -7,7 +7,7 @@ from tests.cuda.conformance import become_conformance
 from tests.cuda.convolution_checks import convolution_outcomes
 from tests.cuda.driver_checks import driver_checks
 from tests.cuda.facts import facts
-from tests.cuda.fault_checks import fault_checks
+from tests.cuda.fault_checks import cancel_checks, fault_checks
 from tests.cuda.graph_checks import graph_checks
 from tests.cuda.library_checks import plan_checks
 from tests.cuda.outcomes import Outcome, outcomes
@@ -32,6 +32,8 @@ def outcomes_of(group: str, platform: str) -> Iterator[Outcome]:
         return outcomes(graph_checks(Sides.of(platform)))
     if group == "faults":
         return outcomes(fault_checks(Sides.of(platform)))
+    if group == "cancel":
+        return outcomes(cancel_checks(Sides.of(platform)))
     if group == "conformance":
         become_conformance(platform)
     return outcomes(GROUPS[group](Sides.of(platform)))

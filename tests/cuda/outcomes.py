@@ -35,8 +35,8 @@ class Outcome:
         return json.dumps(dataclasses.asdict(self))
 
 
-Check = tuple[str, Callable[[], None]]
-"""A name, and a function that raises AssertionError where something is wrong."""
+Check = tuple[str, Callable[[], str | None]]
+"""A name, and a function that raises AssertionError where something is wrong, else may tell."""
 
 
 class BitsError(AssertionError):
@@ -47,7 +47,7 @@ def outcomes(checks: Iterable[Check]) -> Iterator[Outcome]:
     """Do one check after the other, whatever became of those before."""
     for name, check in checks:
         try:
-            check()
+            text = check()
         except BitsError as error:
             yield Outcome(name, Status.BITS, str(error)[:400])
         except AssertionError as error:
@@ -55,7 +55,7 @@ def outcomes(checks: Iterable[Check]) -> Iterator[Outcome]:
         except Exception as error:
             yield Outcome(name, Status.RAISED, f"{type(error).__name__}: {error}"[:2000])
         else:
-            yield Outcome(name)
+            yield Outcome(name, text=text or "")
 
 
 Failure = TypeVar("Failure", bound=Exception)

@@ -106,6 +106,7 @@ class TwinDriver:
         self._streams: dict[int, collections.deque[Work]] = {}
         self._captured: dict[int, list[Work]] = {}
         self._lock = threading.RLock()
+        self._pinned = range(0)
         self._ordinal = ordinal
 
     @property
@@ -251,7 +252,9 @@ class TwinDriver:
 
     def pin(self, memory: memoryview) -> int:
         """Return the address: the host's memory is the device's."""
-        return ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._pinned = range(address, address + memory.nbytes)
+        return address
 
     def upload(self, address: int, source: memoryview, stream: int) -> None:
         """Copy bytes to the device."""
@@ -315,7 +318,8 @@ class TwinDriver:
         self, kernel: LoadedKernel, blocks: int, threads: int, addresses: Sequence[int]
     ) -> None:
         for address in addresses:
-            self._require(address)
+            if address not in self._pinned:
+                self._require(address)
         try:
             kernel.launch(blocks, threads, addresses)
         except (RuntimeError, ValueError) as error:

@@ -18,11 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cuda.fault_checks import ENDLESS_KERNEL
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernels_of
 from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.kernels.corpora import CORPORA
 from tests.unit.codegen.compiled import built
+from tests.unit.codegen.gpu.test_stopping import REDUCED, SCATTERED
 from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import SLICE
 from xla_client import ops
@@ -39,6 +41,7 @@ from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.kernel_ir.unrolling import constant_iterations
 from xla_server.codegen.kernel_ir.walk import read_by, walk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
+from xla_server.ir.text.parser import parse_module
 from xla_server.target.gpu import ACCESS_BYTES, GPUS
 from xla_server.target.machine import Machine
 
@@ -109,6 +112,15 @@ def test_elementwise_kernels_fit_in_registers(kind: E, name: str, tmp_path: Path
     for number, opcode in enumerate(program.rows):
         if kind is E.F32 and opcode not in WIDE:
             assert code.count(f"k{number}", IN_F64) == 0, opcode
+
+
+@every_gpu
+def test_a_look_at_the_flag_is_a_load_that_the_host_may_change(name: str, tmp_path: Path) -> None:
+    texts = {"reduced": REDUCED, "scattered": SCATTERED, "endless": ENDLESS_KERNEL}
+    kernels = {each: grids(compiled(parse_module(text)))[-1] for each, text in texts.items()}
+    code = Code(kernels, name, tmp_path)
+    assert all(code.count(each, r"LDG\.E\.64\.STRONG\.SYS") for each in kernels)
+    assert code.spills == code.stacks == {"0"}
 
 
 Row = Callable[..., Any]

@@ -62,7 +62,7 @@ builder and, where the shape rule lets it pass, compiled and executed on these p
 - The column `cuda` says what does it: a {kernel} on the device, a {library} there, or
   {host}: operands are copied to it, and results back. Types that are named are done in another way
   than the others. There is {nothing} for what moves nothing, and for what is known before a program
-  runs. A `while` of a few numbers is one kernel, {host} unless its turns are known and few.
+  runs.
 - The type is that of the main operands, or of the result of an operation that has none of a free
   type (constant, iota, infeed, recv, rng-bit-generator). A tuple holds an array of f32. Where an
   operation has no such type, the columns say `-`.

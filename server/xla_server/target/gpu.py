@@ -47,6 +47,24 @@ COUNTED_LANES = 1 << 14
 """Threads that the cost model takes to execute at a time: about those of an H100's lanes. It is one
 number for all GPUs, so that a program has the same kernels on each."""
 
+ACCESS_ADDITIONS = 128
+"""Additions that take as long as a thread waits for memory: some 500 cycles, of four each."""
+
+UNSEEN_WORK = 3 << 20
+"""Additions that a thread may do between two looks at the cancellation flag: 10 ms at 1.2 GHz. A
+tenth of a second is the aim, and other threads of a multiprocessor take their share."""
+
+LOOK_WORK = UNSEEN_WORK >> 4
+"""Additions after which a kernel of more work looks. A look at memory of the host takes two
+microseconds, a three hundredth of that."""
+
+ENTRY_WORK = 1 << 12
+"""Operations and accesses of a thread that looks before it begins. Threads of fewer would look some
+hundred million times a second, a tenth of what the bus to the host takes."""
+
+FLAG_BYTES = 16
+"""Bytes of shared memory that threads of a block agree in on what one of them saw, with padding."""
+
 JOINED_THREADS = 1 << 14
 """Threads that several kernels in one launch have together. All GPUs execute them at once whatever
 registers they take: 108 multiprocessors have 65536 of these, for 27648 threads of 255."""

@@ -20,9 +20,9 @@ _CONTROL_FLOW = ControlFlow(
     max_unrolled_instructions=1024,
 )
 
-_SMALL_LOOPS = SmallLoops(max_bytes=1 << 16, max_counted_work=1 << 14)
-"""The host executes those that may be without end, and arrays are copied there. Some ten thousand
-operations of one thread take as long as the copies."""
+_SMALL_LOOPS = SmallLoops(max_work=512, max_counted_work=1 << 14)
+"""One thread does an iteration, which as rows takes as long as several launches; it does 512
+operations with loads in that time. Some ten thousand take as long as some looks at the flag."""
 
 
 _FUSIONS = Fusions(min_rows=1)

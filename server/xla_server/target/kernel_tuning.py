@@ -190,12 +190,9 @@ class SmallLoops:
     max_work: int = 2048
     """Operations of an iteration. Longer ones lose little to the executor, and may want threads."""
 
-    max_bytes: int | None = None
-    """Bytes of all arrays of the loop, where it is not executed where these are."""
-
     max_counted_work: int = 0
-    """Operations of all turns together up to which a loop of a known number of them is executed
-    where its arrays are, by one thread, and cannot be stopped."""
+    """Operations of all turns together up to which a loop of a known number of them on a device
+    cannot be stopped."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

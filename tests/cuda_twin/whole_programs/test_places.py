@@ -27,7 +27,7 @@ from tests.unit.codegen.lower.control.test_small_loop import (
 )
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_server.buffers.code import Branch
+from xla_server.buffers.code import CANCELLATION, Branch, KernelThunk
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
@@ -70,27 +70,47 @@ def test_what_jax_draws_is_drawn_on_the_device(name: str) -> None:
         np.testing.assert_array_equal(ours, wanted)
 
 
-def test_a_small_loop_of_known_turns_is_one_kernel_without_a_test_of_cancellation() -> None:
-    loops = (running_mean, ROW), (neighbours, NUMBERS), (written_twice, NUMBERS), (rotated, ROW[:4])
-    more = (narrow_types, ROW[0]), (counts_of, NUMBERS), (set_and_read, ROW), (summed_row, ROW)
-    for function, argument in (*loops, *more):
-        module = stated(function, argument)
-        code = compiled(module)
-        assert through_host(code) == [], function.__name__
-        assert not any(isinstance(row, Branch) for row in code.rows), function.__name__
-        found, wanted = results_of(module, code, [argument]), interpreted(module, [argument])
-        for ours, theirs in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(
-                ours.astype(complex), theirs.astype(complex), rtol=1e-5, err_msg=function.__name__
-            )
+def long(x: Any) -> Any:
+    return jax.lax.fori_loop(0, 8_000, lambda i, y: y * 0.999 + i, x)
 
 
-def test_a_loop_of_much_work_or_unknown_turns_goes_through_the_host() -> None:
-    def long(x: Any) -> Any:
-        return jax.lax.fori_loop(0, 1_000_000, lambda i, y: y * 0.999 + i, x)
+@pytest.mark.parametrize(
+    ("function", "argument", "is_short"),
+    [
+        *[(each, NUMBERS, True) for each in (neighbours, written_twice, counts_of)],
+        *[(each, ROW, True) for each in (running_mean, set_and_read, summed_row)],
+        (rotated, ROW[:4], True),
+        (narrow_types, ROW[0], True),
+        (long, ROW[0], False),
+        (collatz, NUMBERS[27], False),
+    ],
+)
+def test_a_small_loop_is_one_kernel_that_polls_if_it_may_be_long(
+    function: Any, argument: Any, is_short: bool
+) -> None:
+    module = stated(function, argument)
+    code = compiled(module)
+    assert through_host(code) == []
+    assert not any(isinstance(row, Branch) for row in code.rows)
+    polls = [isinstance(row, KernelThunk) and CANCELLATION in row.arguments for row in code.rows]
+    assert any(polls) != is_short
+    found, wanted = results_of(module, code, [argument]), interpreted(module, [argument])
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours.astype(complex), theirs.astype(complex), rtol=1e-5)
 
-    for function, argument in ((long, ROW[0]), (collatz, NUMBERS[27])):
-        assert len(through_host(compiled(stated(function, argument)))) == 1
+
+def test_loops_that_share_a_launch_share_its_flag() -> None:
+    pair = NUMBERS[26:28]
+    module = stated(lambda x: (collatz(x[0]), collatz(x[1])), pair)
+    code = compiled(module)
+    (row,) = (row for row in code.rows if isinstance(row, KernelThunk) and "while" in row.name)
+    assert list(row.arguments).count(CANCELLATION) == 1
+    found, wanted = (
+        results_of(module, code, [NUMBERS[26:28]]),
+        interpreted(module, [NUMBERS[26:28]]),
+    )
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 TARGETS = {
@@ -108,7 +128,6 @@ HOST: dict[Opcode, str] = {
     **dict.fromkeys(EXCHANGES, "participants meet on the host"),
     Opcode.RNG_GET_AND_UPDATE_STATE: "the state belongs to the session",
     Opcode.CUSTOM_CALL: "operators' functions, and what no library has",
-    Opcode.WHILE: "a small loop that may be without end must be one that can be stopped",
     Opcode.CHOLESKY: "plans that the library refuses",
     Opcode.TRIANGULAR_SOLVE: "plans that the library refuses",
     Opcode.FFT: "plans that the library refuses",
@@ -118,7 +137,7 @@ HOST: dict[Opcode, str] = {
 
 def test_operations_of_the_host_alone_are_those_with_a_reason() -> None:
     always = {o for o, lower in CUDA_LOWERINGS.items() if isinstance(lower, ThroughHost)}
-    sometimes = {Opcode.CUSTOM_CALL, Opcode.WHILE, Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE}
+    sometimes = {Opcode.CUSTOM_CALL, Opcode.CHOLESKY, Opcode.TRIANGULAR_SOLVE}
     assert always == set(HOST) - sometimes - {Opcode.FFT}
 
 
@@ -129,6 +148,5 @@ def test_programs_go_through_the_host_for_these_reasons_alone(corpus: str) -> No
             continue
         code = compiled(module)
         for origin in (code.origins[row] for row in code.rows if is_of_host(row)):
-            assert origin.opcode in (Opcode.WHILE, Opcode.CUSTOM_CALL), f"{name}: {origin}"
-            if origin.opcode is Opcode.CUSTOM_CALL:
-                assert origin.attributes.target in TARGETS, f"{name}: {origin}"
+            assert origin.opcode is Opcode.CUSTOM_CALL, f"{name}: {origin}"
+            assert origin.attributes.target in TARGETS, f"{name}: {origin}"

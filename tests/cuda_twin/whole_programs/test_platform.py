@@ -5,11 +5,13 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from tests.conformance import oracle, test_on_cpu
 from tests.conformance.sweep.draws.depth import FULL
 from tests.cuda.checks import GROUPS, Sides
+from tests.cuda.fault_checks import ENDLESS_KERNEL, LONG_KERNEL, FaultChecks
 from tests.cuda.outcomes import Status, outcomes
 from tests.cuda.programs import of_corpus
 from tests.cuda_twin.platform import shared_platform, twin_platform
@@ -54,3 +56,8 @@ def test_nothing_is_read_before_it_is_there() -> None:
                 assert one.tobytes() == other.tobytes(), name
     finally:
         late.close()
+
+
+@pytest.mark.parametrize("text", [ENDLESS_KERNEL, LONG_KERNEL])
+def test_a_kernel_is_stopped_while_it_runs(text: str) -> None:
+    FaultChecks(Sides(shared_platform())).stopped(text, np.int32(1))

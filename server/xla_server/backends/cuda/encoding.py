@@ -47,17 +47,14 @@ def encode(
     assignment: Assignment,
     modules: Mapping[str, DeviceModule],
 ) -> Encoded:
-    """Return the program of these rows, whose kernels are in `modules` by their keys.
-
-    Raises ValueError for a kernel of the device that tests the cancellation flag: the worker does.
-    """
+    """Return the program of these rows, whose kernels are in `modules` by their keys."""
     kept = [row for row in rows if not copies_nothing(row, assignment)]
     named = [assignment.places[value] for row in kept for value in _named(row)]
     parameters = [Location("parameter", number) for number in range(len(code.parameters))]
     results = of_kind("result", assignment.results)
     constants = of_kind("constant", [*named, *assignment.results])
     arena = of_kind("arena", named)
-    order = [*parameters, *results, *constants, *arena]
+    order = [*parameters, *results, *constants, *arena, _FLAG]
     slots = {place: number for number, place in enumerate(order)}
     tables = _Tables(kept, assignment, slots, modules)
     arrays = list(code.constants.values())
@@ -80,6 +77,9 @@ def encode(
     )
 
 
+_FLAG = Location("cancellation", 0)
+
+
 class _Tables:
     """Rows of a worker, one for each row or step but labels, and what they number."""
 
@@ -98,7 +98,7 @@ class _Tables:
         self.rows = [self._encoded(row) for row in rows if not isinstance(row, Label)]
 
     def _slot(self, value: Value) -> int:
-        return self._slots[self._assignment.places[value]]
+        return self._slots[_FLAG if value is CANCELLATION else self._assignment.places[value]]
 
     def _encoded(self, row: PlacedRow) -> DeviceRow:
         match row:
@@ -134,12 +134,7 @@ class _Tables:
 
 def _buffers(row: KernelThunk, grid: GridKernel) -> list[Value]:
     """Return the arguments of a launch: those that the kernel accesses, in its order."""
-    values = [row.arguments[buffer.number] for buffer in grid.kernel.buffers]
-    if CANCELLATION in values:
-        raise ValueError(
-            f"a kernel of a device must leave cancellation to the worker, got %{row.name}"
-        )
-    return values
+    return [row.arguments[buffer.number] for buffer in grid.kernel.buffers]
 
 
 def _named(row: PlacedRow) -> tuple[Value, ...]:

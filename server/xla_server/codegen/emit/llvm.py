@@ -25,6 +25,7 @@ from xla_server.codegen.kernel_ir.expressions import (
     STOP,
     Address,
     Apply,
+    Buffer,
     Cell,
     Const,
     Expression,
@@ -156,8 +157,7 @@ class Emitter(Blocks):
             case Part():
                 self._part(statement)
             case Stop(word=word):
-                _, stopped = self._apply("watch_i64", self._memory[word])
-                is_stopped = self._builder.icmp_signed("!=", stopped, ir.Constant(WORD, 0))
+                is_stopped = self._builder.icmp_signed("!=", self._flag(word), ir.Constant(WORD, 0))
                 self._choose(is_stopped, lambda: self._go_to(self._end))
             case Call(routine=routine, operands=operands, results=results):
                 found = self._apply(routine.name, *map(self._value, operands))
@@ -170,6 +170,10 @@ class Emitter(Blocks):
                 self._barrier()
             case Break():
                 self._go_to(self._leaving[-1])
+
+    def _flag(self, word: Buffer) -> Any:
+        """Return what the cancellation flag says: 0 to go on."""
+        return self._apply("watch_i64", self._memory[word])[1]
 
     def _exchange(self, exchange: Exchange) -> None:
         """Write an exchange, which processors do not have. Raises ValueError."""

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from xla_server.codegen.kernel_ir.expressions import Expression, operands_of
-from xla_server.codegen.kernel_ir.statements import Statement, blocks_of, expressions_of
+from xla_server.codegen.kernel_ir.statements import (
+    Barrier,
+    Exchange,
+    Part,
+    Statement,
+    blocks_of,
+    expressions_of,
+)
 
 Path: TypeAlias = tuple[Statement, ...]
 """The statements around one, outermost first."""
@@ -24,3 +31,8 @@ def read_by(statement: Statement) -> Iterator[Expression]:
         expression = waiting.pop()
         yield expression
         waiting += reversed(operands_of(expression))
+
+
+def meets(part: Part) -> bool:
+    """Return whether the work items of a parallel loop exchange values or wait for each other."""
+    return any(isinstance(each, Exchange | Barrier) for each, _ in walk(part.body))

@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from tests.unit.backends.cuda.programs import PLAN, code, copy, grid, launch, library, python, value
 from xla_server.backends.cuda.encoding import Encoded, encode
@@ -118,7 +117,6 @@ def test_donated_parameters_are_written_over() -> None:
     assert (found.program.rows, found.results) == ((protocol.Launch(0, (0, 0)),), ())
 
 
-def test_kernels_of_a_device_leave_cancellation_to_the_worker() -> None:
-    row = launch(b, a, CANCELLATION)
-    with pytest.raises(ValueError, match="leave cancellation to the worker, got %launch_b"):
-        encoded(code([row], [a], [b]))
+def test_a_kernel_that_polls_gets_the_cancellation_word_behind_all_arrays() -> None:
+    row = dataclasses.replace(launch(b, a, CANCELLATION), reads=(a,))
+    assert encoded(code([row], [a], [b])).program.rows == (protocol.Launch(0, (0, 2, 1)),)

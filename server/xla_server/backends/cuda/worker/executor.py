@@ -1,10 +1,11 @@
 """Runs of programs on a device: their memory, and the walk over their rows.
 
 Launches are asynchronous. A run waits for its stream where it reads a predicate, before a step of
-the server, and at its end. It reads its cancellation word before each row and after a wait, and a
-loop in a graph reads it at each turn. Work that a stream was given cannot be taken back, so what
-rows take is measured when they are new, by a wait after each, and a run waits once it has given the
-stream too much. Errors of new rows are told with their row.
+the server, and at its end. It reads its cancellation word before each row and after a wait. A loop
+in a graph reads it at each turn, and a kernel that takes long while it runs. Work that a stream
+was given cannot be taken back, so what rows take is measured when they are new, by a wait after
+each, and a run waits once it has given the stream too much. Errors of new rows are told with their
+row.
 """
 
 import collections
@@ -81,6 +82,16 @@ class Lane:
         if self.word and isinstance(driver, ConditionalDriver):
             self.conditional = driver
 
+    @functools.cached_property
+    def flag(self) -> int:
+        """The address of the cancellation flag for kernels, which always says GO without a word."""
+        if self.word:
+            return self.word
+        address = self.driver.allocate(8, self.stream)
+        self.driver.upload(address, memoryview(bytes(8)), self.stream)
+        self.driver.synchronise(self.stream)
+        return address
+
     def graphs(self, loaded: WorkerProgram) -> Graphs | None:
         """Return the graphs of a program in the stream; None if it or the device has none."""
         if self.capturing is None or not loaded.segments:
@@ -122,6 +133,7 @@ class ProgramRun:
             raise ValueError(
                 f"a run must have {program.parameter_count} parameters, got {len(parameters)}"
             )
+        flag = lane.flag
         try:
             arena = self._allocate(program.arena_bytes) if program.arena_bytes else 0
             self._results = tuple(self._allocate(size) for size in program.results)
@@ -133,6 +145,7 @@ class ProgramRun:
             *self._results,
             *loaded.constants,
             *(arena + offset for offset in program.arena_offsets),
+            flag,
         )
         self._graphs = lane.graphs(loaded)
 
@@ -255,6 +268,8 @@ class ProgramRun:
         begin = time.perf_counter_ns()
         _DO[type(row)](self, row, self._stream)
         self._wait()
+        # A kernel that was stopped has not taken what it takes.
+        self._lane.check()
         self._loaded.measure(number, time.perf_counter_ns() - begin)
 
     def _add(self, nanoseconds: int) -> None:

@@ -26,9 +26,17 @@ from xla_server.codegen.gpu.emit.copies import (
 from xla_server.codegen.gpu.emit.instructions import GLOBAL, SHARED, instructions
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.instructions.memory import changes_no_operand
-from xla_server.codegen.kernel_ir.expressions import Expression, Index, Quotient, Remainder, Value
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Expression,
+    Index,
+    Quotient,
+    Remainder,
+    Value,
+)
 from xla_server.codegen.kernel_ir.statements import Exchange, For, Let, Part, Statement
-from xla_server.target.gpu import ACCESS_BYTES, MAX_RUN, WARP
+from xla_server.codegen.kernel_ir.walk import meets
+from xla_server.target.gpu import ACCESS_BYTES, FLAG_BYTES, MAX_RUN, WARP
 from xla_server.target.machine import Machine
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -115,16 +123,13 @@ class _GridEmitter(Emitter):
         self._threads, self._pointers, self._symbol = grid.threads, pointers, symbol
         self._form = ir.IntType(grid.index_bits)
         self._sums: dict[Any, tuple[Any, int]] = {}
+        self._around: Part
 
     def _bind_memory(self) -> None:
         for buffer, pointer in zip(self._kernel.buffers, self._pointers, strict=True):
             self._memory[buffer] = types.int64, self._builder.ptrtoint(pointer, WORD)
         for array in self._kernel.shared:
-            form = ir.ArrayType(ir.IntType(8), array.byte_size)
-            name = f"{self._symbol}_{array.name}"
-            room = ir.GlobalVariable(self._builder.module, form, name, addrspace=SHARED)
-            room.linkage, room.align = "internal", ACCESS_BYTES
-            room.initializer = ir.Constant(form, ir.Undefined)
+            room = self._shared_room(f"{self._symbol}_{array.name}", array.byte_size)
             self._memory[array] = types.int64, self._builder.ptrtoint(room, WORD)
 
     def _loop(self, loop: For) -> None:
@@ -179,7 +184,7 @@ class _GridEmitter(Emitter):
 
     def _part(self, part: Part) -> None:
         """Write a parallel loop: each thread does its item, if it is one of these."""
-        b = self._builder
+        b, self._around = self._builder, part
         block, thread = (self._special(name) for name in ("ctaid.x", "tid.x"))
         number = b.add(b.mul(block, self._number(self._threads)), thread)
         if part.axis is not None:
@@ -213,6 +218,42 @@ class _GridEmitter(Emitter):
             raise ValueError(f"threads of a warp alone exchange values, got {exchange.distance}")
         kind, code = self._value(exchange.operand)
         self._values[exchange.value] = kind, self._shuffled(code, exchange.distance)
+
+    def _flag(self, word: Buffer) -> Any:
+        """Return the flag as a thread of the group saw it: all of them, where they meet, alike."""
+        b = self._builder
+        if not meets(self._around):
+            return self._flag_now(word)
+        if self._around.group == WARP:
+            seen = b.trunc(self._flag_now(word), _SHORT)
+            for distance in (1 << bit for bit in range(WARP.bit_length() - 1)):
+                seen = b.or_(seen, self._shuffled_word(seen, distance))
+            return b.zext(seen, WORD)
+        name = f"{self._symbol}_flag"
+        room = b.module.globals.get(name) or self._shared_room(name, FLAG_BYTES)
+        shared = b.bitcast(room, ir.PointerType(WORD, SHARED))
+        is_first = b.icmp_unsigned("==", self._special("tid.x"), self._number(0))
+        self._choose(
+            is_first, lambda: b.store_atomic(self._flag_now(word), shared, "monotonic", FLAG_BYTES)
+        )
+        self._barrier()
+        seen = b.load_atomic(shared, "monotonic", FLAG_BYTES)
+        # The next look stores there again.
+        self._barrier()
+        return seen
+
+    def _flag_now(self, word: Buffer) -> Any:
+        """Return what memory of the host says, which it may change while the kernel runs."""
+        pointer = self._builder.inttoptr(self._memory[word][1], ir.PointerType(WORD, GLOBAL))
+        return self._builder.load_atomic(pointer, "monotonic", WORD.width // 8)
+
+    def _shared_room(self, name: str, byte_size: int) -> Any:
+        """Return a new shared array."""
+        form = ir.ArrayType(ir.IntType(8), byte_size)
+        room = ir.GlobalVariable(self._builder.module, form, name, addrspace=SHARED)
+        room.linkage, room.align = "internal", ACCESS_BYTES
+        room.initializer = ir.Constant(form, ir.Undefined)
+        return room
 
     def _barrier(self) -> None:
         module, name = self._builder.module, "llvm.nvvm.barrier.cta.sync.aligned.all"

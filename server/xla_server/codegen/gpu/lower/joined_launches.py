@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value, reads, writes
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.joined import joined_grid
-from xla_server.codegen.gpu.lower.loop_nests.loops import fitting_bits, grid_thunk
+from xla_server.codegen.gpu.lower.loop_nests.loops import fitting_bits
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
+from xla_server.codegen.lower.kernel_thunks import kernel_thunk
 from xla_server.target.gpu import JOINED_ARGUMENTS, JOINED_BYTES, JOINED_ROWS, JOINED_THREADS
 
 
@@ -153,4 +154,5 @@ def _launch(parts: Sequence[KernelThunk]) -> KernelThunk | None:
     )
     name = "+".join(part.name for part in parts)
     updates = tuple(value for part in parts for value in part.updates)
-    return grid_thunk(name, fitting_bits(grid), arguments, in_place=pairs, updates=updates)
+    thunk = kernel_thunk(name, grid.kernel, arguments, in_place=pairs, updates=updates)
+    return dataclasses.replace(thunk, kernel=fitting_bits(grid))

@@ -148,6 +148,27 @@ def work_of(body: Sequence[Statement], kept: Identities[int] = frozenset()) -> K
     return KernelWork(prologue, item)
 
 
+def work_of_loops(part: Part) -> Mapping[int, tuple[float, Work]]:
+    """Return the iterations of each loop in a parallel loop, and the work of one, by identity.
+
+    It is that of the first work item, which is one iteration of the parallel loop itself.
+    """
+    numbers = Numbers({} if part.axis is None else {part.axis: part.first})
+    iterations = {id(part): 1.0}
+    times, totals = dict(iterations), {id(part): Work()}
+    for statement, path in walk(part.body, (part,)):
+        around = times[id(path[-1])] * share_of(statement, path)
+        repeated = iterations[id(statement)] = _executions(statement, numbers)
+        times[id(statement)], totals[id(statement)] = around * repeated, Work()
+        work = _own_work(statement, numbers) * around
+        for each in path:
+            totals[id(each)] += work
+    return {
+        key: (count, totals[key] * (1 / times[key] if times[key] else 0))
+        for key, count in iterations.items()
+    }
+
+
 def _executions(statement: Statement, numbers: Numbers) -> float:
     """Return how often the body of a statement is executed, and bind the names that it makes."""
     match statement:

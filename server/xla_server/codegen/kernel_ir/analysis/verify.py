@@ -252,7 +252,7 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
             for cell in _changed(statement):
                 if cell not in declared:
                     yield f"a work item must change cells of its own, got {cell.name}"
-            is_varying = any(_varies(each, varying) for each in stmt.expressions_of(statement))
+            is_varying = any(varies(each, varying) for each in stmt.expressions_of(statement))
             if is_varying:
                 varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
             if isinstance(statement, stmt.Store) and not isinstance(
@@ -261,9 +261,9 @@ def _parallel(kernel: Kernel) -> Iterator[str]:
                 parts = [*ir.addresses_of(statement.memory), statement.index]
                 parts += [] if statement.guard is None else [statement.guard]
                 is_owned = any(
-                    isinstance(each, stmt.If) and _varies(each.test, numbers) for each in path
+                    isinstance(each, stmt.If) and varies(each.test, numbers) for each in path
                 )
-                is_own = is_owned or any(_varies(each, varying) for each in parts)
+                is_own = is_owned or any(varies(each, varying) for each in parts)
                 if part.items > 1 and not is_own:
                     yield (
                         "the index of a store must vary with the work item, "
@@ -303,16 +303,16 @@ def _together(kernel: Kernel) -> Iterator[str]:
                     f"the distance of an exchange must be a power of two below {group}, the size "
                     f"of a group, got {distance}"
                 )
-        varying = _varying(around)
+        varying = varying_in(around)
         for outer in path[1:]:
-            if any(_varies(each, varying, around) for each in stmt.expressions_of(outer)):
+            if any(varies(each, varying, around) for each in stmt.expressions_of(outer)):
                 yield (
                     "an exchange or a barrier must be in no branch or loop that varies with the "
                     f"work item, got {name} in {_name(outer)}"
                 )
 
 
-def _varying(part: stmt.Part) -> set[ir.Value | ir.Cell]:
+def varying_in(part: stmt.Part) -> set[ir.Value | ir.Cell]:
     """Return the names of a parallel loop whose values may vary inside of a group."""
     varying: set[ir.Value | ir.Cell] = set() if part.axis is None else {part.axis}
     known = -1
@@ -321,14 +321,14 @@ def _varying(part: stmt.Part) -> set[ir.Value | ir.Cell]:
         for statement, path in walk(part.body):
             around = (*path, statement)
             is_varying = any(
-                _varies(e, varying, part) for each in around for e in stmt.expressions_of(each)
+                varies(e, varying, part) for each in around for e in stmt.expressions_of(each)
             )
             if is_varying or isinstance(statement, stmt.Exchange | stmt.Call):
                 varying |= {new for new, _ in _binds(statement, path)} | {*_changed(statement)}
     return varying
 
 
-def _varies(
+def varies(
     expression: ir.Expression, varying: set[ir.Value | ir.Cell], group_of: stmt.Part | None = None
 ) -> bool:
     """Return whether an expression reads what varies; the number of a group, if any, does not."""

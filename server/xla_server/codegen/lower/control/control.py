@@ -6,7 +6,7 @@ import numpy as np
 
 from xla_contract.types.opcode import Opcode
 from xla_server.buffers.code import Branch, CopyThunk, Jump, Label, Switch, Value
-from xla_server.codegen.lower.control.small_loop import CountedLoop, elements_of, lower_small_loop
+from xla_server.codegen.lower.control.small_loop import DeviceLoop, elements_of, lower_small_loop
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree, leaves
 from xla_server.ir.explicit_stack import Deep
 from xla_server.ir.module import HloInstruction
@@ -50,11 +50,11 @@ def lower_call(lowering: Lowering, i: HloInstruction) -> Deep[Tree]:
 
 
 def lower_while(
-    lowering: Lowering, i: HloInstruction, counted: CountedLoop | None = None
+    lowering: Lowering, i: HloInstruction, on_device: DeviceLoop | None = None
 ) -> Deep[Tree]:
     """A state that the body overwrites, tested at the top.
 
-    called = (body, condition). `counted` is for the lowering of small loops. State that the body
+    called = (body, condition). `on_device` is for the lowering of small loops. State that the body
     passes through unchanged needs no memory of its own.
     """
     body, condition = i.called
@@ -65,7 +65,7 @@ def lower_while(
         paths = [(n,) for n in range(len(elements))] if isinstance(initial, tuple) else [()]
         unchanged = [path in handed_on for path in paths]
         small = lowering.attempt(
-            i, lambda: lower_small_loop(lowering, i, elements, unchanged, counted)
+            i, lambda: lower_small_loop(lowering, i, elements, unchanged, on_device)
         )
         if small is not None:
             return small if isinstance(initial, tuple) else small[0]

@@ -34,10 +34,10 @@ class _UnsuitableError(Exception):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class CountedLoop:
-    """A loop of so many turns, which ends by itself, and the function that makes its thunk."""
+class DeviceLoop:
+    """A loop that a device executes: its turns, if they are known, and what makes its thunk."""
 
-    turns: int
+    turns: int | None
     thunk: Callable[..., KernelThunk]
 
 
@@ -46,16 +46,16 @@ def lower_small_loop(
     i: HloInstruction,
     initial: Sequence[Value],
     handed_on: Sequence[bool],
-    counted: CountedLoop | None = None,
+    on_device: DeviceLoop | None = None,
 ) -> tuple[Value, ...] | None:
     """One kernel for a while, and the values of its state's elements; None where it is not small.
 
-    `handed_on` says of each element of the state whether the body leaves it as it is. A `counted`
-    loop of little work in all has no test of cancellation.
+    `handed_on` says of each element of the state whether the body leaves it as it is. A loop
+    `on_device` that has little work in all has no test of cancellation.
     """
     if not _may_be_small(i, lowering.target.tuning.small_loops):
         return None
-    loop = _SmallLoop(lowering, i, initial, handed_on, counted)
+    loop = _SmallLoop(lowering, i, initial, handed_on, on_device)
     try:
         return loop.lowered()
     except (_UnsuitableError, TooManyCopiesError):
@@ -83,7 +83,7 @@ class _SmallLoop:
         i: HloInstruction,
         initial: Sequence[Value],
         handed_on: Sequence[bool],
-        counted: CountedLoop | None,
+        on_device: DeviceLoop | None,
     ) -> None:
         self._lowering, self.tuned = lowering, lowering.target.tuning.small_loops
         self._instruction = i
@@ -92,7 +92,7 @@ class _SmallLoop:
         self._shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
         self._initial = initial
         self._handed_on = handed_on
-        self._counted = counted
+        self._on_device = on_device
         self._buffers: dict[Value, int] = {}
         self._constants: dict[Value, HloInstruction] = {}
         self._roots = self._next_state()
@@ -132,18 +132,13 @@ class _SmallLoop:
         cost = _cost(stores, roots)
         if cost > self.tuned.max_work:
             raise _UnsuitableError
-        most, counted = self.tuned.max_bytes, self._counted
-        if counted is not None and cost * counted.turns > self.tuned.max_counted_work:
-            counted = None
-        if (
-            counted is None
-            and most is not None
-            and sum(value.byte_size for value in self._buffers) > most
-        ):
-            raise _UnsuitableError
-        flag = len(self._buffers) if counted is None else None
+        thunk, turns = kernel_thunk, None
+        if self._on_device is not None:
+            thunk, turns = self._on_device.thunk, self._on_device.turns
+        is_short = turns is not None and cost * turns <= self.tuned.max_counted_work
+        flag = None if is_short else len(self._buffers)
         loop = ScalarLoop(parts, condition, stores, tracer.order(), flag, cost, lowering.target)
-        self._add(loop, results, registers, kernel_thunk if counted is None else counted.thunk)
+        self._add(loop, results, registers, thunk)
         return results
 
     def _add(

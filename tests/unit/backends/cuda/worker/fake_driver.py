@@ -261,6 +261,11 @@ class FakeDriver:
         _pipe("begun").write_bytes(b"!")
         _pipe("gate").read_bytes()
 
+    def _kernel_poll(self, count: int, addresses: Sequence[int]) -> None:
+        _pipe("begun").write_bytes(b"!")
+        while not self._is_stopped(addresses[-1]):
+            pass
+
     def _kernel_hang(self, count: int, addresses: Sequence[int]) -> None:
         _pipe("begun").write_bytes(b"!")
         threading.Event().wait()

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import itertools
 import sys
 import weakref
@@ -28,6 +29,7 @@ from xla_server.backends.cuda.worker.exchange.protocol import (
     Switch,
 )
 from xla_server.backends.cuda.worker.exchange.shared_memory import (
+    GO,
     STOP,
     SharedMemory,
     new_shared_memory,
@@ -179,6 +181,24 @@ def test_a_loop_that_is_stopped_in_a_graph_cancels_its_run(
     with pytest.raises(RunCancelledError):
         ProgramRun(device.lane, loaded, [address]).go_on()
     assert (next(turns), device.graphs) == (41, 1)
+
+
+def test_a_row_that_was_stopped_is_not_measured(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = functools.partial(device.shared.set_word, 0, STOP)
+    monkeypatch.setattr(FakeDriver, "_kernel_increment", lambda *_: stop())
+    loaded, address = device.load([launch("increment", 0, 0)]), device.value()
+    for _ in range(MEASUREMENTS):
+        device.shared.set_word(0, GO)
+        with pytest.raises(RunCancelledError):
+            ProgramRun(device.lane, loaded, [address]).go_on()
+    assert loaded.nanoseconds(0, 1) is None
+
+
+def test_without_pinned_memory_kernels_poll_a_word_that_nothing_sets() -> None:
+    device = Device(is_pinned=False)
+    assert bytes(device.lane.read(device.lane.flag, 8)) == bytes(8)
 
 
 def test_a_device_that_is_lost_in_a_loop_is_told_with_its_graph(device: Device) -> None:

@@ -34,7 +34,7 @@ COMMAND = (
     *("-P", "-m", "xla_server.backends.cuda.worker.child", "--driver", DRIVER),
 )
 KERNELS = (
-    *("increment", "is_below_five", "fault", "begin", "wait", "hang", "die"),
+    *("increment", "is_below_five", "fault", "begin", "wait", "hang", "die", "poll"),
     *("uncapturable", "is_below_two_hundred"),
     *("late_fault", "late_wait", "late_hang", "late_die"),
 )

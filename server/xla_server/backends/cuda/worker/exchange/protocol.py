@@ -1,7 +1,8 @@
 """Records that the server and the worker of a device exchange.
 
 A program is rows over numbered slots. A slot has the address of an array: first those of all
-parameters, then of results, constants, and values of the arena, as `DeviceProgram` counts them.
+parameters, then of results, constants, and values of the arena, as `DeviceProgram` counts them. The
+last has the address of the run's cancellation word.
 """
 
 import dataclasses

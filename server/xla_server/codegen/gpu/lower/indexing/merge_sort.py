@@ -84,5 +84,5 @@ class MergeSort:
 
             merge = Merge(kernel, line, load, store, self.before)
             merge.add(body, first, (low, *(body.let("end", end) for end in ends)), length)
-        self.lowering.add(kernel.thunk())
+        self.lowering.add(kernel.thunk(polls=False))
         return made

@@ -265,7 +265,7 @@ class _Scatter:
             with Branch(body, fits) as branch:
                 kernel.store_integer(branch, positions, body.axis, origin)
                 kernel.store_integer(branch.orelse, positions, body.axis, Index(-1))
-        self._lowering.add(kernel.thunk())
+        self._lowering.add(kernel.thunk(polls=False))
         return positions
 
     def _add_sorted(self, positions: Array) -> None:

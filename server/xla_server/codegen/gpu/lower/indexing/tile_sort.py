@@ -96,7 +96,7 @@ class TileSort:
         blocks = -(-self._lines * self._tiles // (self._entries // self._tile))
         body, items = tuple(self._body.statements), blocks * self._threads
         self._kernel.top.add(Part(self._axis, items, body, group=self._threads))
-        return self._kernel.thunk(self._shared.arrays, self._threads)
+        return self._kernel.thunk(self._shared.arrays, self._threads, polls=False)
 
     def _placed(self, body: Body, number: Expression) -> tuple[Value, Value, Value, Value]:
         """Return the line of a number, begin and end of its tile there, and the tile's origin."""

@@ -124,7 +124,7 @@ def _tables(lowering: Lowering, name: str, batch: int, *arrays: Value) -> tuple[
             address = Address(buffer) + items.axis * (array.byte_size // batch)
             items.store(written, "i64", items.axis + number * batch, address)
     kernel = Kernel((*buffers, written), (), tuple(top.statements))
-    lowering.add(thread_thunk(table.name, kernel, (*arrays, table)))
+    lowering.add(thread_thunk(table.name, kernel, (*arrays, table), polls=False))
     return (table,)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
 from xla_server.codegen.gpu.schedules.table import Schedule, scheduled_by
+from xla_server.codegen.gpu.stopping import stoppable
 from xla_server.codegen.kernel_ir.analysis import counts
 from xla_server.codegen.kernel_ir.analysis.repetitions import repetitions
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -130,6 +131,7 @@ def grid_thunk(
     updates: tuple[Value, ...] = (),
 ) -> KernelThunk:
     """Return the thunk that launches a kernel on these arguments."""
+    grid = dataclasses.replace(grid, kernel=stoppable(grid.kernel, len(arguments)))
     thunk = kernel_thunk(name, grid.kernel, arguments, in_place=in_place, updates=updates)
     return dataclasses.replace(thunk, kernel=grid)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.gpu.grid import GridKernel, index_bits
+from xla_server.codegen.gpu.stopping import stoppable
 from xla_server.codegen.kernel_ir.builder import Body, Names
 from xla_server.codegen.kernel_ir.expressions import (
     Apply,
@@ -30,11 +31,16 @@ def thread_thunk(
     in_place: tuple[tuple[Value, Value], ...] = (),
     updates: tuple[Value, ...] = (),
     threads: int = BLOCK_THREADS,
+    polls: bool = True,
 ) -> KernelThunk:
     """Return the thunk that launches a kernel on these arguments, with a thread for each item.
 
-    Indices have the bits that numbers of threads and of elements of every argument take.
+    Unless it `polls`, a kernel gets no looks at the cancellation flag: others take what it stores
+    as indices or addresses, which nothing checks. Indices have the bits that numbers of threads and
+    of elements of every argument take.
     """
+    if polls:
+        kernel = stoppable(kernel, len(arguments))
     thunk = kernel_thunk(name, kernel, arguments, in_place=in_place, updates=updates)
     counts = [value.shape.element_count for value in arguments]
     bits = index_bits(max(kernel.items + MAX_BLOCK_THREADS, *counts))
@@ -81,12 +87,20 @@ class ThreadKernel:
         body.store(self.writes(value), kind, index, Apply(f"to_{kind}", (number,), kind))
 
     def thunk(
-        self, shared: Sequence[SharedArray] = (), threads: int = BLOCK_THREADS
+        self,
+        shared: Sequence[SharedArray] = (),
+        threads: int = BLOCK_THREADS,
+        *,
+        polls: bool = True,
     ) -> KernelThunk:
         """Return the thunk of the kernel, with arrays that blocks of so many threads share."""
         buffers, body = tuple(self._buffers.values()), tuple(self.top.statements)
         kernel = Kernel(buffers, (), body, shared=tuple(shared))
-        updates = tuple(self._updates)
         return thread_thunk(
-            self._name, kernel, tuple(self._buffers), updates=updates, threads=threads
+            self._name,
+            kernel,
+            tuple(self._buffers),
+            updates=tuple(self._updates),
+            threads=threads,
+            polls=polls,
         )

@@ -199,6 +199,22 @@ def test_a_new_program_stops_within_a_launch(pipes: Path, worker: DeviceWorker) 
     assert downloaded(worker, argument).tolist() == [1]
 
 
+def test_a_kernel_is_stopped_while_it_runs(pipes: Path, worker: DeviceWorker) -> None:
+    # The slot behind those of arrays has the cancellation word of the connection that runs it.
+    loaded, argument = (
+        worker.load(program(launch("poll", 0, 2), results=[5])),
+        uploaded(worker, ONE),
+    )
+    for _ in range(2):
+        cancellation = Cancellation()
+        running = InThread(run, loaded, argument, cancellation=cancellation)
+        begun(pipes)
+        cancellation.cancel()
+        with pytest.raises(CancelledError):
+            running.result()
+    assert used(worker) == 1
+
+
 def test_a_run_is_not_begun_after_its_cancellation(worker: DeviceWorker) -> None:
     cancellation = Cancellation()
     cancellation.cancel()

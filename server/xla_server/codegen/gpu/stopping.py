@@ -1,0 +1,180 @@
+"""Cancellation points of kernels for a GPU.
+
+A kernel of which a thread may do as much as UNSEEN_WORK polls the cancellation flag where its loops
+go back, each time that LOOK_WORK is done, and returns once it is set. Where many threads do so much
+one after the other, each looks before it begins. The run ends with the kernel, and none of its
+results is read. Other kernels have no flag among their arguments.
+
+A loop whose bounds are not known counts with its mean number of turns. Loops of a program that may
+be without end poll by themselves (codegen/loops/nests/scalar_loop.py). Threads that meet at
+barriers or exchange values return together, so they look only in loops that all go through alike.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from xla_server.codegen.kernel_ir.analysis.counts import Work, work_of_loops
+from xla_server.codegen.kernel_ir.analysis.verify import varies, varying_in
+from xla_server.codegen.kernel_ir.expressions import (
+    Buffer,
+    Cell,
+    Const,
+    Index,
+    Role,
+    Value,
+    condition,
+    integer_op,
+    plus,
+)
+from xla_server.codegen.kernel_ir.kernel import Kernel
+from xla_server.codegen.kernel_ir.statements import (
+    Break,
+    Declare,
+    For,
+    If,
+    Part,
+    Set,
+    Statement,
+    Stop,
+    While,
+    expressions_of,
+)
+from xla_server.codegen.kernel_ir.types import Type
+from xla_server.codegen.kernel_ir.walk import meets, walk
+from xla_server.target.gpu import (
+    ACCESS_ADDITIONS,
+    COUNTED_LANES,
+    ENTRY_WORK,
+    FLAG_BYTES,
+    LOOK_WORK,
+    STATIC_SHARED_BYTES,
+    UNSEEN_WORK,
+)
+
+
+def stoppable(kernel: Kernel, argument: int) -> Kernel:
+    """Return a kernel that polls the flag, the argument of this number, if a thread may do much."""
+    shared = sum(array.byte_size for array in kernel.shared)
+    if (
+        any(isinstance(each, Stop) for each, _ in walk(kernel.body))
+        or shared + FLAG_BYTES > STATIC_SHARED_BYTES
+    ):
+        return kernel
+    word = Buffer(argument, Role.WORD)
+    body = tuple(
+        _Watched(each, word).part if isinstance(each, Part) else each for each in kernel.body
+    )
+    if body == kernel.body:
+        return kernel
+    return dataclasses.replace(kernel, buffers=(*kernel.buffers, word), body=body)
+
+
+class _Watched:
+    """A parallel loop with looks in its serial loops, if a work item may do much."""
+
+    def __init__(self, part: Part, word: Buffer) -> None:
+        self._part, self._word = part, word
+        self._work: Mapping[int, tuple[float, Work]] = work_of_loops(part)
+        self._meets = meets(part)
+        self._varying = varying_in(part) if self._meets else set()
+        self._number = 0
+        self.part = part
+        _, work = self._work[id(part)]
+        if _additions(work) >= UNSEEN_WORK:
+            self.part = dataclasses.replace(part, body=self._all(part.body))
+        if self._is_wide(work):
+            self.part = dataclasses.replace(part, body=(Stop(word), *self.part.body))
+
+    def _is_wide(self, work: Work) -> bool:
+        """Return whether threads that wait for others to end look before they begin."""
+        all_threads = _additions(work) * self._part.items
+        return (
+            all_threads >= UNSEEN_WORK * COUNTED_LANES
+            and work.operations + work.accesses >= ENTRY_WORK
+            # Most threads may leave a loop long before its end.
+            and not any(isinstance(each, Break) for each, _ in walk(self._part.body))
+        )
+
+    def _all(self, body: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(new for each in body for new in self._watched(each))
+
+    def _watched(self, statement: Statement) -> Iterator[Statement]:
+        """Yield a statement with looks inside."""
+        if not self._is_alike(statement):
+            yield statement
+            return
+        match statement:
+            case If(test=test, body=body, orelse=orelse, share=share):
+                yield If(test, self._all(body), self._all(orelse), share)
+            case For() if self._total(statement) >= 2 * LOOK_WORK:
+                inner = dataclasses.replace(statement, body=self._all(statement.body))
+                looks = statement.unrolled or any(map(self._always_looks, statement.body))
+                yield from (inner,) if looks else self._in_spans(statement, inner)
+            case _:
+                yield statement
+
+    def _is_alike(self, statement: Statement) -> bool:
+        """Return whether threads that meet go through a branch or loop alike."""
+        read = expressions_of(statement)
+        return not any(varies(each, self._varying, self._part) for each in read)
+
+    def _always_looks(self, statement: Statement) -> bool:
+        """Return whether each turn of the loop around comes to a look of this statement."""
+        return (
+            isinstance(statement, For)
+            and self._total(statement) >= 2 * LOOK_WORK
+            and self._is_alike(statement)
+            and not _breaks(statement.body)
+        )
+
+    def _total(self, loop: For) -> float:
+        turns, work = self._work[id(loop)]
+        return turns * _additions(work)
+
+    def _in_spans(self, loop: For, inner: For) -> Iterator[Statement]:
+        """Yield a loop in spans of LOOK_WORK, with a look behind each that is not the last."""
+        is_left = _breaks(loop.body)
+        if is_left and self._meets:
+            # A thread may leave the loop before others.
+            yield loop
+            return
+        turns, work = self._work[id(loop)]
+        span = max(1, int(LOOK_WORK / _additions(work))) * loop.step
+        name, self._number = f"span{self._number}", self._number + 1
+        begin, going = Value(name, Type.I64), Cell(f"{name}_going", Type.B1)
+        behind = plus(begin, span)
+        end = integer_op("minimum", behind, loop.high)
+        body: list[Statement] = []
+        if is_left:
+            yield Declare(going, Const(Type.B1, (1,)))
+            inner = dataclasses.replace(inner, body=_told(inner.body, going))
+        body.append(dataclasses.replace(inner, low=Index(0, ((begin, 1),)), high=end))
+        if is_left:
+            body.append(If(condition("bit_not", going), (Break(),)))
+        body.append(If(condition("lt", behind, loop.high), (Stop(self._word),)))
+        spans = turns * loop.step / span
+        yield For(begin, loop.low, loop.high, tuple(body), spans, span)
+
+
+def _additions(work: Work) -> float:
+    return max(1.0, work.operations + ACCESS_ADDITIONS * work.accesses)
+
+
+def _breaks(body: Sequence[Statement]) -> bool:
+    """Return whether a loop is left by a Break of its body."""
+    return any(
+        isinstance(each, Break) and not any(isinstance(s, For | While) for s in path)
+        for each, path in walk(body)
+    )
+
+
+def _told(body: Sequence[Statement], going: Cell) -> tuple[Statement, ...]:
+    """Return the body of a loop that notes in a cell where it is left."""
+    found: list[Statement] = []
+    for each in body:
+        if isinstance(each, Break):
+            found.append(Set(going, Const(Type.B1, (0,))))
+        if isinstance(each, If):
+            each = If(each.test, _told(each.body, going), _told(each.orelse, going), each.share)
+        found.append(each)
+    return tuple(found)
