@@ -70,7 +70,7 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     kernels = [Measured.of(*program, byte_size // 4) for program in PROGRAMS.values()]
     grids = {f"k{number}": each.grid for number, each in enumerate(kernels)}
     module = toolchain.compile({**grids, "one": moving(AT, AT, 1)})
-    *loaded, one = driver.load(module, [*grids, "one"])
+    *loaded, one = driver.load(module.code, [*grids, "one"])
     host = memoryview(mmap.mmap(-1, staged))
     driver.pin(host)
     pageable = np.ones(staged, np.uint8).data

@@ -3,8 +3,11 @@
 `make test` takes a slice, and `make test-cuda-simulated` all that is checked on a GPU.
 """
 
-from collections.abc import Callable
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
 
+import numpy as np
 import pytest
 
 from tests.conformance import oracle, test_on_cpu
@@ -13,11 +16,14 @@ from tests.cuda.checks import GROUPS, Sides
 from tests.cuda.outcomes import Status, outcomes
 from tests.cuda.programs import of_corpus
 from tests.cuda_twin.platform import shared_platform, twin_platform
+from tests.cuda_twin.toolchain import HostToolchain
 from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Runner, accepted
 from tests.operations_page.test_page import SAMPLE
-from tests.unit.codegen.compiled import on_platform
+from tests.unit.codegen.compiled import built, on_platform
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
+from xla_server.codegen.gpu.grid import GridKernel
 
 CHOSEN = tuple(GROUPS) if FULL else ("golden", "hlo")
 
@@ -54,3 +60,20 @@ def test_nothing_is_read_before_it_is_there() -> None:
                 assert one.tobytes() == other.tobytes(), name
     finally:
         late.close()
+
+
+def test_kernels_that_the_driver_compiles_are_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    compile_ = HostToolchain.compile
+
+    def told(self: HostToolchain, kernels: Mapping[str, GridKernel]) -> DeviceModule:
+        return dataclasses.replace(compile_(self, kernels), compiler="the driver, as it is so")
+
+    monkeypatch.setattr(HostToolchain, "compile", told)
+    with contextlib.closing(twin_platform()) as platform:
+        for size in (4, 5):
+            on_platform(platform, built(lambda x: -x, [np.ones(size)]), [np.ones(size)])
+    assert [record.message for record in caplog.records] == [
+        "machine code of kernels is made when a program is loaded, by the driver, as it is so"
+    ]

@@ -60,7 +60,7 @@ class FakeBindings(types.ModuleType):
         self.memory: dict[int, Any] = {}
         self.captured: dict[int, int] = {}
         """The graphs of streams that are captured."""
-        self.capability = (9, 0)
+        self.capability = (8, 9)
         self.fails: dict[str, CUresult] = {}
         """The errors that functions return from now on."""
 
