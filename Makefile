@@ -113,7 +113,7 @@ test-cuda-simulated: $(STAMP) ## the platform cuda on the host: kernels, program
 test-cuda: $(STAMP) ## the platform cuda on a GPU, in about four minutes; ONLY=golden,libraries chooses, OUT=FILE has all failures
 	$(BIN)/python -m tests.cuda.device_check --only "$(ONLY)" --out $(or $(OUT),build/test-cuda.json)
 
-test-cuda-machine-code: $(STAMP) ## registers, spills and accesses of kernels for GPUs, by ptxas, which it installs (0.2 GB); no GPU is needed
+test-cuda-machine-code: $(STAMP) ## registers, spills and accesses of kernels for GPUs, by ptxas, which it installs (0.3 GB); no GPU is needed
 	$(BIN)/python -m pip install --quiet --editable '.[dev,cuda-test]'
 	$(BIN)/python -m pytest -n 2 --timeout 600 tests/cuda_twin/machine_code.py
 

@@ -5,7 +5,7 @@ import functools
 import importlib
 
 from xla_server.backends.compiled.backend import CompiledBackend
-from xla_server.backends.cuda.toolchain import PtxToolchain, Toolchain
+from xla_server.backends.cuda.toolchain import PtxToolchain, Toolchain, find_assembler
 from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.target.machine import Machine
 
@@ -44,4 +44,6 @@ def driver_of(name: str) -> tuple[Driver, Toolchain]:
     # Its packages are there with a GPU alone.
     module = importlib.import_module("xla_server.backends.cuda.worker.device.cuda_driver")
     driver: Driver = module.CudaDriver(0)
-    return driver, PtxToolchain(Machine.cuda(driver.description.capability))
+    described = driver.description
+    assembler = find_assembler([described.architecture])
+    return driver, PtxToolchain(Machine.cuda(described.capability), assembler=assembler)

@@ -97,7 +97,7 @@ def figures(driver: Driver, toolchain: Toolchain, byte_size: int = 1 << 30) -> M
     library, room = driver.prepare(plan), driver.allocate(plan.memory_bytes, stream)
     grids = {f"k{number}": each.grid for number, each in enumerate(kernels)} | {"product": small}
     module = toolchain.compile({**grids, "one": moving(AT, AT, 1)})
-    *loaded, product, one = driver.load(module, [*grids, "one"])
+    *loaded, product, one = driver.load(module.code, [*grids, "one"])
     host = memoryview(mmap.mmap(-1, staged))
     driver.pin(host)
     pageable = np.ones(staged, np.uint8).data

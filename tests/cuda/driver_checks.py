@@ -82,15 +82,19 @@ class _Checked:
         assert error.requested == wanted, error
         self.copies()
 
-    def _mirror(self) -> Any:
-        """Return a kernel that writes COUNT numbers backward."""
+    def _mirrors(self) -> list[Any]:
+        """Return a kernel that writes COUNT numbers backward, also as the driver compiles it."""
         back = Index(COUNT - 1, ((AT.terms[0][0], -1),))
         module = self._toolchain.compile({"k": moving(back, AT, COUNT)})
-        (kernel,) = self._driver.load(module, ["k"])
-        return kernel
+        codes = dict.fromkeys([module.code, module.ptx])
+        return [kernel for code in codes for kernel in self._driver.load(code, ["k"])]
 
     def launches(self) -> None:
-        kernel, driver, stream = self._mirror(), self._driver, self._driver.new_stream()
+        for kernel in self._mirrors():
+            self._launches(kernel)
+
+    def _launches(self, kernel: Any) -> None:
+        driver, stream = self._driver, self._driver.new_stream()
         numbers = np.arange(COUNT, dtype=np.float32)
         found = np.zeros_like(numbers)
         given, made = (driver.allocate(numbers.nbytes, stream) for _ in range(2))
@@ -125,7 +129,7 @@ class _Checked:
 
     def loops(self) -> None:
         """A graph with a loop of three turns, with cases in it, and the same with a stop."""
-        kernel, driver, stream = self._mirror(), self._driver, self._driver.new_stream()
+        kernel, driver, stream = self._mirrors()[0], self._driver, self._driver.new_stream()
         assert isinstance(driver, ConditionalDriver)
         word = mmap.mmap(-1, mmap.PAGESIZE)
         stop = driver.pin(memoryview(word))

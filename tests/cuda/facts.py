@@ -15,7 +15,7 @@ PACKAGES = (
     "nvidia-cudnn-cu13",
     "nvidia-cufft",
     "nvidia-cusolver",
-    "nvidia-nvjitlink",
+    "nvidia-cuda-nvcc",
     "numba",
     "llvmlite",
     "numpy",

@@ -114,7 +114,7 @@ class TwinDriver:
         """Return what the device is."""
         return DeviceDescription(
             f"twin {self._ordinal} of a GPU",
-            CAPABILITY,
+            *(CAPABILITY, CAPABILITY),
             GPUS[CAPABILITY].multiprocessors,
             self.total_bytes,
             self.free_bytes(),

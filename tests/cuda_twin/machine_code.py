@@ -1,9 +1,10 @@
-"""Kernels for GPUs as machine code, by ptxas and nvdisasm: registers, spills, widths of accesses.
+"""Kernels for GPUs as machine code, by ptxas: registers, spills, widths of accesses.
 
-`make test-cuda-machine-code` installs these tools (the extra `cuda-test`, 0.2 GB) and runs this
-file. No GPU is needed. `make test` needs neither, and does not collect it.
+`make test-cuda-machine-code` installs it and nvdisasm (the extra `cuda-test`, 0.3 GB), and runs
+this file. No GPU is needed. `make test` needs neither, and does not collect it.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import math
@@ -30,9 +31,9 @@ from tests.unit.codegen.trace.elementwise_rows import SLICE
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
+from xla_server.backends.cuda.toolchain import PtxToolchain, find_assembler
 from xla_server.backends.cuda.worker.device import conditions
-from xla_server.codegen.gpu.emit.emitter import grid_module
-from xla_server.codegen.gpu.emit.ptx import PtxCompiler
+from xla_server.codegen.gpu.emit.assembler import AssemblyError
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Index, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
@@ -55,6 +56,9 @@ WIDE = (Opcode.COSINE, Opcode.SINE, Opcode.TAN, Opcode.POWER)
 
 WIDE_FUNCTIONS = frozenset({"cos_f32", "sin_f32", "tan_f32", "pow_f32"})
 
+IN_REGISTERS = (0, 0)
+"""Bytes of the stack of a thread, and of spilled registers."""
+
 IN_F64 = r"D(FMA|ADD|MUL|SETP)"
 
 BOUNDS = {"elements": 48, "loops": 48, "warps": 80, "blocks": 40, "tiles": 64}
@@ -70,19 +74,18 @@ def tool(package: str, name: str) -> str:
 
 
 class Code:
-    """Machine code of a module: what ptxas says of each kernel, and its instructions."""
+    """Machine code of a module as servers make it: what a thread takes, and its instructions."""
 
     def __init__(self, kernels: Mapping[str, GridKernel], name: str, directory: Path) -> None:
-        machine = Machine.cuda(name)
-        text, code = directory / "kernels.ptx", directory / "kernels.cubin"
-        with PtxCompiler(machine) as compiler:
-            text.write_bytes(compiler.ptx(str(grid_module(kernels, machine))))
-        compile_ = [tool("nvidia-cuda-nvcc", "ptxas"), "-v", f"-arch={name}", text, "-o", code]
-        said = subprocess.run(compile_, capture_output=True, check=True, text=True).stderr
-        used = dict(re.findall(r"properties for (\w+)\n.*\n.*Used (\d+) registers", said))
-        self.registers = {symbol: int(count) for symbol, count in used.items()}
-        self.spills = set(re.findall(r"(\d+) bytes spill (?:stores|loads)", said))
-        self.stacks = set(re.findall(r"(\d+) bytes stack frame", said))
+        with contextlib.closing(PtxToolchain(Machine.cuda(name))) as toolchain:
+            module = toolchain.compile(kernels)
+        assert module.compiler.endswith(f"for {name}"), module.compiler
+        assert module.resources.keys() == kernels.keys()
+        self.registers = {symbol: found.registers for symbol, found in module.resources.items()}
+        memory = module.resources.values()
+        self.memory = {(found.stack_bytes, found.spilled_bytes) for found in memory}
+        code = directory / "kernels.cubin"
+        code.write_bytes(module.cubin)
         disassemble = [tool("nvidia-cuda-nvdisasm", "nvdisasm"), "-c", code]
         found = subprocess.run(disassemble, capture_output=True, check=True, text=True).stdout
         parts = re.split(r"^\.text\.(\w+):", found, flags=re.MULTILINE)
@@ -107,8 +110,7 @@ def test_elementwise_kernels_fit_in_registers(kind: E, name: str, tmp_path: Path
     code = Code(kernels_of(module), name, tmp_path)
     assert len(code.registers) == len(program.rows)
     assert max(code.registers.values()) <= (REGISTERS_OF_COMPLEX if kind.is_complex else REGISTERS)
-    assert code.spills == {"0"}
-    assert code.stacks == {"0"}
+    assert code.memory == {IN_REGISTERS}
     for number, opcode in enumerate(program.rows):
         if kind is E.F32 and opcode not in WIDE:
             assert code.count(f"k{number}", IN_F64) == 0, opcode
@@ -151,7 +153,7 @@ def test_threads_move_sixteen_bytes(
     assert code.count(symbol, r"STG\.E\.128") == stores
     assert code.count(symbol, r"(LDL|STL|D(FMA|ADD|MUL))") == 0
     assert max(code.registers.values()) <= REGISTERS
-    assert code.spills == {"0"}
+    assert code.memory == {IN_REGISTERS}
 
 
 @every_gpu
@@ -208,13 +210,21 @@ def test_columns_are_read_by_neighbours(name: str, tmp_path: Path) -> None:
 
 
 @every_gpu
-def test_kernels_of_conditional_nodes_are_machine_code(name: str, tmp_path: Path) -> None:
-    text, code = tmp_path / "conditions.ptx", tmp_path / "conditions.cubin"
-    text.write_bytes(conditions.KERNELS)
-    compiler = tool("nvidia-cuda-nvcc", "ptxas")
-    subprocess.run([compiler, f"-arch={name}", text, "-o", code], check=True)
+def test_kernels_of_conditional_nodes_are_machine_code(name: str) -> None:
+    module = find_assembler([name]).module(conditions.KERNELS)
     for symbol in conditions.SYMBOLS:
-        assert symbol.encode() in code.read_bytes()
+        assert symbol.encode() in module.cubin
+
+
+def test_ptx_that_is_wrong_is_refused_with_the_line() -> None:
+    with pytest.raises(AssemblyError, match=r"for sm_90, got .*line 1; .*Unsupported \.version 99"):
+        find_assembler(["sm_90"]).module(conditions.KERNELS.replace(b".version 8", b".version 99"))
+
+
+def test_a_gpu_newer_than_ptxas_has_ptx() -> None:
+    module = find_assembler(["sm_990"]).module(conditions.KERNELS)
+    assert module.code == conditions.KERNELS
+    assert module.compiler.endswith("does not know sm_990")
 
 
 @functools.cache
@@ -286,8 +296,7 @@ def test_kernels_of_programs_are_as_good_as_they_were(name: str, tmp_path: Path)
     kernels = kernels_of_programs()
     code = Code(kernels, name, tmp_path)
     assert code.registers.keys() == kernels.keys()
-    assert code.spills == {"0"}
-    assert code.stacks == {"0"}
+    assert code.memory == {IN_REGISTERS}
     most: dict[str, int] = {}
     for symbol, grid in kernels.items():
         kind = class_of(grid.kernel)

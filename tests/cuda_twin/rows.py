@@ -38,7 +38,8 @@ def results_of(code: Code, arguments: Sequence[Any]) -> list[Any]:
                 driver.call(driver.prepare(plan), addresses, stream)
             case KernelThunk(kernel=GridKernel() as grid):
                 addresses = [places[value] for value in row.arguments]
-                (kernel,) = driver.load(HostToolchain(DEVICE).compile({"k": grid}), ["k"])
+                module = HostToolchain(DEVICE).compile({"k": grid})
+                (kernel,) = driver.load(module.code, ["k"])
                 driver.launch(kernel, grid.blocks, grid.threads, 0, addresses, stream)
             case _:
                 raise AssertionError(f"a row of the device was expected, got {row}")

@@ -28,7 +28,7 @@ class Held:
         self.driver, self.stream = driver, driver.new_stream()
         self.given, self.made = (driver.allocate(4 * COUNT, self.stream) for _ in range(2))
         module = HostToolchain(DEVICE).compile({"k": moving(BACK, AT, COUNT)})
-        (self.kernel,) = driver.load(module, ["k"])
+        (self.kernel,) = driver.load(module.code, ["k"])
         self.found = np.zeros(COUNT, np.float32)
 
     def run(self) -> None:
@@ -95,7 +95,7 @@ def test_what_is_stored_beside_memory_is_found_when_it_is_freed() -> None:
     address = driver.allocate(4 * COUNT, stream)
     driver.upload(address, NUMBERS.data, stream)
     module = HostToolchain(DEVICE).compile({"k": moving(AT, Index(-1, ((AT.terms[0][0], 1),)), 1)})
-    (kernel,) = driver.load(module, ["k"])
+    (kernel,) = driver.load(module.code, ["k"])
     driver.launch(kernel, 1, 32, 0, (address, address), stream)
     with pytest.raises(DeviceLostError, match="stored beside memory"):
         driver.free(address, stream)

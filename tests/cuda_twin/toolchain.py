@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.cuda_twin.host_module import written
 from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.target.machine import Machine
 
@@ -16,9 +17,9 @@ class HostToolchain:
         self._machine = machine
         self._cache = KernelCache(directory) if directory else None
 
-    def compile(self, kernels: Mapping[str, GridKernel]) -> bytes:
+    def compile(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
         """Return a module of kernels by their symbols."""
-        return written(kernels, self._machine, self._cache)
+        return DeviceModule(written(kernels, self._machine, self._cache))
 
     def close(self) -> None:
         """Do nothing: it has no process."""

@@ -71,5 +71,5 @@ def test_kernels_become_ptx(name: str) -> None:
                 for n, row in enumerate(rows)
                 if isinstance(row.kernel, GridKernel)
             }
-            text = compiler.ptx(str(grid_module(kernels, machine))).decode()
+            text = compiler.module(str(grid_module(kernels, machine))).ptx.decode()
             assert text.count(".visible .entry") == len(rows)

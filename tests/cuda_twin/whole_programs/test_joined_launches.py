@@ -16,6 +16,7 @@ from xla_client import Op, ops
 from xla_server.backends.cuda.listing import place_listing
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.buffers.work import work_of
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.lower.joined_launches import with_joined_launches
@@ -147,7 +148,8 @@ def test_a_kernel_writes_over_what_no_other_one_of_its_launch_reads() -> None:
 
 def test_a_dump_says_which_instructions_share_a_launch() -> None:
     code = joined(built(lambda x, y: several(x + x, -y), [X, Y]))
-    text = "\n".join(place_listing(code, code.rows))
+    modules = {each.key: DeviceModule(b"") for each in grids(code)}
+    text = "\n".join(place_listing(code, code.rows, modules))
     assert "in all: 1 launch, " in text
     assert "add %add.3, negate %negate.4" in text
 
@@ -158,5 +160,5 @@ def test_last_stores_of_joined_kernels_stay_with_their_neighbours() -> None:
     four = np.ones(4, np.float32)
     (grid,) = grids(joined(built(lambda x, y: several(x + x, y * y), (four, four))))
     with PtxCompiler(machine) as compiler:
-        text = compiler.ptx(str(grid_module({"kernel": grid}, machine))).decode()
+        text = compiler.module(str(grid_module({"kernel": grid}, machine))).ptx.decode()
     assert text.count("st.global.v4") == 2

@@ -3,7 +3,9 @@
 `make test` takes a slice, and `make test-cuda-simulated` all that is checked on a GPU.
 """
 
-from collections.abc import Callable
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -15,11 +17,14 @@ from tests.cuda.fault_checks import ENDLESS_KERNEL, LONG_KERNEL, FaultChecks
 from tests.cuda.outcomes import Status, outcomes
 from tests.cuda.programs import of_corpus
 from tests.cuda_twin.platform import shared_platform, twin_platform
+from tests.cuda_twin.toolchain import HostToolchain
 from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Runner, accepted
 from tests.operations_page.test_page import SAMPLE
-from tests.unit.codegen.compiled import on_platform
+from tests.unit.codegen.compiled import built, on_platform
 from xla_contract.types.opcode import Opcode
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
+from xla_server.codegen.gpu.grid import GridKernel
 
 CHOSEN = tuple(GROUPS) if FULL else ("golden", "hlo")
 
@@ -61,3 +66,19 @@ def test_nothing_is_read_before_it_is_there() -> None:
 @pytest.mark.parametrize("text", [ENDLESS_KERNEL, LONG_KERNEL])
 def test_a_kernel_is_stopped_while_it_runs(text: str) -> None:
     FaultChecks(Sides(shared_platform())).stopped(text, np.int32(1))
+
+def test_kernels_that_the_driver_compiles_are_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    compile_ = HostToolchain.compile
+
+    def told(self: HostToolchain, kernels: Mapping[str, GridKernel]) -> DeviceModule:
+        return dataclasses.replace(compile_(self, kernels), compiler="the driver, as it is so")
+
+    monkeypatch.setattr(HostToolchain, "compile", told)
+    with contextlib.closing(twin_platform()) as platform:
+        for size in (4, 5):
+            on_platform(platform, built(lambda x: -x, [np.ones(size)]), [np.ones(size)])
+    assert [record.message for record in caplog.records] == [
+        "machine code of kernels is made when a program is loaded, by the driver, as it is so"
+    ]

@@ -94,6 +94,7 @@ LIMITS = {
     "codegen/gpu/lower/indexing/merging.py": {"MERGED"},
     "codegen/gpu/lower/indexing/scatter.py": {"MAX_WALK"},
     "codegen/gpu/lower/indexing/tile_sort.py": {"MAX_TILE"},
+    "codegen/gpu/emit/assembler.py": {"_PATIENCE", "_SHOWN"},
     "codegen/gpu/emit/ptx.py": {"_PATIENCE", "_SHOWN"},
     "codegen/kernel_ir/analysis/corners.py": {"_MOST_STATEMENTS"},
     "codegen/kernel_ir/analysis/verify.py": {"MAX_STACK_BYTES"},

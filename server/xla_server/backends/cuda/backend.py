@@ -1,7 +1,8 @@
 """The `cuda` platform: programs compiled to kernels for NVIDIA GPUs, and run by their workers."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -17,10 +18,15 @@ from xla_server.backends.compiled.compilation import Compilation
 from xla_server.backends.compiled.precompilation import Preparation
 from xla_server.backends.cuda.buffers import CudaBuffer, Placement
 from xla_server.backends.cuda.host_steps import HostSteps
-from xla_server.backends.cuda.listing import module_files, place_listing
+from xla_server.backends.cuda.listing import dump_files
 from xla_server.backends.cuda.program import CudaProgram, Parts
 from xla_server.backends.cuda.refusals import Refusals
-from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, Toolchain
+from xla_server.backends.cuda.toolchain import (
+    DeviceModules,
+    PtxToolchain,
+    Toolchain,
+    find_assembler,
+)
 from xla_server.backends.cuda.worker.exchange.messages import PlansRefusedError
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import is_installed
 from xla_server.backends.cuda.worker.supervisor.process import DeviceWorker
@@ -28,6 +34,7 @@ from xla_server.backends.cuda.workers import WORKER, device_bytes, machine_of, s
 from xla_server.backends.loaded_program import LoadedProgram
 from xla_server.backends.platform import Device
 from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
 from xla_server.codegen.kernel import Kernels
 from xla_server.codegen.lower.lowering import Lower
@@ -35,6 +42,8 @@ from xla_server.runtime.threads import KernelThreads
 from xla_server.target.gpu import LIBRARY_CONVOLUTIONS
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
+
+_LOG = logging.getLogger(__name__)
 
 
 class Cuda(CompiledBackend):
@@ -71,7 +80,11 @@ class Cuda(CompiledBackend):
         self._workers = workers or start_workers(device_count, worker_command)
         machine = machine or machine_of(self._workers)
         cache = KernelCache(Path(compilation_cache_dir)) if compilation_cache_dir else None
-        self._modules = DeviceModules(toolchain or PtxToolchain(machine, cache))
+        if toolchain is None:
+            assembler = find_assembler(each.description.architecture for each in self._workers)
+            toolchain = PtxToolchain(machine, cache, assembler)
+        self._modules = DeviceModules(toolchain)
+        self._told: set[str] = set()
         kernels = Kernels(cache, Machine.host())
         self._pool = KernelThreads(kernels, threads)
         self._steps = HostSteps(kernels, self._pool)
@@ -101,6 +114,7 @@ class Cuda(CompiledBackend):
         refuse are compiled again without these.
         """
         parts = Parts(compilation.code, self._modules, self._steps)
+        self._tell(parts.modules.values())
         program = CudaProgram(parts, compilation.assignment, self._workers, compilation.work)
         try:
             with contextlib.suppress(UnavailableError):
@@ -110,6 +124,13 @@ class Cuda(CompiledBackend):
             raise OtherTargetError(self._refusals.target) from error
         return program
 
+    def _tell(self, modules: Iterable[DeviceModule]) -> None:
+        """Log once what keeps modules from being machine code before they are loaded."""
+        names = {each.compiler for each in modules if each.compiler and not each.cubin}
+        for name in names - self._told:
+            self._told.add(name)
+            _LOG.warning("machine code of kernels is made when a program is loaded, by %s", name)
+
     def to_device(self, literal: Literal, device: Device) -> CudaBuffer:
         """Copy a value to `device`; raises as Placement.placed."""
         return self._placement.placed(literal, device)
@@ -117,6 +138,5 @@ class Cuda(CompiledBackend):
     def dump_files(self, program: LoadedProgram) -> Mapping[str, str | bytes]:
         """Return where rows are done, and the modules of kernels."""
         assert isinstance(program, CudaProgram)
-        encoded = program.encoded
-        listing = "\n".join((*place_listing(program.code, encoded.rows), *self._refusals.lines()))
-        return {"places.txt": f"{listing}\n", **module_files(encoded.program.modules)}
+        notes = self._refusals.lines()
+        return dump_files(program.code, program.encoded.rows, program.modules, notes)

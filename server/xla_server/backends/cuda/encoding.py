@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_server.backends.cuda.buffers import as_bytes
 from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
-from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
+from xla_server.backends.cuda.toolchain import symbol_of
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceKernel, DeviceProgram, DeviceRow
 from xla_server.buffers.assignment import Assignment, Location
@@ -21,6 +21,7 @@ from xla_server.buffers.code import (
     Value,
 )
 from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 

@@ -1,12 +1,14 @@
 """Rows of a program as dumps show them: what the device does, and what goes through the host."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xla_server.backends.cuda.host_steps import HostStep, PlacedRow
 from xla_server.backends.cuda.launch_counts import LaunchCounts
+from xla_server.backends.cuda.toolchain import symbol_of
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk
 from xla_server.buffers.listing import table
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
 
 _KINDS = ("kernel", "library call", "copy", "jump")
@@ -29,28 +31,50 @@ def through_host(rows: Sequence[PlacedRow]) -> list[str]:
     return [str(row) for row in rows if isinstance(row, HostStep)]
 
 
-def place_listing(code: Code, rows: Sequence[PlacedRow]) -> Iterator[str]:
+def compilers(modules: Iterable[DeviceModule]) -> list[str]:
+    """Return what makes machine code of modules, each once."""
+    names = dict.fromkeys(module.compiler for module in modules)
+    return [f"machine code by {name}" for name in names if name]
+
+
+def dump_files(
+    code: Code,
+    rows: Sequence[PlacedRow],
+    modules: Mapping[str, DeviceModule],
+    notes: Iterable[str] = (),
+) -> dict[str, str | bytes]:
+    """Return where rows are done, with notes, and the modules, which have kernels by their keys."""
+    listing = "\n".join((*place_listing(code, rows, modules), *notes))
+    files: dict[str, str | bytes] = {"places.txt": f"{listing}\n"}
+    for number, module in enumerate(dict.fromkeys(modules.values())):
+        files[f"kernels_{number:02}.ptx"] = module.ptx
+        if module.cubin:
+            files[f"kernels_{number:02}.cubin"] = module.cubin
+    return files
+
+
+def place_listing(
+    code: Code, rows: Sequence[PlacedRow], modules: Mapping[str, DeviceModule]
+) -> Iterator[str]:
     """Yield the rows of the device and the steps of the host, in counts and one by one."""
     steps = through_host(rows)
     yield on_device(rows)
+    yield from compilers(modules.values())
     yield f"in all: {LaunchCounts.all(rows)}"
     yield f"steps through the host: {len(steps)}"
     yield ""
     lines = [("row", "place", "operations", "bytes", "what", "instruction")]
     for number, row in enumerate(rows):
-        place, what, instruction = _described(code, row)
+        place, what, instruction = _described(code, row, modules)
         counts = LaunchCounts.of(row)
         numbers = (str(counts.operations), str(counts.bytes)) if counts.launches else ("", "")
         lines.append((str(number), place, *numbers, what, instruction))
     yield from table(lines)
 
 
-def module_files(modules: Sequence[bytes]) -> dict[str, str | bytes]:
-    """Return the modules of a program as files of its dump: PTX."""
-    return {f"kernels_{number:02}.ptx": code for number, code in enumerate(modules)}
-
-
-def _described(code: Code, row: PlacedRow) -> tuple[str, str, str]:
+def _described(
+    code: Code, row: PlacedRow, modules: Mapping[str, DeviceModule]
+) -> tuple[str, str, str]:
     if isinstance(row, HostStep):
         place, _, what = str(row).partition(": ")
         return place, what, ""
@@ -60,6 +84,8 @@ def _described(code: Code, row: PlacedRow) -> tuple[str, str, str]:
     match row:
         case KernelThunk(kernel=GridKernel() as grid):
             what = f"kernel {row.name}, {grid.blocks} blocks of {grid.threads} threads"
+            found = modules[grid.key].resources.get(symbol_of(grid.key))
+            what = f"{what}, {found}" if found else what
         case KernelThunk():
             what = row.kernel.text
         case CopyThunk():

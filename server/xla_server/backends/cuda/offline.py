@@ -1,4 +1,4 @@
-"""Compilation for GPUs without a device or a driver, as far as LLVM goes."""
+"""Compilation for GPUs without a device or a driver."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from xla_server.backends.compiled.compilation import Compilation, Observer, comp
 from xla_server.backends.cuda.encoding import encode
 from xla_server.backends.cuda.host_steps import device_kernels, placed_rows
 from xla_server.backends.cuda.launch_counts import LaunchCounts
-from xla_server.backends.cuda.listing import module_files, on_device, place_listing, through_host
+from xla_server.backends.cuda.listing import compilers, dump_files, on_device, through_host
 from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain
 from xla_server.buffers.code import KernelError
 from xla_server.codegen.gpu.lower.table import CUDA_LOWERINGS
@@ -24,7 +24,7 @@ def compile_for(
     """Compile for a compute capability; return also files of a dump and lines of a summary.
 
     Raises InvalidArgumentError for a capability that is not known, InternalError for a kernel that
-    has no PTX, else as `compile_module`.
+    has no code, else as `compile_module`.
     """
     if capability not in GPUS:
         raise InvalidArgumentError(
@@ -40,9 +40,9 @@ def compile_for(
         try:
             found = modules.get_all(device_kernels(rows))
         except KernelError as error:
-            raise InternalError(f"kernels must have PTX, got {error.__cause__}") from error
+            raise InternalError(f"kernels must have code, got {error.__cause__}") from error
         encoded = encode(code, rows, compilation.assignment, found)
-    listing = "\n".join(place_listing(code, encoded.rows))
-    files = {"places.txt": f"{listing}\n", **module_files(encoded.program.modules)}
+    files = dump_files(code, encoded.rows, found)
     counts = f"in all: {LaunchCounts.all(encoded.rows)}"
-    return compilation, files, [on_device(encoded.rows), counts, *through_host(encoded.rows)]
+    made = [on_device(encoded.rows), *compilers(found.values()), counts]
+    return compilation, files, [*made, *through_host(encoded.rows)]

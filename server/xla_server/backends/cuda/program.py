@@ -19,7 +19,7 @@ from xla_server.backends.cuda.host_steps import (
     placed_rows,
 )
 from xla_server.backends.cuda.listing import on_device
-from xla_server.backends.cuda.toolchain import DeviceModule, DeviceModules
+from xla_server.backends.cuda.toolchain import DeviceModules
 from xla_server.backends.cuda.worker.supervisor.process import (
     DeviceMemory,
     DeviceWorker,
@@ -29,6 +29,7 @@ from xla_server.backends.platform import Device
 from xla_server.buffers.assignment import Assignment, Location, MemoryUse, assign, memory_use
 from xla_server.buffers.code import Code, HostThunk, Label, Row
 from xla_server.buffers.work import ProgramWork
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.execution.cancellation import Cancellation
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
@@ -91,6 +92,11 @@ class CudaProgram:
         """Bytes of modules, of the host's code, and of constants."""
         constants = sum(value.byte_size for value in self._parts.code.constants)
         return self._parts.byte_size + constants
+
+    @property
+    def modules(self) -> Mapping[str, DeviceModule]:
+        """The modules of kernels by their keys."""
+        return self._parts.modules
 
     def with_donated(self, donated: frozenset[int]) -> "CudaProgram":
         """Return the program for runs that may write over these parameters."""

@@ -1,24 +1,30 @@
 """Modules of kernels as drivers load them, each kernel compiled once."""
 
 import hashlib
+import importlib.metadata
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from xla_server.backends.cuda.probe import EXTRA
 from xla_server.buffers.code import KernelError
 from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.emit.assembler import Assembler
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.target.machine import Machine
 
+_PACKAGE, _PROGRAM = "nvidia-cuda-nvcc", "ptxas"
+
 
 class Toolchain(Protocol):
     """Compiles kernels for the devices of a platform. Any thread may ask."""
 
-    def compile(self, kernels: Mapping[str, GridKernel]) -> bytes:
-        """Return one module with these kernels by their symbols, as the devices' driver loads it.
+    def compile(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
+        """Return one module with these kernels by their symbols.
 
         Raises what keeps one of them from being compiled.
         """
@@ -27,29 +33,46 @@ class Toolchain(Protocol):
         """End what compiles."""
 
 
+def find_assembler(architectures: Iterable[str]) -> Assembler:
+    """Return ptxas for machine code that GPUs of all these architectures, `sm_89`, execute.
+
+    They execute that of the oldest of one major version. Compute capabilities of several have none
+    in common, and drivers compile PTX for each.
+    """
+    found = sorted(set(architectures), key=lambda name: int(name.removeprefix("sm_")))
+    if len({name[:-1] for name in found}) > 1:
+        return Assembler(missing=f"GPUs of {' and '.join(found)} have no machine code in common")
+    try:
+        package = importlib.metadata.distribution(_PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return Assembler(missing=f"{_PACKAGE} is not installed: {EXTRA}")
+    program = next(file for file in package.files or () if file.name == _PROGRAM)
+    return Assembler(found[0], package.version, str(program.locate()))
+
+
 class PtxToolchain:
-    """LLVM of kernels, and PTX of that, kept in `cache` by content and kind of GPU."""
+    """LLVM of kernels, PTX of that and machine code, kept in `cache` by content and kind of GPU.
 
-    def __init__(self, machine: Machine, cache: KernelCache | None = None) -> None:
+    Without `assembler`, machine code is that of `machine`.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        cache: KernelCache | None = None,
+        assembler: Assembler | None = None,
+    ) -> None:
         self._machine = machine
-        self._compiler = PtxCompiler(machine, cache)
+        assembler = assembler or find_assembler([machine.name])
+        self._compiler = PtxCompiler(machine, cache, assembler)
 
-    def compile(self, kernels: Mapping[str, GridKernel]) -> bytes:
-        """Return the PTX of kernels; raises PtxError and ValueError where they have none."""
-        return self._compiler.ptx(str(grid_module(kernels, self._machine)))
+    def compile(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
+        """Return the code of kernels; raises as PtxCompiler.module, and ValueError."""
+        return self._compiler.module(str(grid_module(kernels, self._machine)))
 
     def close(self) -> None:
         """End the process that compiles."""
         self._compiler.close()
-
-
-class DeviceModule:
-    """A module that was compiled, as long as a program refers to it."""
-
-    __slots__ = ("__weakref__", "code")
-
-    def __init__(self, code: bytes) -> None:
-        self.code = code
 
 
 class DeviceModules:
@@ -73,7 +96,7 @@ class DeviceModules:
             missing = {key: wanted[key] for key, module in found.items() if module is None}
             known = {key: module for key, module in found.items() if module is not None}
             if missing:
-                made = DeviceModule(self._compiled(missing))
+                made = self._compiled(missing)
                 known |= dict.fromkeys(missing, made)
                 self._modules.update(dict.fromkeys(missing, made))
         return known
@@ -82,7 +105,7 @@ class DeviceModules:
         """End what compiles."""
         self._toolchain.close()
 
-    def _compiled(self, kernels: Mapping[str, GridKernel]) -> bytes:
+    def _compiled(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
         try:
             return self._toolchain.compile({symbol_of(k): kernels[k] for k in kernels})
         except MemoryError:

@@ -8,6 +8,7 @@ from tests.unit.backends.cuda.worker.workers import COMMAND, ROOT
 from xla_server.backends.cuda.backend import Cuda
 from xla_server.backends.cuda.buffers import CudaBuffer
 from xla_server.backends.platform import Executable
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.execution.cancellation import Cancellation
@@ -21,8 +22,8 @@ WORKER = ("env", f"PYTHONPATH={ROOT}", *COMMAND)
 class FakeToolchain:
     """The one module that the fake driver loads."""
 
-    def compile(self, kernels: Mapping[str, GridKernel]) -> bytes:
-        return b"module"
+    def compile(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
+        return DeviceModule(b"module")
 
     def close(self) -> None:
         pass

@@ -1,10 +1,11 @@
 """Programs of the platform, on workers whose device is memory of the host."""
 
+import contextlib
 import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import VECTOR_LOOP
-from tests.unit.backends.cuda.platforms import execute, executed, fake_platform
+from tests.unit.backends.cuda.platforms import WORKER, execute, executed, fake_platform
 from tests.unit.backends.cuda.worker.fake_driver import TOTAL_BYTES
 from xla_contract.errors import (
     CancelledError,
@@ -22,11 +23,13 @@ from xla_contract.errors import (
 )
 from xla_contract.types.literal import Literal
 from xla_server.backends.compile_options import CompileOptions, DumpOptions
+from xla_server.backends.cuda import backend
 from xla_server.backends.cuda.backend import Cuda
 from xla_server.backends.cuda.buffers import CudaBuffer
 from xla_server.backends.cuda.program import CudaProgram
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory
 from xla_server.backends.host_buffer import HostBuffer
+from xla_server.codegen.gpu.emit.assembler import Assembler
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ir.text.parser import parse_module
 
@@ -239,3 +242,15 @@ def test_equal_programs_are_one(platform: Cuda) -> None:
     first, second = (each._program for each in found)  # type: ignore[union-attr]
     assert isinstance(first, CudaProgram)
     assert first is second
+
+
+def test_machine_code_is_that_of_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+
+    def find_assembler(architectures: Iterable[str]) -> Assembler:
+        found.extend(architectures)
+        return Assembler(missing="it is not there")
+
+    monkeypatch.setattr(backend, "find_assembler", find_assembler)
+    with contextlib.closing(Cuda(2, worker_command=WORKER, threads=1)):
+        assert found == ["sm_90", "sm_90"]

@@ -7,11 +7,12 @@ import numpy as np
 from tests.unit.backends.cuda.programs import PLAN, code, copy, grid, launch, library, python, value
 from xla_server.backends.cuda.encoding import Encoded, encode
 from xla_server.backends.cuda.host_steps import placed_rows
-from xla_server.backends.cuda.toolchain import DeviceModule, symbol_of
+from xla_server.backends.cuda.toolchain import symbol_of
 from xla_server.backends.cuda.worker.exchange import protocol
 from xla_server.backends.cuda.worker.exchange.protocol import DeviceKernel
 from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import CANCELLATION, Branch, Code, Jump, Label, Switch
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 
 a, b, c, d, e = map(value, "abcde")
 ONE, OTHER = DeviceModule(b"one"), DeviceModule(b"other")

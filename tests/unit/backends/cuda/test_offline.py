@@ -1,5 +1,7 @@
 """Compilation for GPUs where there is none."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from jax import lax
@@ -7,18 +9,40 @@ from jax import lax
 from tests.corpus.jax.programs import lower
 from tests.unit.backends.cuda.test_backend import FED, STEP
 from tests.unit.codegen.compiled import imported
+from tests.unit.codegen.gpu.emit.assembling import VERSION, install_ptxas, remove_ptxas
 from xla_contract.errors import InternalError, InvalidArgumentError
 from xla_server.backends.cuda.offline import compile_for
 from xla_server.codegen.gpu.emit import ptx
 from xla_server.ir.text.parser import parse_module
 from xla_server.target.gpu import GPUS
 
+DRIVER = (
+    "machine code by the driver, as nvidia-cuda-nvcc is not installed: "
+    "pip install 'xla-service[cuda]'"
+)
+
 
 @pytest.mark.parametrize("capability", GPUS)
-def test_kernels_become_ptx(capability: str) -> None:
+def test_kernels_become_ptx(capability: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove_ptxas(monkeypatch)
     _, files, told = compile_for(capability, parse_module(STEP), None)
-    assert told == ["on the device: 1 kernel", "in all: 1 launch, 4 operations, 32 bytes"]
+    counts = "in all: 1 launch, 4 operations, 32 bytes"
+    assert told == ["on the device: 1 kernel", DRIVER, counts]
+    assert DRIVER in str(files["places.txt"]).splitlines()
     assert f".target {capability}".encode() in bytes(files["kernels_00.ptx"])  # type: ignore[arg-type]
+    assert "kernels_00.cubin" not in files
+
+
+def test_machine_code_and_its_registers_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_ptxas(tmp_path, monkeypatch)
+    _, files, told = compile_for("sm_90", parse_module(STEP), None)
+    assert f"machine code by ptxas {VERSION} for sm_90" in told
+    assert bytes(files["kernels_00.cubin"]).startswith(b"-v -arch=sm_90 ")  # type: ignore[arg-type]
+    assert b".target sm_90" in bytes(files["kernels_00.ptx"])  # type: ignore[arg-type]
+    resources = "threads, 24 registers, 8 bytes of stack, 16 bytes spilled"
+    assert resources in str(files["places.txt"])
 
 
 def test_what_goes_through_the_host_is_told() -> None:
@@ -69,10 +93,10 @@ def test_a_capability_must_be_known() -> None:
         compile_for("sm_70", parse_module(STEP), None)
 
 
-def test_a_kernel_without_ptx_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_code_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(text: str) -> None:
         raise ptx.PtxError("none for this")
 
     monkeypatch.setattr(ptx, "check_intrinsics", refused)
-    with pytest.raises(InternalError, match="must have PTX, got none for this"):
+    with pytest.raises(InternalError, match="must have code, got none for this"):
         compile_for("sm_90", parse_module(STEP), None)

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.unit.backends.cuda.programs import grid
-from xla_server.backends.cuda.toolchain import DeviceModules, PtxToolchain, symbol_of
+from tests.unit.codegen.gpu.emit.assembling import VERSION, install_ptxas, remove_ptxas
+from xla_server.backends.cuda.toolchain import DeviceModules, find_assembler, symbol_of
 from xla_server.buffers.code import KernelError
-from xla_server.codegen.compiler.kernel_cache import KernelCache
+from xla_server.codegen.gpu.emit.assembler import Assembler
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.emit.ptx import PtxError
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.target.machine import Machine
 
 
 class Compiler:
@@ -21,11 +22,11 @@ class Compiler:
         self.refused, self.together = {symbol_of(each.key) for each in refused}, together
         self.modules: list[list[str]] = []
 
-    def compile(self, kernels: Mapping[str, GridKernel]) -> bytes:
+    def compile(self, kernels: Mapping[str, GridKernel]) -> DeviceModule:
         self.modules.append(list(kernels))
         if self.refused & kernels.keys() or (len(kernels) > 1 and not self.together):
             raise PtxError(f"no code for {len(kernels)}")
-        return " ".join(kernels).encode()
+        return DeviceModule(" ".join(kernels).encode())
 
     def close(self) -> None:
         self.modules = []
@@ -73,19 +74,28 @@ def test_a_fault_of_all_together_is_told_of_the_first() -> None:
     assert str(raised.value.__cause__) == "no code for 2"
 
 
-def test_ptx_is_kept_on_disk_for_the_next_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("architectures", "expected"),
+    [
+        (["sm_90"], "sm_90"),
+        (["sm_89", "sm_80", "sm_86"], "sm_80"),
+        (["sm_121", "sm_120"], "sm_120"),
+    ],
+)
+def test_machine_code_is_that_of_the_oldest_gpu(
+    architectures: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = Machine.cuda("sm_90")
-    kernels = {"it": grid(4)}
-    toolchain = PtxToolchain(machine, KernelCache(tmp_path))
-    found = toolchain.compile(kernels)
-    toolchain.close()
-    assert b".target sm_90" in found
-    assert b".visible .entry it(" in found
+    path = install_ptxas(tmp_path, monkeypatch)
+    assert find_assembler(architectures) == Assembler(expected, VERSION, path)
 
-    def started(*_: object) -> None:
-        raise AssertionError("nothing is compiled")
 
-    monkeypatch.setattr("xla_server.codegen.gpu.emit.ptx.PtxCompiler._started", started)
-    assert PtxToolchain(machine, KernelCache(tmp_path)).compile(kernels) == found
+def test_gpus_of_several_majors_have_none_in_common() -> None:
+    found = find_assembler(["sm_100", "sm_90", "sm_90"])
+    assert found == Assembler(missing="GPUs of sm_90 and sm_100 have no machine code in common")
+
+
+def test_what_is_not_installed_is_told_with_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    remove_ptxas(monkeypatch)
+    assert find_assembler(["sm_90"]).missing.startswith("nvidia-cuda-nvcc is not installed: pip ")

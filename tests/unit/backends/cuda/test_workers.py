@@ -15,7 +15,7 @@ HEAVY = ("numba", "llvmlite", "scipy")
 
 
 def of_kind(capability: str) -> Any:
-    description = DeviceDescription("fake", capability, 132, 1 << 30, 1 << 30)
+    description = DeviceDescription("fake", capability, capability, 132, 1 << 30, 1 << 30)
     return types.SimpleNamespace(description=description)
 
 

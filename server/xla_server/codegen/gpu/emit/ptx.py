@@ -1,4 +1,4 @@
-"""PTX of LLVM modules, by LLVM in a process of its own, kept on disk by content.
+"""PTX of LLVM modules and machine code of that, by processes of their own, kept on disk.
 
 LLVM ends its process at an intrinsic that the back end has no code for, and at a version of PTX
 that is too old for the GPU: the next module is compiled in another.
@@ -16,6 +16,8 @@ from typing import Any
 
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.gpu.emit import ptx_child
+from xla_server.codegen.gpu.emit.assembler import Assembler
+from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.emit.instructions import INTRINSICS
 from xla_server.target.machine import Machine
 
@@ -27,6 +29,8 @@ _PATIENCE = 60.0
 
 _SHOWN = 2000
 """Characters of what LLVM wrote that an error shows."""
+
+NO_ASSEMBLER = Assembler(missing="no assembler was chosen")
 
 
 class PtxError(Exception):
@@ -43,32 +47,41 @@ def check_intrinsics(text: str) -> None:
 
 
 class PtxCompiler:
-    """Compiles modules for one GPU, one after the other. Any thread may ask.
+    """Compiles modules for one GPU, one after the other, with machine code of `assembler`.
 
-    Its process starts with the first module; `close` ends it.
+    Any thread may ask. Its process starts with the first module; `close` ends it.
     """
 
-    def __init__(self, machine: Machine, cache: KernelCache | None = None) -> None:
-        self._machine, self._cache = machine, cache
+    def __init__(
+        self,
+        machine: Machine,
+        cache: KernelCache | None = None,
+        assembler: Assembler = NO_ASSEMBLER,
+    ) -> None:
+        self._machine, self._cache, self._assembler = machine, cache, assembler
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
 
-    def ptx(self, text: str) -> bytes:
-        """Return the PTX of a module's text.
+    def module(self, text: str) -> DeviceModule:
+        """Return the code of a module's text.
 
         Raises PtxError where LLVM has none: for a text that is no module, or of which it has no
-        exact code, or where compiling it ended the process or took over a minute.
+        exact code, or where compiling it ended the process or took over a minute. Raises
+        AssemblyError as Assembler.module.
         """
         check_intrinsics(text)
+        machine, assembler = self._machine, self._assembler
+        kind = (machine.name, machine.features, assembler.architecture, assembler.version)
         digest = hashlib.sha256(text.encode()).hexdigest()
-        key = f"ptx {digest} {self._machine.name} {self._machine.features}"
+        key = f"module {digest} {' '.join(kind)} {assembler.missing}"
         with self._lock:
             found = self._cache.get(key) if self._cache else None
-            if found is None:
-                found = self._compiled(text.encode())
-                if self._cache:
-                    self._cache.put(key, found)
-            return found
+            if found is not None:
+                return DeviceModule.decoded(found)
+            made = assembler.module(self._compiled(text.encode()))
+            if self._cache:
+                self._cache.put(key, made.encoded())
+            return made
 
     def close(self) -> None:
         """End the process."""

@@ -63,7 +63,7 @@ class FakeBindings(types.ModuleType):
         """The graphs of streams that are captured."""
         self.given: list[list[int]] = []
         """The values that nodes of graphs were given."""
-        self.capability = (9, 0)
+        self.capability = (8, 9)
         self.fails: dict[str, CUresult] = {}
         """The errors that functions return from now on."""
 

@@ -55,7 +55,9 @@ class FakeDriver:
         self.modules: weakref.WeakSet[_Module] = weakref.WeakSet()
         self._current = threading.local()
         self._pinned: list[memoryview] = []
-        self.description = DeviceDescription("fake", "sm_90", 132, TOTAL_BYTES, TOTAL_BYTES)
+        self.description = DeviceDescription(
+            "fake", "sm_90", "sm_90", 132, TOTAL_BYTES, TOTAL_BYTES
+        )
 
     def make_current(self) -> None:
         self._current.is_set = True

@@ -59,14 +59,14 @@ def added(machine: Machine = SM_90) -> str:
 def test_a_shift_looks_at_the_whole_amount(shift: Any, compilers: dict[str, PtxCompiler]) -> None:
     """LLVM takes the lower half of it, and would leave out the comparison with the width."""
     module = built(lambda x, y: shift(x, y), [np.zeros(1, np.int64)] * 2)
-    found = compilers["sm_90"].ptx(str(grid_module(kernels_of(module), SM_90))).decode()
+    found = compilers["sm_90"].module(str(grid_module(kernels_of(module), SM_90))).ptx.decode()
     assert found.count("ld.global.b64") == 2
     assert "setp.lt.u64" in found
 
 
 @pytest.mark.parametrize("name", GPUS)
 def test_a_sum_has_accesses_of_four_elements(name: str, compilers: dict[str, PtxCompiler]) -> None:
-    found = compilers[name].ptx(added(Machine.cuda(name))).decode()
+    found = compilers[name].module(added(Machine.cuda(name))).ptx.decode()
     version = GPUS[name].ptx
     assert f".version {version // 10}.{version % 10}\n.target {name}\n" in found
     assert ".maxntid 256" in found
@@ -79,7 +79,7 @@ def test_a_sum_has_accesses_of_four_elements(name: str, compilers: dict[str, Ptx
 @pytest.mark.parametrize("name", GPUS)
 def test_shared_arrays_and_barriers_have_ptx(name: str, compilers: dict[str, PtxCompiler]) -> None:
     text = str(grid_module({"k": turned(Barrier())}, Machine.cuda(name)))
-    found = compilers[name].ptx(text).decode()
+    found = compilers[name].module(text).ptx.decode()
     assert ".shared .align 16 .b8 k_room[256];" in found
     order = re.findall(r"st\.shared|bar\.sync|ld\.shared", found)
     assert order == ["st.shared", "bar.sync", "ld.shared"]
@@ -87,7 +87,7 @@ def test_shared_arrays_and_barriers_have_ptx(name: str, compilers: dict[str, Ptx
 
 def test_a_row_stays_in_registers_behind_a_barrier(compilers: dict[str, PtxCompiler]) -> None:
     module = imported(lower(lambda x: jax.nn.softmax(x, axis=1), np.zeros((2, 4096), np.float32)))
-    found = compilers["sm_90"].ptx(str(grid_module(kernels_of(module), SM_90))).decode()
+    found = compilers["sm_90"].module(str(grid_module(kernels_of(module), SM_90))).ptx.decode()
     assert found.count("bar.sync") == 2
     assert found.count("ld.global.v4") == found.count("st.global.v4") == 4
     assert found.count("ld.global") == 4
@@ -102,7 +102,7 @@ def test_every_operation_has_ptx(kind: E, name: str, compilers: dict[str, PtxCom
         program.arrays,
     )
     kernels = kernels_of(module)
-    found = compilers[name].ptx(str(grid_module(kernels, Machine.cuda(name)))).decode()
+    found = compilers[name].module(str(grid_module(kernels, Machine.cuda(name)))).ptx.decode()
     assert found.count(".visible .entry") == len(kernels)
     assert ".local" not in found  # Nothing lives on a stack.
     assert "call" not in found.replace(".callseq", "")
@@ -113,7 +113,7 @@ def test_a_sum_of_rows_has_five_shuffles(compilers: dict[str, PtxCompiler]) -> N
     module = imported(lower(lambda x: jnp.sum(x, axis=1), np.zeros((64, 1024), np.float32)))
     for name, compiler in compilers.items():
         text = str(grid_module(kernels_of(module), Machine.cuda(name)))
-        found = compiler.ptx(text).decode()
+        found = compiler.module(text).ptx.decode()
         assert found.count("shfl.sync.bfly.b32") == 5
         assert len(re.findall(r"ld\.global\.(?:v4\.b32|v2\.b64)", found)) == 8
         assert ".local" not in found
@@ -123,7 +123,7 @@ def test_products_and_sums_are_fused_only_where_a_formula_says_so(
     compilers: dict[str, PtxCompiler],
 ) -> None:
     module = built(lambda x, y: x * y + y, [np.zeros(1024, np.float32)] * 2)
-    found = compilers["sm_90"].ptx(str(grid_module(kernels_of(module), SM_90))).decode()
+    found = compilers["sm_90"].module(str(grid_module(kernels_of(module), SM_90))).ptx.decode()
     assert "fma" not in found
     assert found.count("mul.rn.f32") == found.count("add.rn.f32") == 4
 
@@ -131,20 +131,20 @@ def test_products_and_sums_are_fused_only_where_a_formula_says_so(
 def test_an_intrinsic_without_exact_code_is_refused() -> None:
     with PtxCompiler(SM_90) as compiler:
         with pytest.raises(PtxError, match=r"must be one of its list, got llvm\.exp\.f32"):
-            compiler.ptx(EXPONENTIAL)
+            compiler.module(EXPONENTIAL)
         remainder = EXPONENTIAL.replace("declare float @llvm.exp.f32(float)", "")
         remainder = remainder.replace("call float @llvm.exp.f32(float %x)", "frem float %x, %x")
         with pytest.raises(PtxError, match="computed by a function, got frem"):
-            compiler.ptx(remainder)
+            compiler.module(remainder)
 
 
 def test_a_text_that_is_no_module_is_refused_and_the_process_lives_on() -> None:
     with PtxCompiler(SM_90) as compiler:
-        compiler.ptx(added())
+        compiler.module(added())
         child = compiler._child
         with pytest.raises(PtxError, match="must be LLVM's, got LLVM IR parsing error"):
-            compiler.ptx("defin")
-        compiler.ptx(added())
+            compiler.module("defin")
+        compiler.module(added())
         assert compiler._child is child
 
 
@@ -153,24 +153,24 @@ def test_the_end_of_llvms_process_is_an_error_of_one_module(
 ) -> None:
     monkeypatch.setattr(ptx, "check_intrinsics", lambda _: None)
     with PtxCompiler(SM_90) as compiler:
-        expected = compiler.ptx(added())
+        expected = compiler.module(added()).ptx
         with pytest.raises(PtxError, match=r"must be one that LLVM has PTX for, got .*exp"):
-            compiler.ptx(EXPONENTIAL)
-        assert compiler.ptx(added()) == expected
+            compiler.module(EXPONENTIAL)
+        assert compiler.module(added()).ptx == expected
 
 
 def test_a_version_of_ptx_too_old_for_the_gpu_is_such_an_error() -> None:
     machine = Machine.cuda("sm_100")
     old = Machine(machine.kind, machine.name, "+ptx80", gpu=machine.gpu)
     with PtxCompiler(old) as compiler, pytest.raises(PtxError, match=r"sm_100 with \+ptx80"):
-        compiler.ptx(added(machine))
+        compiler.module(added(machine))
 
 
 def test_a_process_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ptx, "_PATIENCE", 0.0)
     compiler = PtxCompiler(SM_90)
     with pytest.raises(PtxError, match="TimeoutError"):
-        compiler.ptx(added())
+        compiler.module(added())
     assert compiler._child is None
 
 
@@ -179,12 +179,12 @@ def test_ptx_is_kept_on_disk_by_text_gpu_and_version(
 ) -> None:
     cache = KernelCache(tmp_path / "kernels")
     with PtxCompiler(SM_90, cache) as compiler:
-        expected = compiler.ptx(added())
+        expected = compiler.module(added()).ptx
     monkeypatch.setattr(ptx_child, "__name__", "no_such_module")
     with PtxCompiler(SM_90, cache) as compiler:
-        assert compiler.ptx(added()) == expected
+        assert compiler.module(added()).ptx == expected
     with PtxCompiler(Machine.cuda("sm_80"), cache) as compiler, pytest.raises(PtxError):
-        compiler.ptx(added())
+        compiler.module(added())
     newer = Machine(SM_90.kind, SM_90.name, "+ptx83", gpu=SM_90.gpu)
     with PtxCompiler(newer, cache) as compiler, pytest.raises(PtxError):
-        compiler.ptx(added())
+        compiler.module(added())

@@ -79,7 +79,7 @@ class CudaDriver:
         free, total = checked("cuMemGetInfo", cuda.cuMemGetInfo())
         return DeviceDescription(
             name.partition(b"\0")[0].decode(errors="replace"),
-            capability(major, minor),
+            *(f"sm_{major}{minor}", capability(major, minor)),
             number(attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
             *(int(total), int(free)),
         )

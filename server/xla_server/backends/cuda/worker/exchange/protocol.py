@@ -15,11 +15,13 @@ from xla_server.codegen.gpu.plans.library_plans import LibraryPlan
 class DeviceDescription:
     """A device as its driver describes it.
 
-    `capability` is LLVM's name of its compute capability, such as `sm_90`; `total_bytes` of memory,
-    of which `free_bytes` were free when the worker began.
+    `architecture` is its compute capability, such as `sm_89`, and `capability` the newest known one
+    that it has, such as `sm_80`; `total_bytes` of memory, of which `free_bytes` were free when the
+    worker began.
     """
 
     name: str
+    architecture: str
     capability: str
     multiprocessors: int
     total_bytes: int
@@ -99,9 +101,9 @@ DeviceRow: TypeAlias = Launch | LibraryCall | Copy | HostStep | Jump | Branch | 
 class DeviceProgram:
     """A program as a worker loads it.
 
-    `modules` are what the driver loads: PTX, or what the driver of a test reads. `constants` are
-    dense row-major arrays as bytes, `results` the bytes of results with memory of their own, and
-    `arena_offsets` the offsets of the last slots in an arena of `arena_bytes`.
+    `modules` are what the driver loads: cubins, PTX, or what the driver of a test reads.
+    `constants` are dense row-major arrays as bytes, `results` the bytes of results with memory of
+    their own, and `arena_offsets` the offsets of the last slots in an arena of `arena_bytes`.
     """
 
     modules: tuple[bytes, ...]
