@@ -166,7 +166,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
         complex=of_complex.divide,
         widens_complex=True,
     ),
-    Opcode.ERF: _function(of_floats.erf, "erf", (1.5, 1.5)),
+    Opcode.ERF: _function(of_floats.erf, "erf", (2.25, 1.5)),
     Opcode.EXPONENTIAL: _function(np.exp, "exp", (1.25, 1.25), complex=of_complex.exp),
     Opcode.EXPONENTIAL_MINUS_ONE: _identity_near_zero(
         np.expm1, "expm1", (1.25, 1.5), complex=of_complex.expm1
@@ -230,7 +230,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     ),
     Opcode.SUBTRACT: ElementwiseOp(np.subtract, "sub"),
     Opcode.TAN: _identity_near_zero(np.tan, "tan", (1.5, 1.5), complex=of_complex.tan),
-    Opcode.TANH: _identity_near_zero(np.tanh, "tanh", (1.5, 1.5), complex=of_complex.tanh),
+    Opcode.TANH: _identity_near_zero(np.tanh, "tanh", (2.5, 1.5), complex=of_complex.tanh),
     Opcode.XOR: ElementwiseOp(np.bitwise_xor, "bit_xor"),
 }
 """The row of each elementwise operation that has no attributes."""
