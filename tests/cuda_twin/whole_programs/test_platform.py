@@ -67,6 +67,7 @@ def test_nothing_is_read_before_it_is_there() -> None:
 def test_a_kernel_is_stopped_while_it_runs(text: str) -> None:
     FaultChecks(Sides(shared_platform())).stopped(text, np.int32(1))
 
+
 def test_kernels_that_the_driver_compiles_are_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

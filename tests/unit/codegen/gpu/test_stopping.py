@@ -201,7 +201,7 @@ def test_an_endless_loop_ends_once_the_flag_is_set() -> None:
 def test_a_look_is_a_load_that_the_host_may_change(group: int) -> None:
     found = watched(grid(loop(LONG, ADDS), group=group))
     with PtxCompiler(DEVICE) as compiler:
-        text = compiler.ptx(str(grid_module({"k": found}, DEVICE))).decode()
+        text = compiler.module(str(grid_module({"k": found}, DEVICE))).ptx.decode()
     assert text.count("ld.relaxed.sys.global.b64") == 1
 
 

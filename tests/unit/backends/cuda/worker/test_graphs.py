@@ -124,7 +124,7 @@ def test_a_loop_is_a_graph_within_its_first_run(device: Device) -> None:
     assert device.read(address) == 200
     assert device.graphs == 1
     assert device.driver.waits - waits < 20
-    # What a loop launches cannot have other addresses.
+    # Launches in a loop keep their addresses.
     other = device.value()
     device.run(loaded, other)
     assert (device.read(other), device.driver.captures, device.driver.changes) == (200, 4, 0)

@@ -199,7 +199,9 @@ def test_kept_memory_is_free_and_given_to_the_pool_where_it_has_no_room(
 def test_a_run_and_transfers_have_streams_of_their_own_and_results_their_memory_again(
     driver: Any, cuda: FakeBindings
 ) -> None:
-    device = OwnedDevice(driver, SharedMemory(new_shared_memory()))
+    shared = SharedMemory(new_shared_memory())
+    shared.device_address = driver.pin(shared.view)
+    device = OwnedDevice(driver, shared)
     pairs = [socket.socketpair() for _ in range(2)]
     for number, (_, theirs) in enumerate(pairs):
         Connection(device, theirs, number).start()
