@@ -59,7 +59,7 @@ class Arrivals:
                 continue
             open_ = self._open.get(key)
             if open_ is None or open_.first.number < visit.number:
-                # Who comes again has met all others before.
+                # A rank comes again when it has met all others.
                 self._next[key] = visit.number
                 open_ = self._open[key] = _Open(visit, set())
             if visit.form != open_.first.form:

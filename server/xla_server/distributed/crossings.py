@@ -57,13 +57,13 @@ class Link(Protocol):
 class _Way(NamedTuple):
     """A meeting with operands of a form, as it is for all visits.
 
-    `places` has the numbers in the group of each rank's members. The `digests` are those of what is
+    `numbers` are those in the group of each rank's members. The `digests` are those of what is
     gathered, and of what is spread.
     """
 
     key: MeetingKey
     form: str
-    places: Mapping[int, Sequence[int]]
+    numbers: Mapping[int, Sequence[int]]
     digests: tuple[bytes, bytes]
 
 
@@ -129,8 +129,7 @@ class Crossings:
     def gathered(self, meeting: Meeting, given: Sequence[Any], crossing: Crossing) -> list[Any]:
         """Return the values of all members, as far as those here read them; see Across."""
         way = self._way(meeting, crossing.form)
-        places = way.places
-        mine = places[self._rank]
+        mine = way.numbers[self._rank]
         reduction = crossing.reduction
         if self._is_fast and reduction is not None and is_native(reduction):
             here = [given[place] for place in mine]
@@ -140,7 +139,7 @@ class Crossings:
         sent: dict[int, list[Array]] = {}
         received: dict[int, list[Array]] = {}
         whole: list[Array] = []
-        for rank, others in places.items():
+        for rank, others in way.numbers.items():
             if rank != self._rank:
                 sent[rank] = _read(crossing, parts, mine, others)
                 received[rank] = _read(crossing, parts, others, mine)
@@ -184,8 +183,8 @@ class Crossings:
             # MPI has reduced for all.
             return
         others = {
-            rank: [alike for place in places for alike in writes(shared, place)]
-            for rank, places in way.places.items()
+            rank: [alike for place in theirs for alike in writes(shared, place)]
+            for rank, theirs in way.numbers.items()
         }
         mine = [alike[0] for alike in others.pop(self._rank)]
         if isinstance(go, _Visited):
@@ -194,7 +193,8 @@ class Crossings:
             }
             # MPI may use it longer than results live.
             rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
-            self._pass(go, 1, dict.fromkeys(others, mine), rooms)
+            written = [joined(mine)]
+            self._pass(go, 1, dict.fromkeys(others, written), rooms)
             for rank, arrays in others.items():
                 unpack(rooms[rank], arrays)
             return
@@ -312,14 +312,14 @@ class Crossings:
         if way is None:
             key = meeting_key(meeting, is_one_program=self._is_one_program)
             text = ", ".join(f"{dtype}{list(sizes)}" for dtype, sizes in form)
-            places: dict[int, list[int]] = {}
+            numbers: dict[int, list[int]] = {}
             for place, member in enumerate(meeting.members):
-                places.setdefault(self._ranks[member], []).append(place)
+                numbers.setdefault(self._ranks[member], []).append(place)
             digests = [
                 hashlib.blake2b(repr((key, text, step)).encode(), digest_size=16).digest()
                 for step in (0, 1)
             ]
-            way = _Way(key, text, dict(sorted(places.items())), (digests[0], digests[1]))
+            way = _Way(key, text, dict(sorted(numbers.items())), (digests[0], digests[1]))
             self._ways[meeting, form] = way
         return way
 

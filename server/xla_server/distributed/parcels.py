@@ -103,7 +103,7 @@ class Parcels:
         """Messages that are sent, or received to be dropped."""
         self._receiving: list[tuple[Any, int, Bytes]] = []
         self.kept: list[Delivery] = []
-        """What MPI may use for ever, since a rank has ended."""
+        """Messages whose memory MPI may use for ever, since a rank has ended."""
         self.failure: str | None = None
         """Why nothing is received any more: what MPI says when a rank has ended."""
 
@@ -222,8 +222,8 @@ class Parcels:
 class Delivery:
     """The messages between this rank and others at one visit. For one thread.
 
-    It `is_over` when all has come and memory that was sent may change. Who does not wait for that
-    must wait until it `is_left`: MPI uses the memory until then.
+    It `is_over` when all has come and memory that was sent may change. A thread that does
+    not wait for that waits until it `is_left`: MPI uses the memory until then.
     """
 
     def __init__(
