@@ -193,8 +193,8 @@ class Crossings:
             }
             # MPI may use it longer than results live.
             rooms = {rank: np.empty(size, np.uint8) for rank, size in sizes.items()}
-            whole = joined(mine)
-            self._pass(go, 1, {rank: [whole] for rank in others}, rooms)
+            written = [joined(mine)]
+            self._pass(go, 1, dict.fromkeys(others, written), rooms)
             for rank, arrays in others.items():
                 unpack(rooms[rank], arrays)
             return
