@@ -174,12 +174,12 @@ FITS = (
     ),
     Fit(
         "TANH",
-        "(tanh(r) - r) / r^3 in z = r^2, |r| <= 0.5494; relative.",
+        "(tanh(r) - r) / r^3 in z = r^2, |r| <= 0.1734 for f32 or 0.5494 for f64; relative.",
         _tanh_tail,
         lambda z: z,
         0.0005,
-        0.3019,
-        (4, 11),
+        (0.0301, 0.3019),
+        (3, 11),
     ),
     Fit(
         "EXP2_OF_TANH",
@@ -188,7 +188,7 @@ FITS = (
         abs,
         -0.501,
         0.501,
-        (6, 11),
+        (0, 11),
     ),
     Fit(
         "SINH",

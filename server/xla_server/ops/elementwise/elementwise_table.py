@@ -230,7 +230,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     ),
     Opcode.SUBTRACT: ElementwiseOp(np.subtract, "sub"),
     Opcode.TAN: _identity_near_zero(np.tan, "tan", (1.5, 1.5), complex=of_complex.tan),
-    Opcode.TANH: _identity_near_zero(np.tanh, "tanh", (1.5, 1.5), complex=of_complex.tanh),
+    Opcode.TANH: _identity_near_zero(np.tanh, "tanh", (2.5, 1.5), complex=of_complex.tanh),
     Opcode.XOR: ElementwiseOp(np.bitwise_xor, "bit_xor"),
 }
 """The row of each elementwise operation that has no attributes."""

@@ -88,6 +88,15 @@ def test_special_values_are_those_of_the_definition(function: str, name: str) ->
     np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(expected[zero]))
 
 
+@pytest.mark.parametrize("function", ["erf", "tanh"])
+def test_results_of_f32_are_odd_and_at_most_one(function: str) -> None:
+    first, last = np.array([0.05, 10], np.float32).view(np.int32)
+    x = np.arange(first, last, 97, np.int32).view(np.float32)
+    result = computed(function, x)
+    assert result.max() == result[-1] == 1
+    np.testing.assert_array_equal(computed(function, -x), -result)
+
+
 @pytest.mark.parametrize("name", DTYPE)
 def test_denormal_numbers_are_not_flushed(name: str) -> None:
     denormal = np.arange(-40, 40).astype(DTYPE[name]) * np.finfo(DTYPE[name]).smallest_subnormal

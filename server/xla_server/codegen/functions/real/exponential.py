@@ -6,7 +6,7 @@ use (exp(x) - 1) / 4 as a sum of two floats: a quarter, so that nothing overflow
 
 from xla_server.codegen.functions import values
 from xla_server.codegen.functions.real.coefficients import EXP, EXP2_OF_TANH, SINH, TANH
-from xla_server.codegen.functions.real.irrational import LN2_PARTS, LOG2_E
+from xla_server.codegen.functions.real.irrational import LN2, LN2_PARTS, LOG2_E
 
 _TOP = {"f32": 89.0, "f64": 710.0}
 """Argument at which exp is infinite and its exponent still fits."""
@@ -106,16 +106,33 @@ def cosh(x: values.Value) -> values.Value:
 
 
 def tanh(x: values.Value) -> values.Value:
-    """1 - 2 / (e^2x + 1), e^2x = 2^n 2^f; near 0 a polynomial."""
+    """The hyperbolic tangent; f32 has a formula of its own, a third faster and less exact."""
+    return _tanh_f32(x) if x.type == "f32" else _tanh_f64(x)
+
+
+def _tanh_f32(x: values.Value) -> values.Value:
+    """tanh(n ln(2) / 2 + r), |r| <= ln(2) / 4, by the addition theorem: tanh r where n is 0."""
+    kept = values.clamped(x, -_ONE["f32"], _ONE["f32"])
+    n, whole = values.nearest(kept, 2 * LOG2_E)
+    # The constant as f32 is off by 2^-30, and |n| is at most 26: it needs no second part.
+    r = values.fma(n, float(-LN2 / 2), kept)
+    z = r * r
+    t = values.fma(r * z, values.polynomial(z, TANH["f32"]), r)
+    scale = values.power_of_two(whole, "f32")
+    less, more = scale - 1, scale + 1
+    quotient = values.fma(more, t, less) / values.fma(less, t, more)
+    return values.select(abs(x) >= TINY["f32"], quotient, x)
+
+
+def _tanh_f64(x: values.Value) -> values.Value:
+    """1 - 2 / (e^2x + 1), e^2x = 2^n 2^f; near 0 a polynomial. Subnormal numbers are zeros."""
     size, z = abs(x), x * x
-    near = values.fma(size * z, values.polynomial(z, TANH[x.type]), size)
-    if x.type == "f32":  # XLA takes subnormal numbers of f64 for zeros.
-        near = values.select(size >= TINY[x.type], near, size)
-    kept = values.select(size > _ONE[x.type], x.constant(_ONE[x.type]), size)
+    near = values.fma(size * z, values.polynomial(z, TANH["f64"]), size)
+    kept = values.select(size > _ONE["f64"], x.constant(_ONE["f64"]), size)
     n, whole = values.nearest(kept, 2 * LOG2_E)
     f = values.fma(kept, 2 * LOG2_E, -n)
-    scale = values.power_of_two(whole, x.type)
-    far = 1 - 2 / values.fma(scale * f, values.polynomial(f, EXP2_OF_TANH[x.type]), scale + 1)
+    scale = values.power_of_two(whole, "f64")
+    far = 1 - 2 / values.fma(scale * f, values.polynomial(f, EXP2_OF_TANH["f64"]), scale + 1)
     return values.with_sign(values.select(size > _HALF_LN3, far, near), x)
 
 
