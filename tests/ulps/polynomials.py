@@ -157,8 +157,8 @@ def _one(x: Decimal) -> Decimal:
     return Decimal(1)
 
 
-_ERF_SPLIT = 1.1998465061187744
-"""Where the formulas of erf for f32 meet: erfc^(1/8) of it is nearly a number of f32."""
+_ERF_SPLIT = 1.05
+"""Where the formulas of erf for f32 meet."""
 
 _LOG_HIGH = (math.sqrt(2) - 1) / (math.sqrt(2) + 1)
 
@@ -246,21 +246,21 @@ FITS = (
     ),
     Fit(
         "ERF_NEAR",
-        "erf(r) / r - 1 in z = r^2, |r| <= 1.2 for f32 or 1 for f64; error relative to erf.",
+        "erf(r) / r - 1 in z = r^2, |r| <= 1.05 for f32 or 1 for f64; error relative to erf.",
         lambda z: _erf_ratio(z) - 1,
         lambda z: 1 / _erf_ratio(z),
         0.0,
         (_ERF_SPLIT**2, 1.0),
-        (7, 12),
+        (6, 12),
         rounded_in_turn=True,
     ),
     Fit(
         "ERFC_ROOT",
-        f"erfc(t + s)^(1/8), 0 <= t <= 3.96 - s, s = {_ERF_SPLIT}; error relative to erf.",
-        lambda t: _erfc(t + Decimal(_ERF_SPLIT)) ** (Decimal(1) / 8),
-        lambda t: 8 * _erfc(t + Decimal(_ERF_SPLIT)) ** (Decimal(7) / 8),
-        0.0,
-        3.96 - _ERF_SPLIT,
+        f"erfc(x)^(1/8), {_ERF_SPLIT} <= x <= 3.96; error relative to erf.",
+        lambda x: _erfc(x) ** (Decimal(1) / 8),
+        lambda x: 8 * _erfc(x) ** (Decimal(7) / 8),
+        _ERF_SPLIT,
+        3.96,
         (7, 0),
         rounded_in_turn=True,
     ),

@@ -264,6 +264,12 @@ def with_sign(magnitude: Value, sign: Value) -> Value:
     return magnitude.made(call(magnitude.builder, "llvm.copysign", [magnitude.code, sign.code]))
 
 
+def with_sign_bit(magnitude: Value, sign: Value) -> Value:
+    """The same for a magnitude whose sign is plus: on AVX2 an instruction less."""
+    negative = bits(sign) & -(1 << (int(sign.format.bits[1:]) - 1))
+    return of_bits(bits(magnitude) | negative)
+
+
 def bits(x: Value) -> Value:
     """The bits of a float as an integer of its width."""
     name = x.format.bits

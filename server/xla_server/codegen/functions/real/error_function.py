@@ -1,15 +1,15 @@
 """erf: x + x ERF_NEAR(x^2) near zero, one less erfc from there on.
 
-erfc is exp(-ERF_FAR(|x| - 1)) for f64. For f32 it is the eighth power of a polynomial, which takes
-half the instructions.
+erfc is exp(-ERF_FAR(|x| - 1)) for f64. For f32 it is the eighth power of a polynomial in |x|, which
+takes half the instructions.
 """
 
 from xla_server.codegen.functions import values
 from xla_server.codegen.functions.real.coefficients import ERF_FAR, ERF_NEAR, ERFC_ROOT, EXP
 from xla_server.codegen.functions.real.exponential import reduced
 
-_FAR = {"f32": 1.1998465061187744, "f64": 1.0}
-"""Argument from which erf is computed from erfc; the first is that of ERFC_ROOT."""
+_FAR = {"f32": 1.05, "f64": 1.0}
+"""Argument from which erf is computed from erfc."""
 
 _ONE = {"f32": 3.96, "f64": 5.95}
 """Argument from which erf is 1."""
@@ -21,14 +21,14 @@ def erf(x: values.Value) -> values.Value:
     # The far formula of f32 has the longer chain of instructions: here only their number counts.
     evaluate = values.horner if x.type == "f32" else values.polynomial
     near = values.fma(x, evaluate(x * x, ERF_NEAR[x.type]), x)
-    distance = values.select(size > _ONE[x.type], x.constant(_ONE[x.type]), size) - far
-    beyond = _far_f32(distance) if x.type == "f32" else _far_f64(distance)
-    return values.select(size > far, values.with_sign(beyond, x), near)
+    kept = values.select(size > _ONE[x.type], x.constant(_ONE[x.type]), size)
+    beyond = _far_f32(kept) if x.type == "f32" else _far_f64(kept - far)
+    return values.select(size > far, values.with_sign_bit(beyond, x), near)
 
 
-def _far_f32(distance: values.Value) -> values.Value:
+def _far_f32(size: values.Value) -> values.Value:
     first, *others = ERFC_ROOT["f32"]
-    root = values.fma(distance, values.even_and_odd(distance, others), first)
+    root = values.fma(size, values.even_and_odd(size, others), first)
     square = root * root
     fourth = square * square
     return values.fma(-fourth, fourth, 1.0)
