@@ -113,7 +113,7 @@ def _layer(layer: Any, order: tuple[str, str, str], is_gradient: bool) -> tuple[
     """Return a program, a layer or both of its gradients, and its arguments."""
     import jax
 
-    from tests.corpus.jax_programs import lower
+    from tests.corpus.jax.programs import lower
 
     (batch, inputs, outputs, size), window, strides = layer
     sizes = {"N": batch, "C": inputs, "I": inputs, "O": outputs}

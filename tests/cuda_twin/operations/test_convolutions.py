@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.corpus.jax_programs import lower
+from tests.corpus.jax.programs import lower
 from tests.cuda.outcomes import assert_near
 from tests.cuda_twin.rows import plans, results_of
 from tests.cuda_twin.twin import DEVICE
