@@ -31,7 +31,6 @@ from xla_server.passes.loops.while_state import WhileState
 from xla_server.passes.reductions.argminmax import ArgumentOfExtremum
 from xla_server.passes.reductions.concatenate_reduction import ConcatenateReduction
 from xla_server.passes.reductions.disjoint_windows import DisjointWindows
-from xla_server.passes.reductions.reduce_merger import ReduceMerger
 from xla_server.passes.reductions.tree_reduction import TreeReduction
 from xla_server.passes.reductions.variadic_reduction import VariadicReduction
 from xla_server.passes.scalar_loops.element_loops import ElementLoops
@@ -111,8 +110,6 @@ def pipeline(target: Target) -> tuple[Pass, ...]:
         # order of dimensions in which dots and convolutions read their operands.
         TransposeFolding(target),
         # After constant evaluation: initial values of reductions are constants then.
-        ReduceMerger(),
-        # After reductions were merged, one of which may be along the dimension of a concatenation.
         ConcatenateReduction(target),
         # Before convolutions with windows of one element become products if channels are last.
         # Libraries of GPUs take any order of dimensions.

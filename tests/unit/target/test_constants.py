@@ -137,8 +137,6 @@ FACTS = {
     "codegen/compiler/symbols.py": {"_SYMBOL_TABLE", "_UNDEFINED"},
     "codegen/kernel_ir/analysis/hoisting.py": {"CHEAP"},
     "codegen/loops/nests/pieces.py": {"_LINE"},
-    "codegen/routines/contraction/assembly_tiles.py": {"_FACTORS"},
-    "codegen/routines/contraction/assembly_transforms.py": {"_LANES", "_NUMBERS", "_TOTALS"},
     "codegen/routines/movement/concatenation.py": {
         *("BLOCK_ROWS", "COPIED_BYTES", "COUNT", "HEAD_WORDS", "ROWS", "ROW_BYTES"),
         *("BEGIN", "BUFFER", "ENTRY_WORDS", "OFFSET", "SIZE", "STRIDE", "TARGET"),

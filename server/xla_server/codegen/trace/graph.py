@@ -164,7 +164,6 @@ class Store:
     kernel_type: KernelType
     offset: Affine
     value: Node
-    guard: Node | None = None
 
 
 def _settle(nodes: Iterable[Node]) -> None:

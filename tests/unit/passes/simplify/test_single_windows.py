@@ -8,10 +8,9 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import paired
 from tests.unit.codegen.compiled import interpreted, on_cpu
-from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
+from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
 from xla_server.passes.canonicalize.convolution_canonicaliser import ConvolutionCanonicaliser
 from xla_server.passes.expand.scatter_simplifier import SingleScatter
-from xla_server.passes.reductions.reduce_merger import ReduceMerger
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
 _X = np.arange(40, dtype=np.float32).reshape(5, 8)
@@ -136,76 +135,6 @@ def test_a_gather_of_two_slices_is_left() -> None:
         "start_index_map={0}, index_vector_dim=1, slice_sizes={1,8}",
     )
     passed(module, AlgebraicSimplifier(), fires=False)
-
-
-def _reduces(start: str, first: str, second: str, initial: str = "0") -> list[str]:
-    return [
-        f"start = f32[] constant({start})",
-        f"initial = f32[] constant({initial})",
-        f"inner = f32[3,5] reduce(x0, start), dimensions={{1}}, to_apply={first}",
-        f"outer = f32[5] reduce(inner, initial), dimensions={{0}}, to_apply={second}",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("start", "operation"), [("0", "add"), ("-0.0", "add"), ("1", "mul"), ("-inf", "max")]
-)
-def test_reductions_of_reductions(start: str, operation: str) -> None:
-    lines = _reduces(start, operation, operation)
-    module = stated(["f32[3,4,5]"], "f32[5] negate(outer)", *lines)
-    after = passed(module, ReduceMerger())
-    assert opcodes(after)["reduce"] == 1
-    assert_kept(module, after, relative=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("start", "first", "second", "initial"),
-    [
-        ("2", "add", "add", "0"),
-        ("0", "add", "max", "0"),
-        # A sum of nothing but -0 is 0 by the first, and -0 without it.
-        ("0", "add", "add", "-0.0"),
-    ],
-)
-def test_reductions_that_stay_two(start: str, first: str, second: str, initial: str) -> None:
-    lines = _reduces(start, first, second, initial)
-    module = stated(["f32[3,4,5]"], "f32[5] negate(outer)", *lines)
-    passed(module, ReduceMerger(), fires=False)
-
-
-@pytest.mark.parametrize(
-    ("start", "initial", "is_merged"),
-    [
-        ("(0, 0)", "(0, 0)", True),
-        ("(-0.0, -0.0)", "(-0.0, 1)", True),
-        ("(0, -0.0)", "(0, -0.0)", True),
-        # A part that is nothing but -0 is 0 by the first.
-        ("(-0.0, 0)", "(0, -0.0)", False),
-        ("(0, 0)", "(1, 0)", False),
-    ],
-)
-def test_complex_reductions_of_reductions(start: str, initial: str, is_merged: bool) -> None:
-    module = imported(
-        f"""HloModule sums
-        add {{ a = c64[] parameter(0)
-          b = c64[] parameter(1)
-          ROOT s = c64[] add(a, b) }}
-        ENTRY e {{ x = c64[4,5] parameter(0)
-          start = c64[] constant({start})
-          initial = c64[] constant({initial})
-          inner = c64[4] reduce(x, start), dimensions={{1}}, to_apply=add
-          ROOT outer = c64[] reduce(inner, initial), dimensions={{0}}, to_apply=add }}"""
-    )
-    after = passed(module, ReduceMerger(), fires=is_merged)
-    zeros = np.full(40, -0.0, np.float32).view(np.complex64).reshape(4, 5)
-    assert_kept(module, after, [zeros])
-
-
-def test_a_reduction_that_others_read_stays() -> None:
-    module = stated(
-        ["f32[3,4,5]"], "(f32[3,5], f32[5]) tuple(inner, outer)", *_reduces("0", "add", "add")
-    )
-    passed(module, ReduceMerger(), fires=False)
 
 
 @pytest.mark.parametrize("labels", ["bf_io->bf", "fb_oi->fb"])

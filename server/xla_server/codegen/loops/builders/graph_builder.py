@@ -78,9 +78,8 @@ class GraphBuilder(abc.ABC):
             body.add(self._store_statement(store, value))
 
     def _store_statement(self, store: graph.Store, value: ir.Expression) -> StoreStatement:
-        guard = None if store.guard is None else self._value(store.guard)
         index, kind = self._index(store.offset), Type(store.kernel_type.storage)
-        return StoreStatement(self._buffers[store.argument], kind, index, value, guard)
+        return StoreStatement(self._buffers[store.argument], kind, index, value)
 
     def _narrowed(self, store: graph.Store) -> ir.Expression:
         """Return what is stored: the bits as they were read if nothing changed them."""

@@ -115,10 +115,9 @@ class _ScalarLoopBuilder(LoopBuilder):
     def _change(self, body: Body) -> None:
         """Build one iteration: everything is computed before the first element changes."""
         loop = self._loop
-        guards = [store.guard for store in loop.stores if store.guard is not None]
-        roots = [*guards, *(store.value for store in loop.stores), *_next(loop.registers)]
+        roots = [*(store.value for store in loop.stores), *_next(loop.registers)]
         self._evaluate_all(set(reached(roots)))
-        # Whatever is in a guard or index is computed before the first element is stored.
+        # Whatever is in an index is computed before the first element is stored.
         stores = [self._store_statement(store, self._narrowed(store)) for store in loop.stores]
         changes = [
             (cell, self._value(part.next))

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 
+from xla_contract.types.shape import Shape
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_block import Tables
 from xla_server.codegen.lower.fourier.fft_context import FORWARD, Array, Context, Lines, Options
 from xla_server.codegen.lower.fourier.fft_kernels import Block, Side, Step, add_fused
 from xla_server.codegen.lower.fourier.fft_products import clear_ends, copy_rows, product
+from xla_server.codegen.lower.movement.reordering import permuted, reorder
 from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
 
 
@@ -143,9 +145,22 @@ class LineTransforms(Context):
         self.kernel(sizes, across, read, written, (chunk, chunk, 0), way).add()
 
     def _convolution(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
-        """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp."""
+        """Bluestein's: x times a chirp, convolved with its conjugate, times the chirp.
+
+        Neighbours of a line are brought together first.
+        """
+        if lines.inner > 1:
+            shape = Shape.array(
+                target.value.shape.element_type, (lines.outer, lines.n, lines.inner)
+            )
+            near = permuted(shape, (0, 2, 1))
+            moved, made = (Array(self.lowering.new(near, self.title())) for _ in range(2))
+            reorder(self.lowering, source.value, shape, (0, 2, 1), moved.value)
+            self._convolution(moved, made, Lines(lines.outer * lines.inner, lines.n, 1), options)
+            reorder(self.lowering, made.value, near, (0, 2, 1), target.value)
+            return
         is_inverse = options.is_inverse
-        n, count = lines.n, lines.outer * lines.inner
+        n, count = lines.n, lines.outer
         size = plan.padded_length(n)
         padded, other = self.new(count * size), self.new(count * size)
         long = Lines(count, size, 1)
@@ -158,15 +173,13 @@ class LineTransforms(Context):
         )
         self.transform(other, padded, long, Options(not is_inverse))
         stored = options.limit or n
-        back = Lines(lines.outer, size, lines.inner)
         product(
             self,
             padded,
             target,
-            back,
+            long,
             chirp * options.factor,
             stored,
             stored,
             is_inverse=is_inverse,
-            is_back=True,
         )

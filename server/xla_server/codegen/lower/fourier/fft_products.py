@@ -11,7 +11,7 @@ from xla_server.codegen.kernel_ir import expressions as ir
 from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.lower.fourier.fft_block import SOURCE, TARGET, Tables, chirp_operands
+from xla_server.codegen.lower.fourier.fft_block import SOURCE, TARGET, Tables
 from xla_server.codegen.lower.fourier.fft_context import Array, Context, Lines
 from xla_server.codegen.lower.fourier.fft_kernels import (
     add_kernel,
@@ -34,60 +34,12 @@ def product(
     count: int,
     *,
     is_inverse: bool,
-    is_back: bool = False,
 ) -> None:
     """Multiply the first `count` elements of lines by a table's, from one array to another.
 
-    Lines of the target have `target_size` elements, one after the other in memory; with `is_back`
-    those of the source do, and the target has neighbours side by side. An inverse one exchanges
-    real and imaginary parts before and after.
+    Lines are one after the other, those of the target of `target_size` elements. An inverse one
+    exchanges real and imaginary parts before and after.
     """
-    if lines.inner == 1:
-        _rows_product(c, source, target, lines, table, target_size, count, is_inverse=is_inverse)
-        return
-    vector = c.pair // 2
-    real, imaginary = (vector, 0) if is_inverse else (0, vector)
-    tables = Tables(c.kind)
-    address = tables.add(table[:count])
-    width, total = 2 * c.width, lines.outer * lines.inner
-    most = c.tuned.item_vectors
-    chunks, blocks = -(-count // most), -(-total // c.lanes)
-    beside = (lines.inner, (target_size if is_back else lines.n) * lines.inner * width, width)
-    apart = (1, (lines.n if is_back else target_size) * width, 0)
-    sides = (apart, beside) if is_back else (beside, apart)
-    top, block = Body(), ir.StackArray("a", most * c.pair)
-    a = ir.Address(block)
-    with Items(top, chunks * blocks, "item") as items:
-        begin = items.let("begin", items.axis // blocks * most)
-        first = items.let("first", items.axis % blocks * c.lanes)
-        taken = items.let("count", ir.integer_op("minimum", most, ir.whole(count) - begin))
-        for memory, is_load, (inner, outer_step, inner_step) in zip(
-            (SOURCE, TARGET), (True, False), sides, strict=True
-        ):
-            ahead = lines.inner * width if inner == lines.inner else width
-            move = move_routine(c.kind, "lines", is_load=is_load, is_real=False)
-            if not is_load:
-                chirp = chirp_operands((a, c.pair), (a, c.pair), taken, address + begin * width)
-                items.call(block_routine("chirp", c.kind), chirp)
-            begin_at = ir.Address(memory) + begin * ahead
-            given = move_operands(begin_at, a + real, a + imaginary, total, ahead, taken)
-            steps = line_operands(first, inner, outer_step, inner_step)
-            items.call(move, given | steps)
-    add_kernel(c.lowering, c.title(), top, [block], source.value, target.value, tables)
-
-
-def _rows_product(
-    c: Context,
-    source: Array,
-    target: Array,
-    lines: Lines,
-    table: Any,
-    target_size: int,
-    count: int,
-    *,
-    is_inverse: bool,
-) -> None:
-    """Neighbouring elements of a line side by side."""
     vector = c.pair // 2
     real, imaginary = (vector, 0) if is_inverse else (0, vector)
     full, rest = divmod(count, c.lanes)

@@ -23,12 +23,19 @@ def in_order(
     if moved == sorted(moved):
         return value
     result = lowering.new(permuted(shape, order), name)
+    reorder(lowering, value, shape, order, result)
+    return result
+
+
+def reorder(
+    lowering: Lowering, value: Value, shape: Shape, order: Sequence[int], result: Value
+) -> None:
+    """Add the copy of a value of a shape to another, with its dimensions in this order."""
     plan = transposition(shape.dimensions, order, shape.element_type.byte_width)
     if plan is None:
         add_matrix(lowering, _rows(shape, order), value, result)
     else:
         add_transposition(lowering, plan, value, result)
-    return result
 
 
 def _rows(shape: Shape, order: Sequence[int]) -> CopiedMatrix:

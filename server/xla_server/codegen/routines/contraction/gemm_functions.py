@@ -6,11 +6,6 @@ from typing import Any
 
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.routines.contraction.assembly_tiles import (
-    gemm_along,
-    gemm_tile,
-    has_assembly,
-)
 from xla_server.codegen.routines.contraction.gemm_loops import (
     BAND,
     BAND_BY_ROWS,
@@ -43,11 +38,6 @@ def panel_name(kind: TileKind, source: str, height: int, *, is_across: bool) -> 
 
 def _tile(machine: Machine, kind: TileKind, rows: int, vectors: int) -> SharedFunction:
     routine = TILE.named(tile_name(kind, rows, vectors))
-    if has_assembly(machine):
-        text = functools.partial(
-            gemm_tile, machine=machine, kind=kind.name, rows=rows, vectors=vectors
-        )
-        return TextFunction(routine, text, Effort.UNOPTIMISED)
     text = functools.partial(tile_text, machine=machine, kind=kind, rows=rows, vectors=vectors)
     return TextFunction(routine, text)
 
@@ -56,10 +46,6 @@ def _panel(
     machine: Machine, kind: TileKind, source: str, height: int, *, is_across: bool
 ) -> SharedFunction:
     routine = PANEL.named(panel_name(kind, source, height, is_across=is_across))
-    # Packing in pairs is more than a copy.
-    if has_assembly(machine) and source == kind.name and not (is_across or kind.pairs):
-        text = functools.partial(gemm_along, machine=machine, kind=kind.name, height=height)
-        return TextFunction(routine, text, Effort.UNOPTIMISED)
     write = across_text if is_across else along_text
     text = functools.partial(write, machine=machine, kind=kind, source=source, height=height)
     return TextFunction(routine, text)

@@ -8,6 +8,7 @@ A depthwise tile has columns on the left side too: those of a row times those on
 All of these take any number of columns, as what they wait for is memory.
 """
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -18,13 +19,7 @@ from numba import types
 from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.instruction import Instruction, instruction_of
-from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
-from xla_server.codegen.routines.contraction.assembly_tiles import (
-    ProductTile,
-    has_assembly,
-    product_tile,
-)
 from xla_server.codegen.routines.contraction.gemm_tiles import heights
 from xla_server.target.machine import Machine
 
@@ -75,6 +70,24 @@ VECTORS = 2
 """Vectors of a tile that is not narrower."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProductTile:
+    """Rows and vectors of columns; a last one `is_partial` has fewer."""
+
+    kind: str
+    rows: int
+    vectors: int
+    is_partial: bool = False
+    is_depthwise: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name by which kernels call it."""
+        form = "depthwise" if self.is_depthwise else "product"
+        partial = "_partial" if self.is_partial else ""
+        return f"{form}_tile_{self.kind}_{self.rows}x{self.vectors}{partial}"
+
+
 def tile_name(
     machine: Machine, kind: str, rows: int, columns: int, *, is_depthwise: bool = False
 ) -> str:
@@ -83,15 +96,8 @@ def tile_name(
     return ProductTile(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise).name
 
 
-def _tile(machine: Machine, tile: ProductTile) -> SharedFunction:
-    is_assembly = has_assembly(machine)
-    effort = Effort.UNOPTIMISED if is_assembly else Effort.WRITTEN
-    text = functools.partial(product_tile if is_assembly else tile_text, machine=machine, tile=tile)
-    return TextFunction(TILE.named(tile.name), text, effort)
-
-
 def tile_text(symbol: str, machine: Machine, tile: ProductTile) -> str:
-    """The module of a tile for any processor."""
+    """The module of a tile."""
     return _Tile(symbol, machine, tile).text()
 
 
@@ -266,12 +272,18 @@ def product_tile_at(b: Any, address: Any, *operands: Any) -> None:
 def product_tiles(machine: Machine) -> dict[str, Instruction]:
     """Return every function of this module by name, and the instructions for their addresses."""
     tiles = [
-        _tile(machine, ProductTile(kind, rows, vectors, is_partial, is_depthwise))
+        ProductTile(kind, rows, vectors, is_partial, is_depthwise)
         for kind in _BYTES
         for rows in range(1, tallest(machine) + 1)
         for vectors in range(1, VECTORS + 1)
         for is_partial, is_depthwise in ((False, False), (True, False), (True, True))
     ]
-    addresses = [tile.address() for tile in tiles]
-    functions = {function.__name__: function for function in (*tiles, *addresses)}
+    made: list[SharedFunction] = [
+        TextFunction(
+            TILE.named(tile.name), functools.partial(tile_text, machine=machine, tile=tile)
+        )
+        for tile in tiles
+    ]
+    addresses = [tile.address() for tile in made]
+    functions = {function.__name__: function for function in (*made, *addresses)}
     return {**functions, "product_tile_at": product_tile_at}

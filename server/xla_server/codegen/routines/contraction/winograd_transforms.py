@@ -12,11 +12,8 @@ from fractions import Fraction
 
 from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop, suffix_of
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
-from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.kernel_ir.types import Type
-from xla_server.codegen.routines.contraction.assembly_tiles import has_assembly
-from xla_server.codegen.routines.contraction.assembly_transforms import fits, transform
 from xla_server.codegen.routines.contraction.product_tiles import lanes
 from xla_server.target.machine import Machine
 
@@ -182,19 +179,18 @@ def _constant(factor: Fraction) -> str:
 def transform_text(
     symbol: str, machine: Machine, matrix: Rows, *, is_partial: bool, looks: bool
 ) -> str:
-    """The module of a transform for any processor."""
+    """The module of a transform."""
     return _Transform(symbol, machine, matrix, is_partial=is_partial, looks=looks).text()
 
 
 def _transform(
     machine: Machine, name: str, matrix: Rows, *, is_partial: bool = False, looks: bool = False
 ) -> SharedFunction:
-    is_assembly = has_assembly(machine) and fits(matrix)
-    effort = Effort.UNOPTIMISED if is_assembly else Effort.WRITTEN
-    write = transform if is_assembly else functools.partial(transform_text, machine=machine)
-    text = functools.partial(write, matrix=matrix, is_partial=is_partial, looks=looks)
+    text = functools.partial(
+        transform_text, machine=machine, matrix=matrix, is_partial=is_partial, looks=looks
+    )
     results = (Type.I64,) if looks else ()
-    return TextFunction(Routine(name, TRANSFORM_WEIGHTS.parameters, results), text, effort)
+    return TextFunction(Routine(name, TRANSFORM_WEIGHTS.parameters, results), text)
 
 
 def winograd_transforms(machine: Machine) -> dict[str, SharedFunction]:

@@ -64,6 +64,12 @@ def test_a_large_prime_is_a_convolution_of_a_longer_length() -> None:
     assert target.value.shape.element_count == 10007
 
 
+def test_neighbours_of_lines_of_a_large_prime_are_brought_together_and_back() -> None:
+    rows, _, target = _transformed(Lines(1, 10007, 2))
+    assert len(rows) == len(_transformed(Lines(2, 10007, 1))[0]) + 2
+    assert rows[-1].writes == (target.value,)
+
+
 @pytest.mark.parametrize("lines", [Lines(64, 256, 1), Lines(1, 1 << 16, 1), Lines(1, 10007, 1)])
 def test_a_limit_takes_no_kernel_more(lines: Lines) -> None:
     limit = lines.n // 2 + 1

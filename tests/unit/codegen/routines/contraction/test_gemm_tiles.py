@@ -1,17 +1,17 @@
 """Tiles in LLVM's language, for processors of either width."""
 
 import ctypes
+import itertools
 import re
 
 import numpy as np
 import pytest
 
-from tests.processors import MACHINES, WIDTHS, assembles, runs
+from tests.processors import HOST, MACHINES, WIDTHS, assembles, runs
 from tests.unit.codegen.assembled import assembly_of, loop_of, object_of
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.contraction import product_tiles
-from xla_server.codegen.routines.contraction.assembly_tiles import ProductTile
 from xla_server.codegen.routines.contraction.gemm_tiles import (
     KINDS,
     VECTORS,
@@ -48,7 +48,7 @@ def test_sums_of_the_tallest_tile_stay_in_registers(
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(machine: Machine, kind: str) -> None:
     rows = product_tiles.tallest(machine)
-    text = product_tiles.tile_text("tile", machine, ProductTile(kind, rows, VECTORS))
+    text = product_tiles.tile_text("tile", machine, product_tiles.ProductTile(kind, rows, VECTORS))
     loop = loop_of(assembly_of(text, machine, Effort.WRITTEN), PRODUCT[kind])
     products = [line for line in loop if line.startswith(PRODUCT[kind])]
     assert len(products) == rows * VECTORS
@@ -92,3 +92,43 @@ def _check_tiles(machine: Machine, kind: str) -> None:
             products = np.einsum("srp,scp->rc", left.astype(float), right.astype(float))
             wanted[:-1, : columns - 1] += products[:-1, :-1].astype(total)
             np.testing.assert_array_equal(result, wanted)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("rows", "vectors", "iterations"),
+    [(6, 2, (2, 3, 1, 4)), (5, 1, (1, 1, 1, 7)), (3, 2, (3, 2, 2, 2)), (2, 1, (2, 0, 1, 3))],
+)
+@pytest.mark.parametrize("missing", [0, 3])
+@pytest.mark.parametrize("is_depthwise", [False, True])
+def test_sums_of_loops(
+    kind: str,
+    rows: int,
+    vectors: int,
+    iterations: tuple[int, ...],
+    missing: int,
+    is_depthwise: bool,
+) -> None:
+    random, dtype = np.random.default_rng(7), np.dtype(kind.replace("f", "float"))
+    width, there = dtype.itemsize, vectors * product_tiles.lanes(HOST, kind) - missing
+    left, right = (random.standard_normal(size).astype(dtype) for size in (400, 4000))
+    tile = product_tiles.ProductTile(kind, rows, vectors, missing > 0 or is_depthwise, is_depthwise)
+    loops = [
+        number
+        for count, over, down in zip(iterations, (60, 20, 7, 1), (1000, 400, 150, 36), strict=True)
+        for number in (count, over * width, down * width)
+    ]
+    result = np.full((rows, there + 2), 77, dtype)
+    loader = Loader(HOST)
+    code = object_of(product_tiles.tile_text("tile", HOST, tile), HOST, Effort.WRITTEN)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 18)(loader.load(code, "tile"))
+    places = [array.ctypes.data for array in (left, right, result)]
+    call(*places, 3 * width, result.strides[0], there, *loops)
+    columns = np.arange(there)
+    wanted = np.full_like(result, 77, np.float64)
+    wanted[:, :there] = 0
+    for place in itertools.product(*map(range, iterations)):
+        at = np.dot(place, (60, 20, 7, 1)) + 3 * np.arange(rows)[:, None] + columns * is_depthwise
+        on = np.dot(place, (1000, 400, 150, 36)) + columns
+        wanted[:, :there] += left[at].astype(float) * right[on]
+    np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-3)
