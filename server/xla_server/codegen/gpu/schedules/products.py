@@ -97,7 +97,7 @@ class _Sides:
         element, form = reduction.element, vector_reduction(reduction)
         if element is None or form is None or reduction.initial[0].variables:
             return None
-        if any(variables_of(store.offset) != loops or store.guard for store in nest.stores):
+        if any(variables_of(store.offset) != loops for store in nest.stores):
             return None
         needed = [
             node.variables & loops
