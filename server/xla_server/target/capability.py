@@ -81,7 +81,11 @@ class Capability:
     """The same in bytes of a panel, which is read for every tile: of f32 in vectors of 64 bytes."""
 
     MIN_TAPS = 1
-    """Multiplications for each transposed element from which NHWC pays off."""
+    """Multiplications for each transposed element from which transposing for tiles pays off. The
+    alternative, im2col, writes an element for each multiplication of an output feature."""
+
+    MIN_POINT_TAPS = 32
+    """The same for windows of one element, for which im2col copies the input or a part of it."""
 
     MIN_DEPTHWISE_FEATURES = 8
     """Features of a depthwise convolution from which they fill vectors."""

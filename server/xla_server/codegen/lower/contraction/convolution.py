@@ -1,16 +1,20 @@
 """Lowering of convolution: by tiles where that fits, else to products of im2col matrices.
 
-Those are copied block by block, into memory of each work item's own, and multiplied by BLAS.
+Those are copied block by block, into memory of each work item's own, and multiplied by BLAS. Any
+dimension order is read and written where it is.
 """
 
 from xla_server.codegen.lower.contraction.convolution_phases import Phase
 from xla_server.codegen.lower.contraction.direct_convolution import (
     direct_phases,
     is_depthwise,
-    lower_by_blocks,
+    is_last,
+    lower_directly,
 )
 from xla_server.codegen.lower.contraction.exact_sums import can_sum_exactly
 from xla_server.codegen.lower.contraction.im2col_plan import Plan
+from xla_server.codegen.lower.contraction.im2col_products import lower_products
+from xla_server.codegen.lower.loop_nests.epilogue import Product
 from xla_server.codegen.lower.loop_nests.loops import lower_loop
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.trace.convolution import is_filter
@@ -21,25 +25,36 @@ from xla_server.target.target import Target
 
 def lower_convolution(lowering: Lowering, i: HloInstruction) -> Tree:
     """Add kernels of tiles, of products where BLAS knows the type, or a loop nest."""
-    blocks = _division(lowering.target, i)
-    return lower_loop(lowering, i) if blocks is None else lower_by_blocks(lowering, i, blocks)
+    phases, plan = _division(lowering.target, i)
+    if phases is not None:
+        return lower_directly(lowering, i, phases)
+    if plan is None:
+        return lower_loop(lowering, i)
+    return lower_products(Product.alone(lowering, i), plan)
 
 
 def lower_convolution_fusion(lowering: Lowering, fusion: HloInstruction, i: HloInstruction) -> Tree:
     """A convolution whose blocks go through the fusion's epilogue as soon as they are there."""
-    blocks = _division(lowering.target, i)
-    if blocks is None:
+    phases, plan = _division(lowering.target, i)
+    if phases is not None and is_last(i.attributes.dimension_numbers.output_order):
+        return lower_directly(lowering, i, phases, fusion)
+    if plan is None:
         return lower_loop(lowering, fusion)
-    return lower_by_blocks(lowering, i, blocks, fusion)
+    return lower_products(Product.fused(lowering, fusion, i), plan)
 
 
-def _division(target: Target, i: HloInstruction) -> list[Phase] | Plan | None:
+def _division(target: Target, i: HloInstruction) -> tuple[list[Phase] | None, Plan | None]:
     """Return the phases of one done by tiles, the plan of one by products, or neither: by loops."""
-    if not _is_large(i, target) or _is_unrolled(i, target.capability) or not can_sum_exactly(i):
-        return None
+    if not _is_large(i, target) or _is_unrolled(i, target.capability):
+        return None, None
     if not _is_product(i, target.tuning.convolutions.min_group_size):
-        return direct_phases(target, i) if is_depthwise(i) else None
-    return direct_phases(target, i) or Plan.of(target, i)
+        is_deep = is_depthwise(i) and can_sum_exactly(i)
+        return direct_phases(target, i) if is_deep else None, None
+    if not can_sum_exactly(i):
+        return None, None
+    plan = Plan.of(target, i)
+    is_ready = plan.leading is not None and plan.repacked is None
+    return None if is_ready else direct_phases(target, i), plan
 
 
 def _is_unrolled(i: HloInstruction, capability: Capability) -> bool:

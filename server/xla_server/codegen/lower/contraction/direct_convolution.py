@@ -1,6 +1,5 @@
-"""Lowering of convolution to tiles or products, with arrays in the order that they want."""
+"""Lowering of convolution to tiles, with arrays and kernel brought into the order they want."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -12,15 +11,13 @@ from xla_server.codegen.lower.contraction.convolution_phases import (
     panels,
 )
 from xla_server.codegen.lower.contraction.direct_convolution_kernels import add_phases
-from xla_server.codegen.lower.contraction.dot import add_epilogue
 from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
-from xla_server.codegen.lower.contraction.im2col_plan import Plan
-from xla_server.codegen.lower.contraction.im2col_products import add_products
 from xla_server.codegen.lower.contraction.winograd import Tiled, add_tiles, fits
 from xla_server.codegen.lower.loop_nests.epilogue import Product
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.lower.movement.reordering import in_order, permuted
 from xla_server.ir.module import HloInstruction
+from xla_server.passes.canonicalize.channels_last import has_one_place
 from xla_server.target.target import Target
 
 
@@ -59,8 +56,18 @@ def direct_phases(target: Target, i: HloInstruction) -> list[Phase] | None:
     panel = max(columns for _, columns, _ in panels(found[0]))
     if found[0].depth * panel * width > capability.MAX_PANEL_BYTES:
         return None
-    is_ordered = is_last(numbers.input_order) and is_last(numbers.output_order)
-    if is_deep and not (is_ordered and _reads_often(i, found)):
+    moved = sum(
+        math.prod(dimensions)
+        for order, dimensions in (
+            (numbers.input_order, base.dimensions),
+            (numbers.output_order, i.shape.dimensions),
+        )
+        if not is_last(order)
+    )
+    if is_deep and (moved or not _reads_often(i, found)):
+        return None
+    least = capability.MIN_POINT_TAPS if has_one_place(i) else capability.MIN_TAPS
+    if i.shape.element_count * found[0].depth < moved * least:
         return None
     return joined(found)
 
@@ -87,55 +94,41 @@ def is_last(order: Sequence[int]) -> bool:
     return (order[0], *order[2:], order[1]) == tuple(range(len(order)))
 
 
-def lower_by_blocks(
+def lower_directly(
     lowering: Lowering,
     i: HloInstruction,
-    blocks: Sequence[Phase] | Plan,
+    phases: Sequence[Phase],
     fusion: HloInstruction | None = None,
 ) -> Tree:
-    """Kernels for phases, which share the result, or for a plan, and what brings arrays into order.
+    """Kernels for the phases, which share the result, and what brings arrays into order.
 
-    The epilogue of a result that is not in order has a kernel of its own.
+    An epilogue is of a result in order.
     """
-    input_order, kernel_order, output_order = _orders(i)
+    input_order, kernel_order, output_order = orders = _orders(i)
     shape = permuted(i.shape, output_order)
-    is_ended = is_last(i.attributes.dimension_numbers.output_order)
-    if fusion is None:
-        made = Product.alone(lowering, i, shape)
-    else:
-        is_apart = not isinstance(blocks, Plan) and do_overlap(blocks)
-        made = Product.fused(lowering, fusion, i, is_apart=is_apart)
-    product = made
-    if fusion is not None and not is_ended:
-        value = lowering.new(shape, f"{i.name}.product")
-        product = dataclasses.replace(made, value=value, fusion=None)
-    operands = [
+    made = (
+        Product.fused(lowering, fusion, i, is_apart=do_overlap(phases))
+        if fusion
+        else Product.alone(lowering, i, shape)
+    )
+    base, kernel = (
         in_order(lowering, value, operand.shape, order, f"{i.name}.{name}")
         for value, operand, order, name in zip(
             made.operands, i.operands, (input_order, kernel_order), ("input", "kernel"), strict=True
         )
-    ]
+    )
     # The shape of an epilogue's result does not tell: it may lack dimensions of one element.
     features = i.shape.dimensions[i.attributes.dimension_numbers.output_feature_dimension]
-    epilogue = product.epilogue(i.shape.element_count // features, features)
-    given = (operands[0], operands[1]), epilogue
-    if isinstance(blocks, Plan):
-        add_products(product, blocks, *given, exact_sums_of(i, skips_holes=False))
-    elif fits(blocks) and not any(i.attributes.precision):
-        exact = exact_sums_of(i, skips_holes=True)
-        add_tiles(product, Tiled(blocks[0]), *given, exact)
+    epilogue = made.epilogue(i.shape.element_count // features, features)
+    exact = exact_sums_of(i, orders, skips_holes=True)
+    if fits(phases) and not any(i.attributes.precision):
+        add_tiles(made, Tiled(phases[0]), (base, kernel), epilogue, exact)
     else:
-        add_phases(product, blocks, *given, exact_sums_of(i, skips_holes=True))
-    if fusion is not None and is_ended:
+        add_phases(made, phases, (base, kernel), epilogue, exact)
+    if fusion:
         return made.tree
     back = [output_order.index(d) for d in range(len(output_order))]
-    value = in_order(lowering, product.value, shape, back, i.name)
-    if fusion is None:
-        return value
-    made = dataclasses.replace(made, value=value)
-    columns = i.shape.dimensions[-1]
-    add_epilogue(made, made.epilogue(i.shape.element_count // columns, columns))
-    return made.tree
+    return in_order(lowering, made.value, shape, back, i.name)
 
 
 def _orders(i: HloInstruction) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:

@@ -64,7 +64,7 @@ def _add(made: Product, epilogue: Epilogue) -> None:
     gemm = None if thin is not None else gemm_of(target, dot, epilogue.needs_rows)
     if epilogue.needs_rows and _is_divided_more(target, dot, thin, gemm):
         _add(made, NO_EPILOGUE)
-        add_epilogue(made, epilogue)
+        _add_epilogue(made, epilogue)
     elif thin is not None:
         _add_thin(made, thin, epilogue)
     elif gemm is not None:
@@ -112,7 +112,7 @@ def _thin_product(target: Target, i: HloInstruction, dot: ThinDot) -> ThinProduc
     )
 
 
-def add_epilogue(made: Product, epilogue: Epilogue) -> None:
+def _add_epilogue(made: Product, epilogue: Epilogue) -> None:
     """Add the epilogue of a product that is there as a kernel of its own, which divides rows."""
     columns = made.producer.shape.dimensions[-1]
     building = EpilogueKernel(epilogue)

@@ -1,7 +1,8 @@
 """Calls that sum results of a convolution again where zeros of padding or holes made NaN."""
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.kernel_ir.expressions import Expression
@@ -50,40 +51,39 @@ class ExactSums:
         body.call(self.routine, {**self.sizes, **given, **ends})
 
 
-def exact_sums_of(i: HloInstruction, *, skips_holes: bool) -> ExactSums | None:
+def exact_sums_of(
+    i: HloInstruction,
+    orders: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    *,
+    skips_holes: bool = False,
+) -> ExactSums | None:
     """Return the call that sums results again; None where no window meets padding or a hole.
 
-    The convolution has up to three spatial dimensions. In memory they are before features, and
-    behind the batch. With `skips_holes`, holes of a dilated input were not multiplied.
+    Args:
+        i: the convolution, with up to three spatial dimensions.
+        orders: the dimensions of input, kernel and result as they are in memory.
+        skips_holes: whether holes of a dilated input were not multiplied.
     """
     if is_exact(i):
         return None
+    base_order, kernel_order, result_order = orders
     numbers, window = i.attributes.dimension_numbers, i.attributes.window.dimensions
     base, kernel = (operand.shape.dimensions for operand in i.operands)
     result = i.shape.dimensions
-    spatial = numbers.input_spatial_dimensions
-    read = dense_strides(
-        base, (numbers.input_batch_dimension, *spatial, numbers.input_feature_dimension)
-    )
-    weights = dense_strides(
-        kernel,
-        (
-            *numbers.kernel_spatial_dimensions,
-            numbers.kernel_input_feature_dimension,
-            numbers.kernel_output_feature_dimension,
-        ),
-    )
+    read, weights = dense_strides(base, base_order), dense_strides(kernel, kernel_order)
     feature, batch = numbers.output_feature_dimension, numbers.output_batch_dimension
-    positions = [batch, *numbers.output_spatial_dimensions]
+    positions = [d for d in result_order if d != feature]
     apart = dense_strides(result, positions)
+    after = math.prod(result[d] for d in result_order[list(result_order).index(feature) + 1 :])
     inputs = kernel[numbers.kernel_input_feature_dimension]
     by_batch = i.attributes.batch_group_count
     groups = i.attributes.feature_group_count * by_batch
-    group_read = inputs
+    group_read = inputs * read[numbers.input_feature_dimension]
     if by_batch > 1:
         group_read = result[batch] * read[numbers.input_batch_dimension]
     last = positions[-1]
     values = {
+        "after": after,
         "features": result[feature],
         "line": result[last],
         "last_low": 0,
@@ -94,6 +94,9 @@ def exact_sums_of(i: HloInstruction, *, skips_holes: bool) -> ExactSums | None:
         "batches": result[batch],
         "batch_read": read[numbers.input_batch_dimension],
         "inputs": inputs,
+        "input_read": read[numbers.input_feature_dimension],
+        "input_weights": weights[numbers.kernel_input_feature_dimension],
+        "output_weights": weights[numbers.kernel_output_feature_dimension],
     }
     first_weight = 0
     for n in range(SPATIAL):

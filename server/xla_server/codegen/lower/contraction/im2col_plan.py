@@ -1,11 +1,12 @@
 """Division of a convolution into products of im2col matrices with the kernel.
 
-Arrays are in the order batch, spatial dimensions, features, and the kernel ends in its output
-features. The result's dimensions before its features give the rows of products; what is summed
-over, window and input features, gives the depth.
+The result's dimensions around its features give the rows of products; what is summed over, input
+features and window, gives the depth.
 """
 
 import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 
 from xla_server.codegen.lower.movement.im2col import CopiedMatrix, MatrixAxis, SpatialDimension
 from xla_server.ir.affine import dense_strides
@@ -17,56 +18,79 @@ from xla_server.target.target import Target
 class Plan:
     """Plan of a convolution as matrix products.
 
-    Each group has `columns` output features, and its input begins `group_step` elements behind that
-    of the group before it.
+    `matrix` has the rows outside where `depth_inside`, else inside. `is_nhwc` says that
+    products are rows by features. `leading` are elements from row to row where the matrix lies
+    ready in the input, `repacked` is the matrix of a kernel that does not.
     """
 
     matrix: CopiedMatrix
+    depth_inside: bool
+    is_nhwc: bool
+    leading: int | None
+    kernel_is_transposed: bool
+    repacked: CopiedMatrix | None
     groups: int
     columns: int
+    batches: int
+    rows: int
+    depth: int
     block_rows: int
     block_depth: int
     group_step: int
 
-    @property
-    def rows(self) -> int:
-        """Rows of all products of a group."""
-        return self.matrix.rows
-
-    @property
-    def depth(self) -> int:
-        """Products that are added up for a result."""
-        return self.matrix.columns
-
     @classmethod
     def of(cls, target: Target, i: HloInstruction) -> "Plan":
         """The plan of a convolution."""
-        numbers, attributes = i.attributes.dimension_numbers, i.attributes
-        base, kernel = (operand.shape.dimensions for operand in i.operands)
-        groups = attributes.feature_group_count * attributes.batch_group_count
-        inputs = kernel[numbers.kernel_input_feature_dimension]
-        batch, _, *results = (i.shape.dimensions[d] for d in numbers.output_order)
-        images, features, *sizes = (base[d] for d in numbers.input_order)
-        strides = dense_strides((images, *sizes, features))
-        rows, depth = [MatrixAxis("n", batch, strides[0])], list[MatrixAxis]()
-        for number, d in enumerate(attributes.window.dimensions):
-            start, step = -d.padding_low, d.window_dilation
-            if d.window_reversal:
-                start, step = start + (d.size - 1) * step, -step
-            line = SpatialDimension(
-                f"p{number}", sizes[number], strides[1 + number], start, d.base_dilation
-            )
-            rows.append(MatrixAxis(f"y{number}", results[number], d.stride, line))
-            depth.append(MatrixAxis(f"w{number}", d.size, step, line))
-        matrix = CopiedMatrix(tuple(rows), (*depth, MatrixAxis("f", inputs, 1)))
-        block_rows = _block(target, matrix.rows, groups)
-        tuned = target.tuning.convolutions
-        most = max(tuned.min_im2col_depth, tuned.im2col_elements // block_rows)
-        # Blocks of even sizes also cut fewer runs of the input in two.
-        block_depth = -(-matrix.columns // -(-matrix.columns // most))
-        columns = kernel[numbers.kernel_output_feature_dimension] // groups
-        group_step = batch * strides[0] if attributes.batch_group_count > 1 else inputs
-        return cls(matrix, groups, columns, block_rows, block_depth, group_step)
+        numbers = i.attributes.dimension_numbers
+        base, kernel = (operand.shape for operand in i.operands)
+        groups = i.attributes.feature_group_count * i.attributes.batch_group_count
+        columns = kernel.dimensions[numbers.kernel_output_feature_dimension] // groups
+        over_result, over_kernel = _axes(i)
+        feature = numbers.output_feature_dimension
+        before = tuple(over_result[d] for d in range(feature))
+        after = tuple(over_result[d] for d in range(feature + 1, i.shape.rank))
+        is_nhwc = all(axis.size == 1 for axis in after)
+        rows, fixed = ((*before, *after), ()) if is_nhwc else (after, before)
+        depth_order, depth_inside = _depth_order(over_result, over_kernel)
+        depth = tuple(over_kernel[d] for d in depth_order)
+        matrix = (
+            CopiedMatrix(rows, depth, fixed) if depth_inside else CopiedMatrix(depth, rows, fixed)
+        )
+        transposed, repacked = _kernel_layout(i, depth_order)
+        row_count = math.prod(axis.size for axis in rows)
+        depth_count = math.prod(axis.size for axis in depth)
+        leading = matrix.leading()
+        strides = dense_strides(base.dimensions)
+        if i.attributes.batch_group_count > 1:
+            batch = i.shape.dimensions[numbers.output_batch_dimension]
+            group_step = batch * strides[numbers.input_batch_dimension]
+        else:
+            inputs = kernel.dimensions[numbers.kernel_input_feature_dimension]
+            group_step = inputs * strides[numbers.input_feature_dimension]
+        batches = math.prod(axis.size for axis in fixed)
+        block_rows = _block(target, row_count, batches * groups)
+        block_depth = depth_count
+        if leading is None:
+            tuned = target.tuning.convolutions
+            most = max(tuned.min_im2col_depth, tuned.im2col_elements // block_rows)
+            # Blocks of even sizes also cut fewer runs of the input in two.
+            block_depth = -(-depth_count // -(-depth_count // most))
+        return cls(
+            matrix,
+            depth_inside,
+            is_nhwc,
+            leading,
+            transposed,
+            repacked,
+            groups,
+            columns,
+            batches,
+            row_count,
+            depth_count,
+            block_rows,
+            block_depth,
+            group_step,
+        )
 
 
 def _block(target: Target, rows: int, others: int) -> int:
@@ -76,3 +100,68 @@ def _block(target: Target, rows: int, others: int) -> int:
     wanted = max(-(-rows // tuned.im2col_rows), min(fewest, -(-rows // 64)))
     even = -(-rows // wanted)
     return min(rows, -(-even // 8) * 8)
+
+
+def _axes(i: HloInstruction) -> tuple[dict[int, MatrixAxis], dict[int, MatrixAxis]]:
+    """Return the axes of result and kernel dimensions in the input, output features aside."""
+    numbers = i.attributes.dimension_numbers
+    base, kernel = (operand.shape.dimensions for operand in i.operands)
+    strides = dense_strides(base)
+    batch, inputs = numbers.output_batch_dimension, numbers.kernel_input_feature_dimension
+    over_result = {
+        batch: MatrixAxis("n", i.shape.dimensions[batch], strides[numbers.input_batch_dimension])
+    }
+    over_kernel = {
+        inputs: MatrixAxis("f", kernel[inputs], strides[numbers.input_feature_dimension])
+    }
+    for number, d in enumerate(i.attributes.window.dimensions):
+        source = numbers.input_spatial_dimensions[number]
+        start, step = -d.padding_low, d.window_dilation
+        if d.window_reversal:
+            start, step = start + (d.size - 1) * step, -step
+        line = SpatialDimension(f"p{number}", base[source], strides[source], start, d.base_dilation)
+        to = numbers.output_spatial_dimensions[number]
+        over_result[to] = MatrixAxis(f"y{number}", i.shape.dimensions[to], d.stride, line)
+        over = numbers.kernel_spatial_dimensions[number]
+        over_kernel[over] = MatrixAxis(f"w{number}", d.size, step, line)
+    return over_result, over_kernel
+
+
+def _depth_order(
+    over_result: Mapping[int, MatrixAxis], over_kernel: Mapping[int, MatrixAxis]
+) -> tuple[list[int], bool]:
+    """Return the kernel's dimensions that are summed over, and whether they are the matrix's rows.
+
+    Neighbours in the input become neighbours in the matrix.
+    """
+    order = sorted(over_kernel)
+
+    def gain(axes: Mapping[int, MatrixAxis]) -> tuple[int, int]:
+        contiguous = [(axis.size, d) for d, axis in axes.items() if abs(axis.stride) == 1]
+        return max(contiguous, default=(0, -1))
+
+    (depth_run, d), (row_run, _) = gain(over_kernel), gain(over_result)
+    if depth_run <= 1 or depth_run < row_run:
+        return order, False
+    order.remove(d)
+    return [*order, d], True
+
+
+def _kernel_layout(
+    i: HloInstruction, depth_order: Sequence[int]
+) -> tuple[bool, CopiedMatrix | None]:
+    """Return whether the kernel is features by depth, and how to lay it out if it is neither."""
+    numbers = i.attributes.dimension_numbers
+    dimensions = i.operands[1].shape.dimensions
+    strides = dense_strides(dimensions)
+    outputs = numbers.kernel_output_feature_dimension
+    depth = tuple(MatrixAxis(f"d{d}", dimensions[d], strides[d]) for d in depth_order)
+    features = (MatrixAxis("o", dimensions[outputs], strides[outputs]),)
+    by_depth, by_features = CopiedMatrix(depth, features), CopiedMatrix(features, depth)
+    if by_depth.leading() == by_depth.columns:
+        return False, None
+    if by_features.leading() == by_features.columns:
+        return True, None
+    if strides[outputs] == 1:
+        return False, by_depth
+    return True, by_features

@@ -1,71 +1,182 @@
 """Kernels of convolutions by products of im2col matrices with the kernel."""
 
+import dataclasses
+import functools
+from typing import TypeAlias
+
+from xla_contract.types.element_type import ElementType
 from xla_contract.types.shape import Shape
-from xla_server.buffers.code import Value as Array
 from xla_server.codegen.instructions.products import product_into
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Items, Loop, dealt
+from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, dealt
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.lower.contraction.exact_sums import ExactSums
+from xla_server.codegen.kernel_ir.routine import Operands
+from xla_server.codegen.lower.contraction.exact_sums import exact_sums_of
 from xla_server.codegen.lower.contraction.im2col_plan import Plan
-from xla_server.codegen.lower.loop_nests.epilogue import Epilogue, EpilogueKernel, Product
-from xla_server.codegen.lower.movement.im2col import MatrixCopy
+from xla_server.codegen.lower.loop_nests.epilogue import Ends, EpilogueKernel, Product
+from xla_server.codegen.lower.lowering import Tree
+from xla_server.codegen.lower.movement.im2col import Indices, MatrixCopy, add_matrix, indices
 
 
-def add_products(
-    made: Product,
-    plan: Plan,
-    operands: tuple[Array, Array],
-    epilogue: Epilogue,
-    exact: ExactSums | None,
-) -> None:
+def lower_products(made: Product, plan: Plan) -> Tree:
     """Add the kernel that does a work item's share of all blocks, one after the other.
 
-    A block's matrix is copied and multiplied a part of the depth at a time. `exact` sums its
-    results again.
+    Before it is one that lays out the weights as a matrix, if they are none.
     """
-    element_type = made.value.shape.element_type
-    width, features = element_type.byte_width, plan.columns * plan.groups
+    i, lowering = made.producer, made.lowering
+    base, kernel = made.operands
+    packed = kernel
+    if plan.repacked is not None:
+        packed = lowering.new(kernel.shape, f"{i.name}.kernel")
+        add_matrix(lowering, plan.repacked, kernel, packed)
     blocks = -(-plan.rows // plan.block_rows)
-    tasks = blocks * plan.groups
-    items = min(tasks, made.lowering.target.tuning.convolutions.work_items)
-    size = plan.block_rows * plan.block_depth
-    shape = Shape.array(element_type, (items * size,))
-    copied = made.lowering.new(shape, f"{made.value.name}.im2col")
+    tasks = blocks * plan.groups * plan.batches
+    items = min(tasks, lowering.target.tuning.convolutions.work_items)
+    features = plan.columns * plan.groups
+    sizes = (plan.rows, features) if plan.is_nhwc else (plan.batches * features, plan.rows)
+    epilogue = made.epilogue(*sizes)
+    element_type = i.shape.element_type
     building = EpilogueKernel(epilogue)
-    values, roles = (*operands, made.value, copied), (ir.Role.READ,) * 2 + (ir.Role.WRITE,) * 2
-    source, weights, result, scratch = map(building.buffer, values, roles)
+    values, roles = (base, packed, made.value), (ir.Role.READ, ir.Role.READ, ir.Role.WRITE)
+    source, weights, result = map(building.buffer, values, roles)
+    orders = tuple(range(part.shape.rank) for part in (*i.operands, i))
+    exact = exact_sums_of(i, (orders[0], orders[1], orders[2]))
+    original = ir.Address(building.buffer(kernel, ir.Role.READ)) if exact else ir.Address(weights)
     with Items(building.body, items, "item") as item:
-        matrix = item.let("matrix", ir.Address(scratch) + item.axis * (size * width))
-        copy = MatrixCopy(plan.matrix, element_type, source, ir.Region(matrix, ir.Role.WRITE))
+        matrix: ir.Value | None = None
+        if plan.leading is None:
+            size = plan.block_rows * plan.block_depth
+            shape = Shape.array(element_type, (items * size,))
+            scratch = building.buffer(lowering.new(shape, f"{i.name}.im2col"), ir.Role.WRITE)
+            ahead = item.axis * (size * element_type.byte_width)
+            matrix = item.let("matrix", ir.Address(scratch) + ahead)
         first, last = dealt(item.axis, tasks, items)
         with Loop(item, "task", last, first, iterations=tasks / items) as task:
-            row = task.let("row", task.axis % blocks * plan.block_rows)
-            limit = ir.integer_op("minimum", row + plan.block_rows, plan.rows)
-            rows = row, task.let("row_stop", limit)
-            group = task.let("group", task.axis // blocks)
-            feature = group * plan.columns
-            into = task.let("into", ir.Address(result) + (row * features + feature) * width)
-            base = task.let("base", group * plan.group_step)
-            with Loop(task, "depth", plan.depth, step=plan.block_depth) as part:
-                depth = part.axis
-                limit = ir.integer_op("minimum", depth + plan.block_depth, plan.depth)
-                stop = part.let("depth_stop", limit)
-                copy.emit(part, rows, (depth, stop), base)
-                ahead = depth * features + feature
-                part.call(
-                    product_into(element_type.text),
-                    {
-                        **{"a": matrix, "a_ahead": stop - depth, "a_is_transposed": 0},
-                        **{"b": ir.Address(weights) + ahead * width, "b_ahead": features},
-                        **{"b_is_transposed": 0, "c": into, "c_ahead": features},
-                        **{"m": rows[1] - row, "n": plan.columns, "k": stop - depth},
-                        "adds": ir.condition("gt", depth, 0),
-                    },
-                )
-            columns = feature, feature + plan.columns
+            block = _Block.of(plan, task, blocks)
+            writer = _BlockWriter(plan, element_type, block, source, matrix)
+            writer.emit(task, ir.Address(weights), ir.Address(result))
+            rows, columns = block.positions(plan), block.features(plan)
             if exact:
-                addresses = ir.Address(source), ir.Address(weights), ir.Address(result)
+                addresses = ir.Address(source), original, ir.Address(result)
                 exact.emit(task, addresses, rows, columns)
-            epilogue.emit(task, rows, columns)
-    building.add(made.lowering, made.name, Effort.OPTIMISED)
+            if plan.is_nhwc:
+                epilogue.emit(task, rows, columns)
+            else:
+                before = block.outer * features
+                ends = before + columns[0], before + columns[1]
+                epilogue.emit(task, ends, (block.row, block.row_stop))
+    building.add(lowering, i.name, Effort.OPTIMISED)
+    return made.tree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Block:
+    """The rows of the products that a task does, of which group, and the indices around them."""
+
+    row: ir.Value
+    row_stop: ir.Value
+    group: ir.Value
+    outer: ir.Value
+    fixed: Indices
+
+    @classmethod
+    def of(cls, plan: Plan, task: Loop, blocks: int) -> "_Block":
+        """Return the block of a task."""
+        row = task.let("row", task.axis % blocks * plan.block_rows)
+        limit = ir.integer_op("minimum", row + plan.block_rows, plan.rows)
+        row_stop = task.let("row_stop", limit)
+        rest = task.let("rest", task.axis // blocks)
+        group = task.let("group", rest % plan.groups)
+        outer = task.let("outer", rest // plan.groups)
+        return cls(row, row_stop, group, outer, indices(task, outer, plan.matrix.fixed))
+
+    def positions(self, plan: Plan) -> tuple[ir.Expression, ir.Expression]:
+        """Return the ends of the results' positions, counted without features."""
+        if plan.is_nhwc:
+            return self.row, self.row_stop
+        before = self.outer * plan.rows
+        return before + self.row, before + self.row_stop
+
+    def features(self, plan: Plan) -> tuple[ir.Expression, ir.Expression]:
+        """Return the ends of the results' features."""
+        first = self.group * plan.columns
+        return first, first + plan.columns
+
+
+_Operand: TypeAlias = tuple[ir.Expression, int | ir.Expression, int]
+"""The address of a factor, elements from row to row, and whether it is transposed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _BlockWriter:
+    """Builds the products of one block. `matrix` is memory for im2col where it is needed."""
+
+    plan: Plan
+    element_type: ElementType
+    block: _Block
+    source: ir.Buffer
+    matrix: ir.Value | None
+
+    def emit(self, body: Body, weights: ir.Expression, result: ir.Expression) -> None:
+        """Append the products, a part of the depth at a time."""
+        plan, block, width = self.plan, self.block, self.element_type.byte_width
+        features = plan.columns * plan.groups
+        if plan.is_nhwc:
+            ahead = block.row * features + block.group * plan.columns
+        else:
+            ahead = block.outer * (features * plan.rows)
+            ahead = ahead + block.group * (plan.columns * plan.rows) + block.row
+        into = body.let("into", result + ahead * width)
+        base = body.let("base", block.group * plan.group_step)
+        with Loop(body, "depth", plan.depth, step=plan.block_depth) as part:
+            depth = part.axis
+            stop = ir.integer_op("minimum", depth + plan.block_depth, plan.depth)
+            depth_stop = part.let("depth_stop", stop)
+            matrix, matrix_ahead = self._matrix(part, base, (depth, depth_stop))
+            if plan.kernel_is_transposed:
+                ahead, weights_ahead = block.group * (plan.columns * plan.depth) + depth, plan.depth
+            else:
+                ahead, weights_ahead = depth * features + block.group * plan.columns, features
+            rows = block.row_stop - block.row
+            by_depth, of_rows = plan.depth_inside, plan.is_nhwc
+            left: _Operand = matrix, matrix_ahead, int(not by_depth if of_rows else by_depth)
+            is_transposed = plan.kernel_is_transposed == of_rows
+            right: _Operand = weights + ahead * width, weights_ahead, int(is_transposed)
+            sizes: Ends = rows, plan.columns
+            if not of_rows:
+                left, right, sizes = right, left, sizes[::-1]
+            operands: Operands = {
+                **dict(zip(("a", "a_ahead", "a_is_transposed"), left, strict=True)),
+                **dict(zip(("b", "b_ahead", "b_is_transposed"), right, strict=True)),
+                **{"c": into, "c_ahead": features if of_rows else plan.rows},
+                **dict(zip(("m", "n"), sizes, strict=True)),
+                **{"k": depth_stop - depth, "adds": ir.condition("gt", depth, 0)},
+            }
+            part.call(product_into(self.element_type.text), operands)
+
+    def _matrix(
+        self, body: Body, base: ir.Value, depth: tuple[ir.Expression, ir.Expression]
+    ) -> tuple[ir.Expression, int | ir.Expression]:
+        """Return the address of a block's im2col matrix, copied first, and elements of a row."""
+        plan, block = self.plan, self.block
+        rows = block.row, block.row_stop
+        if self.matrix is None:
+            ahead = base + _lying(plan, block, depth[0])
+            assert plan.leading is not None
+            return ir.Address(self.source) + ahead * self.element_type.byte_width, plan.leading
+        outer, inner = (rows, depth) if plan.depth_inside else (depth, rows)
+        target = ir.Region(self.matrix, ir.Role.WRITE)
+        copy = MatrixCopy(plan.matrix, self.element_type, self.source, target)
+        copy.emit(body, outer, inner, base, block.fixed)
+        return self.matrix, inner[1] - inner[0]
+
+
+def _lying(plan: Plan, block: _Block, depth: ir.Expression) -> ir.Expression:
+    """Return the element of the input that a block's matrix begins at, where it needs no im2col."""
+    assert plan.leading is not None
+    lines = {axis.line for axis in plan.matrix.axes if axis.line is not None}
+    row: ir.Expression = block.row
+    row, depth = (row * plan.leading, depth) if plan.depth_inside else (row, depth * plan.leading)
+    fixed = (block.fixed[axis] * axis.stride for axis in plan.matrix.fixed if axis in block.fixed)
+    start = sum(line.start * line.stride for line in lines)
+    return functools.reduce(ir.plus, [*fixed, row, depth, ir.whole(start)])

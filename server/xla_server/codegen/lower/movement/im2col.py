@@ -8,12 +8,13 @@ of a line, and in the gaps of a dilated one, are zero.
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import Value as Array
 from xla_server.codegen.kernel_ir import expressions as ir
-from xla_server.codegen.kernel_ir.builder import Body, Items, Loop, Repeat
+from xla_server.codegen.kernel_ir.builder import Body, Branch, Items, Loop, Repeat
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
@@ -50,10 +51,11 @@ class MatrixAxis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CopiedMatrix:
-    """A matrix that is copied. Its last inner axis is on no line."""
+    """A matrix that is copied. `fixed` axes have their index from outside."""
 
     outer: tuple[MatrixAxis, ...]
     inner: tuple[MatrixAxis, ...]
+    fixed: tuple[MatrixAxis, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -68,7 +70,7 @@ class CopiedMatrix:
     @property
     def axes(self) -> tuple[MatrixAxis, ...]:
         """All of them."""
-        return (*self.outer, *self.inner)
+        return (*self.fixed, *self.outer, *self.inner)
 
     def is_inside(self, line: SpatialDimension) -> bool:
         """Return whether no element is beyond the ends of a line or in a gap."""
@@ -78,11 +80,39 @@ class CopiedMatrix:
         no_gap = line.gap == 1 or low == high == 0
         return low >= 0 and high < line.size and no_gap
 
+    def leading(self) -> int | None:
+        """Elements from row to row where the source is such a matrix already, else None."""
+        if not all(self.is_inside(axis.line) for axis in self.axes if axis.line is not None):
+            return None
+        inner = _chain(self.inner)
+        outer = _chain(self.outer)
+        if inner is None or outer is None or inner not in (0, 1):
+            return None
+        return max(outer or self.columns, 1) if (outer or self.columns) >= self.columns else None
 
-def _indices(
+
+def _chain(axes: Sequence[MatrixAxis]) -> int | None:
+    """The stride of axes that move as one does; 0 for none, None where they do not."""
+    expected = 0
+    first = 0
+    for axis in reversed([axis for axis in axes if axis.size > 1]):
+        if expected and axis.stride != expected:
+            return None
+        first = first or axis.stride
+        expected = axis.stride * axis.size
+    return first
+
+
+Indices: TypeAlias = Mapping[MatrixAxis, ir.Expression]
+"""The index of each axis of more than one element."""
+
+NO_INDICES: Indices = {}
+
+
+def indices(
     body: Body, number: ir.Expression, axes: Sequence[MatrixAxis]
 ) -> dict[MatrixAxis, ir.Expression]:
-    """Return the index of each axis of more than one element in a row-major number of them all."""
+    """Return each axis's index in a row-major number of them all."""
     found = {}
     moving = [axis for axis in axes if axis.size > 1]
     for axis in reversed(moving):
@@ -126,11 +156,15 @@ class MatrixCopy:
         rows: Ends,
         columns: Ends,
         base: int | ir.Expression = 0,
+        fixed: Indices = NO_INDICES,
     ) -> None:
-        """Append the copy of rows and columns. `base` are elements of the source before it."""
+        """Append the copy of these rows and columns.
+
+        `base` are elements of the source before it, `fixed` the indices of the fixed axes.
+        """
         first, last = map(ir.whole, columns)
         with Loop(body, "r", rows[1], rows[0], iterations=self.matrix.rows) as row:
-            index = _indices(row, row.axis, self.matrix.outer)
+            index = {**fixed, **indices(row, row.axis, self.matrix.outer)}
             column = row.declare("c", first)
             before = ir.integer_op("mul", row.axis - rows[0], last - first)
             run = _Run(self, index, ir.whole(base), before - first)
@@ -140,7 +174,7 @@ class MatrixCopy:
 
 
 class _Run:
-    """Elements of a row that the innermost loop copies: along the last axis or the last two."""
+    """Elements of a row that the innermost loop copies, along one axis of the source."""
 
     def __init__(
         self,
@@ -151,23 +185,23 @@ class _Run:
     ) -> None:
         """`row` are elements of the target before column 0."""
         matrix = copy.matrix
-        *self._around, last = matrix.inner
-        self._axis, self._step, self._unit = last, last.step, 1
-        if self._around and _are_joined(self._around[-1], last):
-            self._axis, self._step, self._unit = self._around.pop(), 1, last.size
+        inner = [axis for axis in matrix.inner if axis.size > 1] or list(matrix.inner[-1:])
         self._copy, self._index, self._base, self._row = copy, index, base, row
         self._kind = Type(copy.element_type.text)
-        self._fixed = [a for a in matrix.axes if a.size > 1 and a not in (last, self._axis)]
+        self._axis, self._unit = _run(inner)
+        self._around = inner[: -2 if self._unit > 1 else -1]
+        moving = [axis for axis in matrix.axes if axis.size > 1 and axis not in inner[-1:]]
+        self._fixed = [axis for axis in moving if self._unit == 1 or axis != inner[-2]]
         self.length = self._axis.size * self._unit
 
     def emit(self, body: Body, column: ir.Cell, last: ir.Expression) -> ir.Expression:
         """Append the copy of a run from a column on, and return the number of its elements."""
-        matrix, line = self._copy.matrix, self._axis.line
+        matrix, axis, line = self._copy.matrix, self._axis, self._axis.line
         ahead = body.let("ahead", self._row + column)
         if self._around:
             first = body.let("first", column % self.length)
             outside = body.let("outside", column // self.length)
-            self._index.update(_indices(body, outside, self._around))
+            self._index.update(indices(body, outside, self._around))
         else:
             first = body.let("first", column)
         rest = ir.integer_op("minimum", ir.whole(self.length) - first, last - column)
@@ -179,8 +213,11 @@ class _Run:
         if line is not None:
             is_partial = not matrix.is_inside(line)
             position = body.let(line.name, self._position(line))
+            if line.gap > 1 or (axis.step < 0 and is_partial):
+                self._emit_tested(body, (first, stop), to, offset, position, tests)
+                return count
             if is_partial:
-                low, high = _clipped(body, line, self._unit, position, (first, stop))
+                low, high = _clipped(body, axis, self._unit, position, (first, stop))
             offset = offset + position * line.stride
         if tests:
             inside = body.let("inside", _all(tests))
@@ -191,8 +228,9 @@ class _Run:
         if tests or is_partial:
             self._emit_zeros(body, (first, low), to)
         offset = body.let("place", offset)
+        step = 1 if self._unit > 1 else axis.stride
         with Loop(body, "u", high, low, iterations=self.length) as each:
-            value = ir.Load(self._copy.source, self._kind, offset + each.axis * self._step)
+            value = ir.Load(self._copy.source, self._kind, offset + each.axis * step)
             each.store(self._copy.target, self._kind, to + each.axis, value)
         if tests or is_partial:
             self._emit_zeros(body, (high, stop), to)
@@ -229,6 +267,34 @@ class _Run:
         with Loop(body, "u", ends[1], ends[0], iterations=1) as each:
             each.store(self._copy.target, self._kind, to + each.axis, zero(kind).constant)
 
+    def _emit_tested(
+        self,
+        body: Body,
+        ends: tuple[ir.Value, ir.Value],
+        to: ir.Value,
+        offset: ir.Expression,
+        position: ir.Expression,
+        tests: Sequence[ir.Expression],
+    ) -> None:
+        """Append a run over a line with gaps, or against its direction: each element is tested."""
+        line, kind = self._axis.line, self._copy.element_type
+        assert line is not None
+        offset = body.let("place", offset)
+        with Loop(body, "u", ends[1], ends[0], iterations=self.length) as each:
+            here = each.let("p", position + each.axis * self._axis.step)
+            there = each.let("there", ir.integer_op("maximum", here, 0))
+            element = each.let("e", there // line.gap)
+            value = each.declare("v", zero(kind).constant)
+            own = [
+                ir.condition("ge", here, 0),
+                ir.condition("eq", there % line.gap, 0),
+                ir.condition("lt", element, line.size),
+            ]
+            with Branch(each, _all([*tests, *own])) as inside:
+                load = ir.Load(self._copy.source, self._kind, offset + element * line.stride)
+                inside.set(value, load)
+            each.store(self._copy.target, self._kind, to + each.axis, value)
+
 
 def _all(tests: Sequence[ir.Expression]) -> ir.Expression:
     return functools.reduce(lambda a, b: ir.condition("bit_and", a, b), tests)
@@ -239,23 +305,33 @@ def _sum(terms: Sequence[tuple[ir.Expression, int]], constant: int) -> ir.Expres
     return functools.reduce(ir.plus, [*products, ir.whole(constant)])
 
 
-def _are_joined(axis: MatrixAxis, last: MatrixAxis) -> bool:
-    """Return whether steps of an axis follow each other in the source with all of the last one."""
-    line = axis.line
-    is_whole = line is not None and line.gap == axis.step == 1 and line.stride == last.size
-    return is_whole and last.line is None and last.step == 1
+def _run(inner: Sequence[MatrixAxis]) -> tuple[MatrixAxis, int]:
+    """Return the axis that the innermost loop moves along, and elements for each of its steps."""
+    last = inner[-1]
+    if len(inner) > 1 and last.line is None and last.step == 1:
+        before = inner[-2]
+        line = before.line
+        if line is not None and line.gap == 1 and before.step == 1 and line.stride == last.size:
+            return before, last.size
+    return last, 1
 
 
 def _clipped(
     body: Body,
-    line: SpatialDimension,
+    axis: MatrixAxis,
     unit: int,
     position: ir.Expression,
     ends: tuple[ir.Value, ir.Value],
 ) -> tuple[ir.Value, ir.Value]:
     """Return the ends of the part of a run that is on its line."""
-    below = ir.integer_op("maximum", ir.whole(0) - position, 0)
-    above = ir.integer_op("maximum", ir.whole(line.size) - position, 0)
+    assert axis.line is not None
+    step = axis.step
+    below: ir.Expression = ir.integer_op("maximum", ir.whole(0) - position, 0)
+    above: ir.Expression = ir.integer_op(
+        "maximum", ir.whole(axis.line.size - 1 + step) - position, 0
+    )
+    if step > 1:
+        below, above = ir.plus(below, step - 1) // step, above // step
     first, stop = ends
     low = ir.integer_op("maximum", ir.times(below, unit), first)
     low_end = body.let("begin", ir.integer_op("minimum", low, stop))

@@ -25,8 +25,8 @@ _PARAMETERS = (
     *parameters(Unit.UPDATE, "result"),
     # The results: positions p0 .. p1, counted without features, and features.
     *parameters(Unit.COUNT, "p0", "p1", "f0", "f1"),
-    # Features of a position.
-    *parameters(Unit.COUNT, "features"),
+    # Positions behind the feature dimension, and features.
+    *parameters(Unit.COUNT, "after", "features"),
     # The last dimension of positions: its size, and which of it have their windows in the input.
     *parameters(Unit.COUNT, "line", "last_low", "last_high"),
     # Features of a group, and from one group of the input to the next.
@@ -35,9 +35,9 @@ _PARAMETERS = (
     # Positions from one image to the next, images, and from one in the input to the next.
     *parameters(Unit.COUNT, "batch_apart", "batches"),
     *parameters(Unit.ELEMENTS, "batch_read"),
-    # Input features of a group; the first weight, behind which windows may begin at their end.
+    # Input features of a group, and from one to the next; weights of an output feature.
     *parameters(Unit.COUNT, "inputs"),
-    *parameters(Unit.ELEMENTS, "first_weight"),
+    *parameters(Unit.ELEMENTS, "input_read", "input_weights", "output_weights", "first_weight"),
     *(
         Parameter(f"{name}{d}", unit)
         for d in range(SPATIAL)
@@ -88,11 +88,11 @@ def _function(kind: str) -> Callable[..., None]:
 
     def exact(  # type: ignore[no-untyped-def]
         source, weights, result, p0, p1, f0, f1,
-        features,
+        after, features,
         line, last_low, last_high,
         group, group_read,
         batch_apart, batches, batch_read,
-        inputs, first_weight,
+        inputs, input_read, input_weights, output_weights, first_weight,
         apart0, count0, low0, high0, start0, stride0, taps0, reach0, size0, gap0, read0, tap0,
         apart1, count1, low1, high1, start1, stride1, taps1, reach1, size1, gap1, read1, tap1,
         apart2, count2, low2, high2, start2, stride2, taps2, reach2, size2, gap2, read2, tap2,
@@ -110,14 +110,22 @@ def _function(kind: str) -> Callable[..., None]:
             for half in range(0, 2):
                 first = select(half == 0, p, end)
                 last = select(half == 0, begin, stop)
-                for z in range(first, last):
-                    found = has_nan(result, z * features + f0, f1 - f0)
-                    for g in range(f0, f0 + (f1 - f0) * found):
-                        value = reload(result, z * features + g)
+                # Neighbours in memory are features, or positions where these come behind them.
+                rows = select(after == 1, last - first, select(last > first, f1 - f0, 0))
+                columns = select(after == 1, f1 - f0, last - first)
+                for row in range(0, rows):
+                    q = select(after == 1, first + row, first)
+                    f = select(after == 1, f0, f0 + row)
+                    at = (whole_div(q, after) * features + f) * after + whole_mod(q, after)
+                    found = has_nan(result, at, columns)
+                    for column in range(0, columns * found):
+                        value = reload(result, at + column)
                         if differs(value, value):
+                            z = select(after == 1, q, q + column)
+                            g = select(after == 1, f + column, f)
                             image = whole_mod(whole_div(z, batch_apart), batches)
                             read = image * batch_read + whole_div(g, group) * group_read
-                            weight = first_weight + g
+                            weight = first_weight + g * output_weights
                             at0 = whole_mod(whole_div(z, apart0), count0) * stride0 + start0
                             at1 = whole_mod(whole_div(z, apart1), count1) * stride1 + start1
                             at2 = whole_mod(whole_div(z, apart2), count2) * stride2 + start2
@@ -141,15 +149,15 @@ def _function(kind: str) -> Callable[..., None]:
                                         left = read + e0 * read0 + e1 * read1 + e2 * read2
                                         right = weight + t0 * tap0 + t1 * tap1 + t2 * tap2
                                         for k in range(0, inputs * ok2):
-                                            x = load(source, left + k)
-                                            w = load(weights, right + k * features)
+                                            x = load(source, left + k * input_read)
+                                            w = load(weights, right + k * input_weights)
                                             total = plus(total, multiply(x, w))
                                         # Once NaN, a sum stays so.
                                         is_nan = differs(total, total)
                                         t2 = select(is_nan, taps2, t2 + 1)
                                     t1 = select(differs(total, total), taps1, t1 + 1)
                                 t0 = select(differs(total, total), taps0, t0 + 1)
-                            store(result, z * features + g, total)
+                            store(result, at + column, total)
             p = stop
 
     return exact

@@ -26,6 +26,7 @@ from xla_server.codegen.lower.contraction import convolution_phases
 from xla_server.codegen.lower.lowering import lower
 from xla_server.codegen.lower.lowerings import LOWERINGS
 from xla_server.codegen.routines.contraction import product_tiles
+from xla_server.target.capability import Capability
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -44,6 +45,12 @@ BY_PRODUCTS = Cpu(
     )
 )
 """The same, with blocks of few rows and elements."""
+
+
+class TransposesAlways(Capability):
+    """The kernels of a processor, for which transposing always pays off."""
+
+    MIN_TAPS = 0
 
 
 INTEGERS = (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(ml_dtypes.int4))
@@ -453,7 +460,8 @@ def exactly_direct(
     target: Target = TARGET,
 ) -> list[str]:
     """A convolution is done by tiles, and has the interpreter's bits. Returns its kernels."""
-    target = tuned(target, "convolutions", min_products=0, min_readings=0)
+    tuning = tuned(target, "convolutions", min_products=0, min_readings=0).tuning
+    target = Target(target.machine, tuning, TransposesAlways())
     random = np.random.default_rng(1)
     arrays = [drawn(random, shape, np.dtype(dtype)) for shape in (base, kernel)]
 

@@ -73,6 +73,9 @@ def test_what_is_not_worth_tiles() -> None:
     assert _phases(*(shape.replace("f32", "s32") for shape in wide)) is None
     groups = f"dim_labels={LAST}, batch_group_count=2"
     assert _phases(wide[0], wide[1], "f32[1,32,32,32]", SAME, groups) is None
+    # A copy of the input would take longer than the sums.
+    points = "f32[2,16,32,32]", "f32[4,16,1,1]", "f32[2,4,32,32]", "size=1x1"
+    assert _phases(*points, f"dim_labels={FIRST}") is None
 
 
 def test_a_depthwise_convolution_has_one_group_of_all_features() -> None:

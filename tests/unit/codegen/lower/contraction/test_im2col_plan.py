@@ -22,13 +22,32 @@ def _plan(
     return Plan.of(Target.of(machine), module.entry.root)
 
 
-def test_features_first_are_products_as_features_last() -> None:
+def test_a_window_of_one_element_reads_the_input_where_it_is() -> None:
+    operands, result = ["f32[2,8,8,16]", "f32[1,1,16,4]"], "f32[2,8,8,4]"
+    plan = _plan(operands, result, f"window={{size=1x1}}, dim_labels={LAST}")
+    assert plan.leading == 16
+    assert (plan.rows, plan.depth, plan.columns, plan.batches) == (2 * 8 * 8, 16, 4, 1)
+    assert plan.block_depth == plan.depth
+    # With strides rows are no neighbours, so they are copied.
+    strided = f"window={{size=1x1 stride=2x2}}, dim_labels={LAST}"
+    assert _plan(operands, "f32[2,4,4,4]", strided).leading is None
+
+
+def test_features_first_are_products_of_each_image() -> None:
     operands = ["f32[2,16,8,8]", "f32[4,16,3,3]"]
     window = "window={size=3x3 pad=1_1x1_1}"
     plan = _plan(operands, "f32[2,4,8,8]", f"{window}, dim_labels={FIRST}")
-    assert (plan.rows, plan.depth, plan.columns, plan.groups) == (128, 144, 4, 1)
-    last = ["f32[2,8,8,16]", "f32[3,3,16,4]"]
-    assert plan == _plan(last, "f32[2,8,8,4]", f"{window}, dim_labels={LAST}")
+    assert not plan.is_nhwc
+    assert (plan.rows, plan.depth, plan.columns, plan.batches) == (64, 144, 4, 2)
+    assert plan.kernel_is_transposed
+    assert plan.repacked is None
+
+
+def test_a_kernel_in_any_other_order_is_laid_out_anew() -> None:
+    operands = ["f32[2,8,8,16]", "f32[3,4,3,16]"]
+    window = "window={size=3x3 pad=1_1x1_1}"
+    plan = _plan(operands, "f32[2,8,8,4]", f"{window}, dim_labels=b01f_0o1i->b01f")
+    assert plan.repacked is not None
 
 
 @pytest.mark.parametrize("groups", ["feature_group_count=4", "batch_group_count=2"])

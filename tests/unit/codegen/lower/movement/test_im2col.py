@@ -66,7 +66,7 @@ MATRICES = {
     "rows": CopiedMatrix((ROWS,), (COLUMNS,)),
     "a window inside": CopiedMatrix(_padded(0)[:1], (_padded(0)[1], COLUMNS)),
     "a window with padding": CopiedMatrix((AT,), (WINDOW, COLUMNS)),
-    "windows of single features": CopiedMatrix((AT,), (WINDOW, MatrixAxis("f", 1, 1))),
+    "rows of windows": CopiedMatrix((WINDOW, COLUMNS), (AT,)),
     "a dilated line": CopiedMatrix(_padded(-2, 2)[:1], (_padded(-2, 2)[1], COLUMNS)),
     "a reversed window": CopiedMatrix((AT,), (MatrixAxis("w", 3, -1, AT.line), COLUMNS)),
     "single elements": CopiedMatrix(
@@ -81,3 +81,14 @@ def test_a_copy_has_the_source_s_elements_and_zeros_around_them(name: str, dtype
     matrix, source = MATRICES[name], np.arange(1, 49).astype(dtype)
     expected = [0 if at is None else source[at] for at in _places(matrix.axes)]
     np.testing.assert_array_equal(_copied(matrix, source), np.array(expected, dtype))
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_a_source_that_is_such_a_matrix_already_is_known(name: str) -> None:
+    matrix = MATRICES[name]
+    places = np.array(_places(matrix.axes), object).reshape(matrix.rows, matrix.columns)
+    leading = matrix.leading()
+    if leading is not None:
+        expected = np.add.outer(np.arange(matrix.rows) * leading, np.arange(matrix.columns))
+        assert (places == expected).all()
+    assert (leading is not None) == (name in ("rows", "single elements"))
