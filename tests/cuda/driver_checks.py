@@ -106,7 +106,7 @@ class _Checked:
 
     def changes_graphs(self) -> None:
         """A graph of two launches, the second of which gets other addresses before each launch."""
-        kernel, driver, stream = self._mirror(), self._driver, self._driver.new_stream()
+        kernel, driver, stream = self._mirrors()[0], self._driver, self._driver.new_stream()
         assert isinstance(driver, ConditionalDriver)
         numbers = np.arange(COUNT, dtype=np.float32)
         given, first, *seconds = (driver.allocate(numbers.nbytes, stream) for _ in range(5))
