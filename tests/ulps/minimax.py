@@ -1,10 +1,8 @@
-"""Minimax polynomials by Remez's exchange in 50 decimal digits."""
+"""Minimax polynomials and their ratios by Remez's exchange in 50 decimal digits."""
 
 import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-
-import numpy as np
 
 DIGITS = 50
 """Decimal digits of the coefficients. Callers set the precision of the context to 10 more."""
@@ -16,61 +14,40 @@ Function = Callable[[Decimal], Decimal]
 
 
 def remez(
-    function: Function,
-    weight: Function,
-    low: float,
-    high: float,
-    terms: int,
-    known: Sequence[Decimal] = (),
+    function: Function, weight: Function, low: float, high: float, terms: int, divisor: int = 0
 ) -> tuple[list[Decimal], float]:
     """Return the coefficients, constant first, and the largest weighted error.
 
-    The first coefficients are those that are `known`.
+    With a `divisor` of that many terms the fit is a ratio; its coefficients follow those of the
+    dividend, and the first of them is 1.
     """
     left, right = Decimal(low), Decimal(high)
     middle, half = (left + right) / 2, (right - left) / 2
     angles = [Decimal(math.cos(math.pi * k / (_GRID - 1))) for k in range(_GRID)]
     grid = sorted({middle + half * angle for angle in angles})
-    if known and not grid[0]:
-        del grid[0]  # Terms of higher powers change nothing there.
-    values = [function(x) - _horner(known, x) for x in grid]
+    values = [function(x) for x in grid]
     weights = [weight(x) for x in grid]
-    powers = range(len(known), terms)
-    count = len(powers) + 1
+    count = terms + max(divisor, 1)
     chosen = [round((len(grid) - 1) * k / (count - 1)) for k in range(count)]
-    coefficients: list[Decimal] = []
-    errors: list[Decimal] = []
+    above, below, errors = [Decimal(0)], [Decimal(1)], [Decimal(0)]
     for _ in range(_ROUNDS):
         rows = []
         for sign, k in enumerate(chosen):
-            row = [grid[k] ** power if power else Decimal(1) for power in powers]
+            powers = [grid[k] ** power if power else Decimal(1) for power in range(terms)]
+            others = [-values[k] * grid[k] ** power for power in range(1, divisor)]
             level = (-1) ** sign / weights[k] if weights[k] else Decimal(0)
-            rows.append([*row, level, values[k]])
-        coefficients = [Decimal(0)] * len(known) + _solved(rows)[:-1]
+            rows.append([*powers, *others, level * _horner(below, grid[k]), values[k]])
+        found = _solved(rows)[:-1]
+        above, below = found[:terms], [Decimal(1), *found[terms:]]
         errors = [
-            (_horner(coefficients, x) - value) * w
+            (_horner(above, x) / _horner(below, x) - value) * w
             for x, value, w in zip(grid, values, weights, strict=True)
         ]
         exchanged = _extremes(errors, count)
-        if exchanged == chosen:
-            break
+        if exchanged == chosen and not divisor:
+            break  # A divisor stands in the equations of the next round.
         chosen = exchanged
-    return [*known, *coefficients[len(known) :]], float(max(abs(error) for error in errors))
-
-
-def rounded_in_turn(
-    function: Function, weight: Function, low: float, high: float, terms: int
-) -> list[Decimal]:
-    """Return coefficients that are numbers of f32.
-
-    Each is rounded before those of higher powers are fitted again, so that these make up for the
-    error of rounding.
-    """
-    known: list[Decimal] = []
-    while len(known) < terms:
-        found, _ = remez(function, weight, low, high, terms, known)
-        known.append(Decimal(float(np.float32(float(found[len(known)])))))
-    return known
+    return [*above, *below[:divisor]], float(max(abs(error) for error in errors))
 
 
 def _extremes(errors: list[Decimal], count: int) -> list[int]:

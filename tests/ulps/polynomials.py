@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import xla_server
-from tests.ulps.minimax import DIGITS, Function, remez, rounded_in_turn
+from tests.ulps.minimax import DIGITS, Function, remez
 
 PATH = Path(xla_server.__file__).parent / "codegen/functions/real/coefficients.py"
 
@@ -24,8 +24,7 @@ class Fit:
     """A polynomial in x over [low, high] near `function`, its error times `weight` even.
 
     `terms` are the numbers of coefficients for f32 and f64; no polynomial where it is zero.
-    Coefficients of f32 that are `rounded_in_turn` are each rounded before those of higher powers
-    are fitted again, so that these make up for the error of rounding.
+    With a `divisor` of that many terms it is a ratio, and both its polynomials are times `scale`.
     """
 
     name: str
@@ -35,7 +34,8 @@ class Fit:
     low: float
     high: float | tuple[float, float]
     terms: tuple[int, int]
-    rounded_in_turn: bool = False
+    divisor: int = 0
+    scale: float = 1.0
 
     def text(self) -> str:
         """Return the table of the coefficients as a statement of Python."""
@@ -43,11 +43,9 @@ class Fit:
         for index, name in enumerate(("f32", "f64")):
             if terms := self.terms[index]:
                 high = self.high[index] if isinstance(self.high, tuple) else self.high
-                problem = self.function, self.weight, self.low, high, terms
+                problem = self.function, self.weight, self.low, high, terms, self.divisor
                 found, error = remez(*problem)
-                if self.rounded_in_turn and name == "f32":
-                    found = rounded_in_turn(*problem)
-                numbers = map(float, found)
+                numbers = (float(number) * self.scale for number in found)
                 if name == "f32":
                     numbers = (float(np.float32(number)) for number in numbers)
                 achieved.append(f"{name} 2^{math.log2(error):.1f}")
@@ -157,9 +155,6 @@ def _one(x: Decimal) -> Decimal:
     return Decimal(1)
 
 
-_ERF_SPLIT = 1.05
-"""Where the formulas of erf for f32 meet."""
-
 _LOG_HIGH = (math.sqrt(2) - 1) / (math.sqrt(2) + 1)
 
 FITS = (
@@ -245,24 +240,24 @@ FITS = (
         (5, 11),
     ),
     Fit(
+        "ERF_RATIO",
+        "4 erf(r) / r - 1 in z = r^2, |r| <= 3.88, dividend and divisor; error relative to erf.",
+        lambda z: 4 * _erf_ratio(z) - 1,
+        lambda z: 1 / (4 * _erf_ratio(z)),
+        0.0,
+        3.88**2,
+        (6, 0),
+        divisor=6,
+        scale=1.564,
+    ),
+    Fit(
         "ERF_NEAR",
-        "erf(r) / r - 1 in z = r^2, |r| <= 1.05 for f32 or 1 for f64; error relative to erf.",
+        "erf(r) / r - 1 in z = r^2, |r| <= 1; error relative to erf.",
         lambda z: _erf_ratio(z) - 1,
         lambda z: 1 / _erf_ratio(z),
         0.0,
-        (_ERF_SPLIT**2, 1.0),
-        (6, 12),
-        rounded_in_turn=True,
-    ),
-    Fit(
-        "ERFC_ROOT",
-        f"erfc(x)^(1/8), {_ERF_SPLIT} <= x <= 3.96; error relative to erf.",
-        lambda x: _erfc(x) ** (Decimal(1) / 8),
-        lambda x: 8 * _erfc(x) ** (Decimal(7) / 8),
-        _ERF_SPLIT,
-        3.96,
-        (7, 0),
-        rounded_in_turn=True,
+        1.0,
+        (0, 12),
     ),
     Fit(
         "ERF_FAR",

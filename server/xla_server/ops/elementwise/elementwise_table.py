@@ -166,7 +166,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
         complex=of_complex.divide,
         widens_complex=True,
     ),
-    Opcode.ERF: _function(of_floats.erf, "erf", (2.25, 1.5)),
+    Opcode.ERF: _function(of_floats.erf, "erf", (2.75, 1.5)),
     Opcode.EXPONENTIAL: _function(np.exp, "exp", (1.25, 1.25), complex=of_complex.exp),
     Opcode.EXPONENTIAL_MINUS_ONE: _identity_near_zero(
         np.expm1, "expm1", (1.25, 1.5), complex=of_complex.expm1

@@ -21,6 +21,7 @@ from xla_server.codegen.functions.elementwise import function_of
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.kernel import kernel_object
 from xla_server.ops.elementwise.elementwise_table import ROWS
+from xla_server.ops.numerics.subnormals import subnormals_as_zeros
 
 DTYPE: dict[str, Any] = {"f32": np.float32, "f64": np.float64}
 SAMPLE = 100_000
@@ -95,6 +96,13 @@ def test_results_of_f32_are_odd_and_at_most_one(function: str) -> None:
     result = computed(function, x)
     assert result.max() == result[-1] == 1
     np.testing.assert_array_equal(computed(function, -x), -result)
+
+
+def test_erf_of_the_smallest_normal_numbers_is_right_where_subnormal_ones_are_zeros() -> None:
+    x = np.float32(2.0**-126) * np.arange(1, 9, dtype=np.float32)
+    with subnormals_as_zeros():
+        result = computed("erf", x)
+    np.testing.assert_allclose(result / x, 2 / np.sqrt(np.pi), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", DTYPE)
