@@ -16,7 +16,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
+from xla_server.codegen.compiler.llvm_text import FunctionText
 from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
 from xla_server.codegen.instructions.instruction import Instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
@@ -25,6 +25,7 @@ from xla_server.target.machine import Machine
 
 LEVELS = 4
 """Loops of a sum."""
+_INNERMOST = LEVELS - 1
 
 _WORD = ir.IntType(64)
 _BYTES = {"f32": 4, "f64": 8}
@@ -121,81 +122,58 @@ class _Tile:
     def text(self) -> str:
         """All of it."""
         f = self._f
-        count = self._rows * self._vectors
-        kept = f.let(f"alloca [{count} x {self._vector}], align {self._bytes}")
-        least = "%iterations0"
-        for level in range(1, LEVELS):
-            least = f.smaller(least, f"%iterations{level}")
-        some, none, store = f.label(), f.label(), f.label()
-        f.do(f"br i1 {f.let(f'icmp sgt i64 {least}, 0')}, label %{some}, label %{none}")
-        f.start(none)
-        empty = [f"ptr {kept}", "i8 0", f"i64 {count * self._bytes}", "i1 false"]
-        f.call("void", "llvm.memset.p0.i64", empty)
-        f.do(f"br label %{store}")
+        # Memory that is not allocated at the start would move the stack's end.
+        kept = [f.let("alloca i64") for _ in range(LEVELS + 1)]
+        runs = "%iterations0"
+        for level in range(1, _INNERMOST):
+            runs = f.let(f"mul i64 {runs}, %iterations{level}")
+        steps = f.let(f"mul i64 {runs}, %iterations{_INNERMOST}")
+        before, some, store = f.block, f.label(), f.label()
+        f.do(f"br i1 {f.let(f'icmp sgt i64 {steps}, 0')}, label %{some}, label %{store}")
         f.start(some)
-        for number, value in enumerate(self._sums()):
-            f.write(self._vector, value, f.behind(kept, number * self._bytes), self._width)
+        added = self._sums(runs, kept)
+        end = f.block
         f.do(f"br label %{store}")
         f.start(store)
-        # A loop over rows is compiled in less time than all of them after each other.
-        row = TextLoop(f, "0", str(self._rows), 1, [("ptr", kept), ("ptr", f.pointer("%result"))])
-        source, target = row.values
-        for number, mask in enumerate(self._masks):
-            value = f.read(self._vector, f.behind(source, number * self._bytes), self._width)
-            f.write(self._vector, value, f.behind(target, number * self._bytes), self._width, mask)
-        row.end([f.behind(source, self._vectors * self._bytes), f.behind(target, "%result_step")])
+        sums = [
+            f.let(f"phi {self._vector} [zeroinitializer, %{before}], [{value}, %{end}]")
+            for value in added
+        ]
+        row = "%result"
+        for first in range(0, len(sums), self._vectors):
+            target = f.pointer(row)
+            for number, mask in enumerate(self._masks):
+                place = f.behind(target, number * self._bytes)
+                f.write(self._vector, sums[first + number], place, self._width, mask)
+            row = f.plus(row, "%result_step")
         return f.text()
 
-    def _sums(self) -> list[str]:
+    def _sums(self, runs: str, kept: Sequence[str]) -> list[str]:
         """Emit the sums over all loops, each of which has an iteration.
 
-        The innermost loop has them in registers; those around it are counted in memory.
+        The innermost loop, which is run `runs` times, has them in registers. `kept` are pointers to
+        the runs that are left, to what the last one started from, and to the iterations that are
+        left of the loops around it but the outermost.
         """
         f = self._f
-        outer = range(LEVELS - 1)
-        iterations, over, down = ([f.let("alloca i64") for _ in outer] for _ in range(3))
         multiples = [f.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
-
-        def restart(first: int, left: str, right: str) -> None:
-            for level in outer[first:]:
-                f.do(f"store i64 %iterations{level}, ptr {iterations[level]}")
-            for level in outer[max(first - 1, 0) :]:
-                f.do(f"store i64 {left}, ptr {over[level]}")
-                f.do(f"store i64 {right}, ptr {down[level]}")
-
-        restart(0, "%left", "%right")
-        before, body, again = f.block, f.label(), f.label()
+        moves = [self._moves(side) for side in ("over", "down")]
+        iterations = [f"%iterations{level}" for level in range(_INNERMOST - 1, 0, -1)]
+        for first, place in zip((runs, "%left", "%right", *iterations), kept, strict=True):
+            f.do(f"store i64 {first}, ptr {place}")
+        before, body, again, end = f.block, f.label(), f.label(), f.label()
         f.do(f"br label %{body}")
         f.start(body)
-        innermost = LEVELS - 1
         phis = [f.later() for _ in range(3 + self._rows * self._vectors)]
         number, left, right, *sums = (name for name, _ in phis)
         added = self._added(left, right, multiples, sums)
-        counted = f.let(f"sub i64 {number}, 1")
-        following = [f.plus(left, f"%over{innermost}"), f.plus(right, f"%down{innermost}")]
-        more, end, next_ = f.let(f"icmp sgt i64 {counted}, 0"), f.label(), f.label()
-        f.do(f"br i1 {more}, label %{body}, label %{next_}")
-        for level in reversed(outer):
-            f.start(next_)
-            rest = f.let(f"sub i64 {f.let(f'load i64, ptr {iterations[level]}')}, 1")
-            f.do(f"store i64 {rest}, ptr {iterations[level]}")
-            more, go_on = f.let(f"icmp sgt i64 {rest}, 0"), f.label()
-            next_ = f.label() if level else end
-            f.do(f"br i1 {more}, label %{go_on}, label %{next_}")
-            f.start(go_on)
-            starts = [
-                f.plus(f.let(f"load i64, ptr {pointer}"), step)
-                for pointer, step in (
-                    (over[level], f"%over{level}"),
-                    (down[level], f"%down{level}"),
-                )
-            ]
-            restart(level + 1, *starts)
-            f.do(f"br label %{again}")
+        counted = f.minus(number, "1")
+        following = [f.plus(left, f"%over{_INNERMOST}"), f.plus(right, f"%down{_INNERMOST}")]
+        f.do(f"br i1 {f.let(f'icmp sgt i64 {counted}, 0')}, label %{body}, label %{again}")
         f.start(again)
-        starts = [f.let(f"load i64, ptr {pointer[-1]}") for pointer in (over, down)]
-        f.do(f"br label %{body}")
-        iteration = f"%iterations{innermost}"
+        rest, *starts = self._next_run(kept, moves, iterations)
+        f.do(f"br i1 {f.let(f'icmp sgt i64 {rest}, 0')}, label %{body}, label %{end}")
+        iteration = f"%iterations{_INNERMOST}"
         rows = zip(
             phis,
             (iteration, "%left", "%right", *["zeroinitializer"] * len(sums)),
@@ -212,34 +190,67 @@ class _Tile:
         f.start(end)
         return added
 
+    def _moves(self, side: str) -> list[str]:
+        """The bytes from a run's start to the next one's, by the loop that goes on, inner first."""
+        f, back = self._f, "0"
+        moves = []
+        for level in reversed(range(_INNERMOST)):
+            moves.append(f.minus(f"%{side}{level}", back))
+            others = f.minus(f"%iterations{level}", "1")
+            back = f.plus(back, f.let(f"mul i64 {others}, %{side}{level}"))
+        return moves
+
+    def _next_run(
+        self, kept: Sequence[str], moves: Sequence[Sequence[str]], iterations: Sequence[str]
+    ) -> list[str]:
+        """Emit the runs left after one of them, and where the next one starts on both sides.
+
+        There are no branches, which would be predicted wrongly where loops are short.
+        """
+        f = self._f
+        runs, left, right, *counts = [f.let(f"load i64, ptr {place}") for place in kept]
+        moved, by = [side[0] for side in moves], "1"
+        for level, (count, most) in enumerate(zip(counts, iterations, strict=True)):
+            rest = f.minus(count, by)
+            ends = f.let(f"icmp eq i64 {rest}, 0")
+            by = f.let(f"zext i1 {ends} to i64")
+            counts[level] = f.let(f"select i1 {ends}, i64 {most}, i64 {rest}")
+            moved = [
+                f.let(f"select i1 {ends}, i64 {side[level + 1]}, i64 {move}")
+                for side, move in zip(moves, moved, strict=True)
+            ]
+        run = [f.minus(runs, "1"), f.plus(left, moved[0]), f.plus(right, moved[1])]
+        for value, place in zip((*run, *counts), kept, strict=True):
+            f.do(f"store i64 {value}, ptr {place}")
+        return run
+
     def _added(
         self, left: str, right: str, multiples: Sequence[str], sums: Sequence[str]
     ) -> list[str]:
         """The sums with the products at these addresses."""
-        factors = self._row(right)
-        added = []
-        for row, address in enumerate(self._row_starts(left, multiples)):
-            lefts = self._row(address) if self._is_depthwise else self._same(address)
-            for number, (factor, other) in enumerate(zip(lefts, factors, strict=True)):
-                total = sums[row * self._vectors + number]
-                added.append(self._f.fma(self._vector, factor, other, total))
+        f, added = self._f, list(sums)
+        starts = [f.pointer(address) for address in self._row_starts(left, multiples)]
+        numbers, there = range(self._vectors), f.pointer(right)
+        if self._is_depthwise:
+            # The factors of one vector of columns at a time, for which 16 registers suffice.
+            for number in numbers:
+                factor = self._columns(there, number)
+                for row, start in enumerate(starts):
+                    place = row * self._vectors + number
+                    other = self._columns(start, number)
+                    added[place] = f.fma(self._vector, other, factor, sums[place])
+            return added
+        factors = [self._columns(there, number) for number in numbers]
+        for row, start in enumerate(starts):
+            same = f.splat(self._form, self._lanes, f.read(self._form, start, self._width))
+            for place, factor in enumerate(factors, row * self._vectors):
+                added[place] = f.fma(self._vector, same, factor, sums[place])
         return added
 
-    def _row(self, address: str) -> list[str]:
-        """The vectors that lie side by side from an address on."""
-        start = self._f.pointer(address)
-        return [
-            self._f.read(
-                self._vector, self._f.behind(start, number * self._bytes), self._width, mask
-            )
-            for number, mask in enumerate(self._masks)
-        ]
-
-    def _same(self, address: str) -> list[str]:
-        """Vectors of one number."""
-        f = self._f
-        single = f.read(self._form, f.pointer(address), self._width)
-        return [f.splat(self._form, self._lanes, single)] * self._vectors
+    def _columns(self, start: str, number: int) -> str:
+        """A vector of the columns that lie side by side from a pointer on."""
+        place = self._f.behind(start, number * self._bytes)
+        return self._f.read(self._vector, place, self._width, self._masks[number])
 
     def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
         """The addresses of rows, in terms that the processor adds up while it loads."""
