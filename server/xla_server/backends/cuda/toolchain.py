@@ -46,7 +46,9 @@ def find_assembler(architectures: Iterable[str]) -> Assembler:
         package = importlib.metadata.distribution(_PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return Assembler(missing=f"{_PACKAGE} is not installed: {EXTRA}")
-    program = next(file for file in package.files or () if file.name == _PROGRAM)
+    program = next((file for file in package.files or () if file.name == _PROGRAM), None)
+    if program is None:
+        return Assembler(missing=f"{_PACKAGE} {package.version} lists no {_PROGRAM}")
     return Assembler(found[0], package.version, str(program.locate()))
 
 

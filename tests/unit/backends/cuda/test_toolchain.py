@@ -99,3 +99,10 @@ def test_what_is_not_installed_is_told_with_what_installs_it(
 ) -> None:
     remove_ptxas(monkeypatch)
     assert find_assembler(["sm_90"]).missing.startswith("nvidia-cuda-nvcc is not installed: pip ")
+
+
+def test_a_package_without_the_program_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_ptxas(tmp_path, monkeypatch, "nvcc")
+    assert find_assembler(["sm_90"]).missing == f"nvidia-cuda-nvcc {VERSION} lists no ptxas"

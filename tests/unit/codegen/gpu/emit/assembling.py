@@ -12,12 +12,12 @@ from tests.unit.codegen.gpu.emit import fake_ptxas
 VERSION = "13.5.37"
 
 
-def install_ptxas(directory: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let the fake count as installed; return its path."""
+def install_ptxas(directory: Path, monkeypatch: pytest.MonkeyPatch, name: str = "ptxas") -> str:
+    """Let the fake count as installed, as a file of this name; return its path."""
     path = directory / "ptxas"
     path.write_text(f"#!{sys.executable}\n{Path(fake_ptxas.__file__).read_text()}")
     path.chmod(0o700)
-    file = types.SimpleNamespace(name="ptxas", locate=lambda: path)
+    file = types.SimpleNamespace(name=name, locate=lambda: path)
     package = types.SimpleNamespace(version=VERSION, files=[file])
     monkeypatch.setattr(importlib.metadata, "distribution", lambda _: package)
     return str(path)
