@@ -30,12 +30,11 @@ from tests.unit.codegen.trace import elementwise_rows as rows
 from tests.unit.codegen.trace.elementwise_rows import SLICE
 from xla_client import ops
 from xla_contract.types.element_type import ElementType as E
-from xla_contract.types.opcode import Opcode
 from xla_server.backends.cuda.toolchain import PtxToolchain, find_assembler
 from xla_server.backends.cuda.worker.device import conditions
 from xla_server.codegen.gpu.emit.assembler import AssemblyError
 from xla_server.codegen.gpu.grid import GridKernel
-from xla_server.codegen.kernel_ir.expressions import Apply, Buffer, Expression, Index, Value
+from xla_server.codegen.kernel_ir.expressions import Buffer, Expression, Index, Value
 from xla_server.codegen.kernel_ir.kernel import Kernel
 from xla_server.codegen.kernel_ir.statements import Barrier, Exchange, For, Let, Store, While
 from xla_server.codegen.kernel_ir.types import Type
@@ -50,11 +49,6 @@ REGISTERS = 64
 """Bound on registers of a thread: with so many a multiprocessor of 2048 threads is half full."""
 
 REGISTERS_OF_COMPLEX = 128
-
-WIDE = (Opcode.COSINE, Opcode.SINE, Opcode.TAN, Opcode.POWER)
-"""Functions of f32 whose formulas compute in f64."""
-
-WIDE_FUNCTIONS = frozenset({"cos_f32", "sin_f32", "tan_f32", "pow_f32"})
 
 IN_REGISTERS = (0, 0)
 """Bytes of the stack of a thread, and of spilled registers."""
@@ -112,7 +106,7 @@ def test_elementwise_kernels_fit_in_registers(kind: E, name: str, tmp_path: Path
     assert max(code.registers.values()) <= (REGISTERS_OF_COMPLEX if kind.is_complex else REGISTERS)
     assert code.memory == {IN_REGISTERS}
     for number, opcode in enumerate(program.rows):
-        if kind is E.F32 and opcode not in WIDE:
+        if kind is E.F32:
             assert code.count(f"k{number}", IN_F64) == 0, opcode
 
 
@@ -252,11 +246,9 @@ def class_of(kernel: Kernel) -> str:
 
 
 def is_real_single(kernel: Kernel) -> bool:
-    """Return whether no expression of a kernel has f64, and none asks for a formula that has."""
+    """Return whether no expression of a kernel has f64."""
     read = [part for statement, _ in walk(kernel.body) for part in read_by(statement)]
-    called = {part.function for part in read if isinstance(part, Apply)}
-    is_wide = any(part.type in (Type.F64, Type.C128) for part in read)
-    return not is_wide and not called & WIDE_FUNCTIONS
+    return not any(part.type in (Type.F64, Type.C128) for part in read)
 
 
 def stored_widely(kernel: Kernel) -> int:

@@ -269,31 +269,13 @@ FITS = (
         (0, 18),
     ),
     Fit(
-        "LOG2_OF_POW",
-        "log2((1 + s) / (1 - s)) / s in z = s^2 for pow of f32, in f64; relative.",
-        lambda z: (2 + z * _log_tail(z)) / Decimal(2).ln(),
-        _one,
-        0.0,
-        1.001 * _LOG_HIGH**2,
-        (0, 6),
-    ),
-    Fit(
-        "EXP2_OF_POW",
-        "2^f, |f| <= 1 / 2, for pow of f32, in f64; relative.",
-        lambda x: (x * Decimal(2).ln()).exp(),
-        _one,
-        -0.501,
-        0.501,
-        (0, 8),
-    ),
-    Fit(
         "ATANH_OF_POW",
-        "(atanh(s) / s - 1 - z / 3) / z^2 in z = s^2 for pow of f64; error relative to 1.",
+        "(atanh(s) / s - 1 - z / 3) / z^2 in z = s^2 for pow; error relative to 1.",
         _atanh_tail,
         lambda z: z * z,
         0.0,
         1.001 * _LOG_HIGH**2,
-        (0, 8),
+        (3, 8),
     ),
 )
 """Every polynomial that the functions use."""

@@ -8,7 +8,13 @@ from typing import Any
 from xla_server.codegen.compiler.shared_functions import SharedFunction
 from xla_server.codegen.functions import FUNCTIONS
 from xla_server.codegen.functions.bits.half_floats import half_floats
-from xla_server.codegen.functions.called_functions import CALLED, LIKELY, VARIANTS
+from xla_server.codegen.functions.called_functions import (
+    CALLED,
+    LIKELY,
+    VARIANTS,
+    WITH_BRANCHES,
+    called,
+)
 from xla_server.codegen.functions.compiler_library import COMPILER_LIBRARY
 from xla_server.codegen.instructions.constants import CONSTANTS
 from xla_server.codegen.instructions.intrinsics import ARITHMETIC, X86_ARITHMETIC
@@ -40,6 +46,7 @@ _NAMES: Mapping[str, Any] = {
     **CONSTANTS,
     **FUNCTIONS,
     **CALLED,
+    **{name: CALLED[called(name)] for name in WITH_BRANCHES},
     **PRODUCTS,
     **COLUMN_SUMS,
     **CONCATENATION,

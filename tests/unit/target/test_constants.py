@@ -68,9 +68,9 @@ FORMULAS = {
     "codegen/functions/real/irrational.py": {"_WHOLE"},
     "codegen/functions/real/logarithm.py": {"_LARGE", "_ROOT_OF_HALF", "_SMALLEST"},
     "codegen/functions/bits/narrow_floats.py": {"_BIAS", "_INFINITY", "_MANTISSA", "_NAN", "_SIGN"},
-    "codegen/functions/real/power.py": {"_THIRD"},
+    "codegen/functions/real/power.py": {"_LARGE", "_THIRD"},
     "codegen/functions/real/trigonometric.py": {
-        *("_DIGITS", "_FIRST", "_RANGES_F32", "_STEP", "_STRAIGHT")
+        *("_DIGITS", "_FIRST", "_LARGE", "_STEP", "_STRAIGHT", "_WORDS")
     },
     "codegen/functions/values.py": {"_SHIFTER"},
     "codegen/instructions/intrinsics.py": {*("_DOUBLE_BITS", "_SINGLE_BITS", "_SMALLEST_ADDEND")},

@@ -116,6 +116,11 @@ LIKELY = frozenset(
 """Symbols of what is worth to have before a program asks for it."""
 
 
+WITH_BRANCHES = frozenset({"cos_f32", "sin_f32", "tan_f32"})
+"""Functions with a branch around what few numbers need. Processors always call them, for a vector
+at once: the vectoriser of a loop would compute both sides."""
+
+
 def called(name: str) -> str:
     """Return the name of the out-of-line form of a function; its own name if it has none."""
     return f"called_{name}" if f"called_{name}" in CALLED else name

@@ -1,8 +1,8 @@
 """Scalar code that writes itself: Python over `Value` becomes LLVM instructions.
 
 An elementary function is a Python function over Values. It runs once for a process, where each
-operation adds one instruction; kernels see one instruction. f32 is never promoted to f64, and there
-is no branch to stop the vectoriser.
+operation adds one instruction; kernels see one instruction. f32 is never promoted to f64. Branches
+stop the vectoriser: only functions that loops call (`called_functions`) have one, by `where_rare`.
 """
 
 import abc
@@ -165,7 +165,7 @@ class Value(Operand):
     def __invert__(self) -> "Value":
         return self.made(self.builder.not_(self.code))
 
-    def __rshift__(self, amount: int) -> "Value":
+    def __rshift__(self, amount: "Value | int") -> "Value":
         return self.made(self.builder.ashr(self.code, self.coerced(amount)))
 
     def __lt__(self, other: "Value | Number") -> "Value":
@@ -204,6 +204,30 @@ def select(predicate: Value, on_true: Value | Number, on_false: Value | Number) 
     assert isinstance(on_false, Value)
     chosen = on_false.constant(on_true)
     return chosen.made(predicate.builder.select(predicate.code, chosen.code, on_false.code))
+
+
+def where_rare(
+    predicate: Value, rare: Callable[[], Sequence[Value]], usual: Sequence[Value]
+) -> list[Value]:
+    """The values of `rare` where the predicate holds, else the `usual` ones.
+
+    The code of `rare` is jumped over where the predicate holds for none of several numbers.
+    """
+    b, before = predicate.builder, predicate.builder.block
+    held = predicate.code
+    if isinstance(held.type, ir.VectorType):
+        mask = b.bitcast(held, ir.IntType(held.type.count))
+        held = b.icmp_unsigned("!=", mask, ir.Constant(mask.type, 0))
+    with b.if_then(held):
+        chosen = [select(predicate, *pair) for pair in zip(rare(), usual, strict=True)]
+        inside = b.block
+    results = []
+    for one, other in zip(chosen, usual, strict=True):
+        phi = b.phi(one.code.type)
+        phi.add_incoming(one.code, inside)
+        phi.add_incoming(other.code, before)
+        results.append(one.made(phi))
+    return results
 
 
 def at_most(x: Value, bound: Number) -> Value:

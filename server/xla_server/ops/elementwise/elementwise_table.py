@@ -194,7 +194,7 @@ ROWS: Mapping[Opcode, ElementwiseOp] = {
     Opcode.OR: ElementwiseOp(np.bitwise_or, "bit_or"),
     Opcode.POPCNT: _bits(of_integers.population_count, "popcnt"),
     Opcode.POWER: _function(
-        of_floats.power, "pow", (0.51, 1.5), integer=of_integers.power, complex=of_complex.power
+        of_floats.power, "pow", (1.0, 1.5), integer=of_integers.power, complex=of_complex.power
     ),
     Opcode.REAL: _part(np.real, "real"),
     Opcode.REMAINDER: ElementwiseOp(

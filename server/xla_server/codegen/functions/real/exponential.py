@@ -58,7 +58,9 @@ def scaled(x: values.Value, n: values.Value) -> values.Value:
 def exp_of_sum(x: values.Value, low: values.Value) -> values.Value:
     """exp(x + low), |low| far below |x|, x within the bounds that exp has."""
     n, r, rest = reduced(x, low)
-    return scaled(1 + (r + values.fma(r * r, values.polynomial(r, EXP[x.type]), rest)), n)
+    near, error = values.exact_sum_ordered(x.constant(1), r)
+    tail = values.fma(r * r, values.polynomial(r, EXP[x.type]), rest)
+    return scaled(near + (error + tail), n)
 
 
 def exp(x: values.Value) -> values.Value:

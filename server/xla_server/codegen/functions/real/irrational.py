@@ -15,10 +15,15 @@ def rounded_to(value: Fraction, name: str) -> float:
     return float(np.float32(float(value))) if name == "f32" else float(value)
 
 
-def parts(value: Fraction, name: str, spare: int = 0) -> tuple[float, float]:
-    """Two floats of a type whose sum is near; the last `spare` bits of the first are zero."""
-    first = leading(value, _WHOLE[name] - spare) if spare else Fraction(rounded_to(value, name))
-    return rounded_to(first, name), rounded_to(value - first, name)
+def parts(value: Fraction, name: str, spare: int = 0, count: int = 2) -> tuple[float, ...]:
+    """Floats of a type whose sum is near; the last `spare` bits of the first are zero."""
+    found: list[float] = []
+    for number in range(count):
+        kept = spare and not number
+        part = leading(value, _WHOLE[name] - spare) if kept else value
+        found.append(rounded_to(part, name))
+        value -= Fraction(found[-1])
+    return tuple(found)
 
 
 def leading(value: Fraction, count: int) -> Fraction:
@@ -38,7 +43,7 @@ LN2_PARTS = {"f32": parts(LN2, "f32", 10), "f64": parts(LN2, "f64", 13)}
 
 HALF_PI_PARTS = {name: parts(PI / 2, name) for name in _WHOLE}
 QUARTER_PI_PARTS = {name: parts(PI / 4, name) for name in _WHOLE}
-THIRD_PARTS = parts(Fraction(1, 3), "f64")
+THIRD_PARTS = {name: parts(Fraction(1, 3), name) for name in _WHOLE}
 LOG2_E = float(1 / LN2)
 
 

@@ -3,49 +3,37 @@
 import math
 
 from xla_server.codegen.functions import values
-from xla_server.codegen.functions.real.coefficients import ATANH_OF_POW, EXP2_OF_POW, LOG2_OF_POW
+from xla_server.codegen.functions.real.coefficients import ATANH_OF_POW
 from xla_server.codegen.functions.real.exponential import exp_of_sum
 from xla_server.codegen.functions.real.irrational import LN2_PARTS, THIRD_PARTS
 from xla_server.codegen.functions.real.logarithm import split
 
+_LARGE = {"f32": (104.0, 89.0), "f64": (746.0, 710.0)}
+"""Sizes of negative and positive exponents of e beyond which powers are zero and infinite."""
+
 
 def pow(x: values.Value, y: values.Value) -> values.Value:
     """X to the power y, IEEE 754's special cases."""
-    size = abs(x)
-    magnitude = _power_f32(size, y) if x.type == "f32" else _power_f64(size, y)
-    return _with_special_cases(x, y, magnitude)
+    return _with_special_cases(x, y, _power(abs(x), y))
 
 
-def _power_f32(size: values.Value, y: values.Value) -> values.Value:
-    """2^(y log2(size)) in f64, exact enough for f32 to be rounded once."""
-    number, scale = _normal_by_bits(size)
-    k, fraction = split(number)
-    m = values.to("f64", fraction)
-    s = (m - 1) / (m + 1)
-    count = values.to("f64", values.to("f32", k) + scale)
-    logarithm = values.fma(s, values.polynomial(s * s, LOG2_OF_POW["f64"]), count)
-    exponent = values.clamped(logarithm * values.to("f64", y), -200.0, 200.0)
-    n, whole = values.nearest(exponent, 1.0)
-    result = values.polynomial(exponent - n, EXP2_OF_POW["f64"]) * values.power_of_two(whole, "f64")
-    return values.to("f32", result)
-
-
-def _power_f64(size: values.Value, y: values.Value) -> values.Value:
+def _power(size: values.Value, y: values.Value) -> values.Value:
     """exp(y log(size)), the logarithm and the product as sums of two floats."""
     # Beyond, every logarithm but 0 gives 0 or infinity already.
     y = values.clamped(y, -(2.0**66), 2.0**66)
     high, low = logarithm_of(size)
     product, error = values.exact_product(y, high)
     error = values.fma(y, low, error)
-    error = values.select(abs(product) < 740, error, 0.0)
-    return exp_of_sum(values.clamped(product, -746.0, 710.0), error)
+    lowest, highest = _LARGE[size.type]
+    error = values.select(abs(product) < lowest, error, 0.0)
+    return exp_of_sum(values.clamped(product, -lowest, highest), error)
 
 
 def logarithm_of(size: values.Value) -> tuple[values.Value, values.Value]:
-    """The natural logarithm of a number of f64 above zero, as a sum of two floats."""
+    """The natural logarithm of a number above zero, as a sum of two floats."""
     number, scale = _normal_by_bits(size)
     k, m = split(number)
-    count = values.to("f64", k) + scale
+    count = values.to(size.type, k) + scale
     # s = (m - 1) / (m + 1) and z = s^2 as sums of two floats; log(m) = 2 s (1 + z/3 + ...).
     f = m - 1
     bottom, bottom_low = values.exact_sum(m, m.constant(1))
@@ -54,16 +42,18 @@ def logarithm_of(size: values.Value) -> tuple[values.Value, values.Value]:
     s_low = values.fma(-s, bottom_low, values.fma(-s, bottom, f)) * reciprocal
     z, z_low = values.exact_product(s, s)
     z_low = values.fma(s + s, s_low, z_low)
-    third, third_low = THIRD_PARTS
+    third, third_low = THIRD_PARTS[size.type]
     part = z * third
     part_low = values.fma(z, third, -part) + values.fma(z, third_low, z_low * third)
-    total, low = values.exact_sum_ordered(part, z * z * values.polynomial(z, ATANH_OF_POW["f64"]))
+    total, low = values.exact_sum_ordered(
+        part, z * z * values.polynomial(z, ATANH_OF_POW[size.type])
+    )
     low = low + part_low
     rest, rest_low = values.exact_product(s, total)
     rest_low = rest_low + values.fma(s, low, s_low * total)
     high, low = values.exact_sum_ordered(s, rest)
     low = low + (rest_low + s_low)
-    first, second = LN2_PARTS["f64"]
+    first, second = LN2_PARTS[size.type]
     high, error = values.exact_sum_ordered(count * first, high + high)
     return values.exact_sum_ordered(high, error + values.fma(count, second, low + low))
 

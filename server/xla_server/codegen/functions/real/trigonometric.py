@@ -1,20 +1,29 @@
-"""sin, cos and tan for every argument, by one reduction that has no branch.
+"""sin, cos and tan for every argument, by one reduction for each type.
 
-x = M 2^e with M whole, so only 2/pi 2^e modulo 4 counts for the quadrant and the fraction of it:
-Payne and Hanek's reduction. The remainder is a sum of floats of type f64, the same for a range of
-exponents. f32 has four ranges of three floats, chosen by selection. The first two floats are short,
-so that their products with x are exact. f64 has ranges of 16 exponents in a table, of four floats
-each. These are enough for the f64 closest to a multiple of pi/2, 2^-61 off, and 53 bits after.
+The number of quadrants is x 2/pi = M 2^e 2/pi with M whole, so only 2/pi 2^e modulo 4 counts for
+its remainder and fraction: Payne and Hanek's reduction. f64 has the remainder as a sum of four
+floats, the same for 16 exponents, in a table: enough for the f64 closest to a multiple of pi/2,
+2^-61 off, and 53 bits after. f32 has it as three words of a fixed-point number. That is for
+numbers from 2^17 on, which are rare; from smaller ones multiples of pi/2 are taken, a sum of three
+floats: Cody and Waite's reduction.
 """
 
 import functools
+import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from xla_server.codegen.functions.real.coefficients import COS, SIN
-from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, leading, two_over_pi
+from xla_server.codegen.functions.real.irrational import (
+    HALF_PI_PARTS,
+    PI,
+    leading,
+    parts,
+    two_over_pi,
+)
 from xla_server.codegen.functions.values import (
     Table,
     Value,
@@ -32,6 +41,7 @@ from xla_server.codegen.functions.values import (
     rounded,
     select,
     to,
+    where_rare,
 )
 
 _DIGITS = 1400
@@ -57,16 +67,21 @@ def _two_over_pi() -> int:
     return two_over_pi(_DIGITS)
 
 
-_RANGES_F32 = (0, 50, 76, 102)
-"""The smallest exponent of each range of f32; all of 2/pi counts in the first."""
+_LARGE = 17
+"""The exponent of the f32 from which on the reduction is Payne and Hanek's."""
+
+_HALF_PI = parts(PI / 2, "f32", count=3)
+
+_WORDS = 7
+"""Words of 1 / (2 pi) 2^(_LARGE - 23): 96 bits behind the first of each exponent."""
 
 
 @functools.cache
-def _rows_f32() -> list[list[float]]:
-    """Three floats for each range; x times their sum is the number of quadrants modulo 4."""
-    whole = _row(0, (29, 29, 53))
-    others = [[word * 2.0 ** (23 - e) for word in _row(e - 23, (29, 29, 53))] for e in _RANGES_F32]
-    return [whole, *others[1:]]
+def _words_f32() -> list[int]:
+    """1 / (2 pi) 2^(_LARGE - 23) as words of 32 bits behind the point."""
+    bits_of_all = 32 * _WORDS
+    turns = two_over_pi(bits_of_all + 8) >> (2 + 8 + 23 - _LARGE)
+    return [(turns >> (bits_of_all - 32 * k)) & 0xFFFFFFFF for k in range(1, _WORDS + 1)]
 
 
 @functools.cache
@@ -76,19 +91,52 @@ def _table_f64() -> Table:
 
 
 def _reduced_f32(x: Value) -> tuple[Value, Value, Value]:
-    number = to("f64", x)
-    words = [number.constant(word) for word in _rows_f32()[0]]
-    for start, row in zip(_RANGES_F32[1:], _rows_f32()[1:], strict=True):
-        inside = abs(x) >= 2.0**start
-        words = [select(inside, number.constant(w), old) for w, old in zip(row, words, strict=True)]
-    first, second, third = words
-    n, quadrant = nearest(number, first)
-    m, second_quadrant = nearest(number, second)
-    turns = fma(number, third, fma(number, first, -n) + fma(number, second, -m))
-    rest, third_quadrant = nearest(turns, 1.0)
-    angle = (turns - rest) * HALF_PI_PARTS["f64"][0]
-    r = to("f32", angle)
-    return quadrant + second_quadrant + third_quadrant, r, to("f32", angle - to("f64", r))
+    first, second, third = _HALF_PI
+    n, quadrant = nearest(x, 2 / math.pi)
+    # Both have no bit below 2^-24: the difference is exact.
+    near = fma(-n, first, x)
+    product, product_low = exact_product(n, x.constant(second))
+    high, low = exact_sum(near, -product)
+    r, rest = exact_sum_ordered(high, fma(n, -third, low - product_low))
+    large = abs(x) >= 2.0**_LARGE
+    quadrant, r, rest = where_rare(large, lambda: _reduced_large(x), (quadrant, r, rest))
+    return quadrant, r, rest
+
+
+def _reduced_large(x: Value) -> tuple[Value, Value, Value]:
+    """The same of an f32 from 2^_LARGE on, by integers."""
+    whole = bits(abs(x))
+    offset = (whole >> 23) - (127 + _LARGE)
+    place, shift = offset >> 5, to("i64", offset & 31)
+    words = [shift.constant(word) for word in _words_f32()]
+    read = [_at(place, words[k : k + _WORDS - 3]) for k in range(4)]
+    a, b, c = (_joined(*pair, shift) for pair in itertools.pairwise(read))
+    mantissa = to("i64", (whole & 0x7FFFFF) | 0x800000)
+    # Parts of a turn, in units of 2^-64: whole turns overflow.
+    turn = (mantissa * a << 32) + mantissa * b + (mantissa * c >> 32)
+    quadrant = (turn + (1 << 61)) >> 62
+    rest = turn - (quadrant << 62)
+    high = to("f32", rest)
+    low = to("f32", rest - to("i64", high))
+    first, second = (float(part) * 2.0**-62 for part in _HALF_PI[:2])
+    r, error = exact_product(high, high.constant(first))
+    r, error = exact_sum_ordered(r, fma(high, second, fma(low, first, error)))
+    negative = bits(x) < 0
+    n = to("i32", quadrant)
+    return select(negative, 0 - n, n), select(negative, -r, r), select(negative, -error, error)
+
+
+def _at(place: Value, words: Sequence[Value]) -> Value:
+    """The word of a number, one of the last for what is beyond."""
+    found = words[0]
+    for number, word in enumerate(words[1:], 1):
+        found = select(place >= number, word, found)
+    return found
+
+
+def _joined(high: Value, low: Value, shift: Value) -> Value:
+    """The 32 bits that begin `shift` bits behind the first of two words."""
+    return (((high << 32) | low) >> (32 - shift)) & 0xFFFFFFFF
 
 
 def _reduced_f64(x: Value) -> tuple[Value, Value, Value]:
