@@ -20,6 +20,7 @@ from tests.ulps.samples import operands_of, special_values
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.functions.called_functions import WITH_BRANCHES
 from xla_server.codegen.functions.elementwise import function_of
+from xla_server.codegen.functions.real.irrational import two_over_pi
 from xla_server.codegen.functions.table import FUNCTIONS
 from xla_server.codegen.functions.values import ElementaryFunction
 from xla_server.codegen.kernel import kernel_object
@@ -135,6 +136,18 @@ def test_functions_with_branches_are_those_that_loops_call() -> None:
             function.write(written)
             found |= {name} if len(written.blocks) > 1 else set()
     assert found == WITH_BRANCHES
+
+
+@pytest.mark.parametrize("function", ["sin", "cos", "tan"])
+def test_the_closest_f32_to_multiples_of_half_pi(function: str) -> None:
+    """Of each fourth exponent, on both sides of the one where the reduction changes."""
+    bits, mantissas = 400, np.arange(1 << 23, 1 << 24, dtype=np.uint64)
+    closest = []
+    for exponent in range(1, 128, 4):
+        quarters = two_over_pi(bits) >> (bits - 64 - (exponent - 23)) & (2**64 - 1)
+        distances = np.abs((mantissas * np.uint64(quarters)).view(np.int64))
+        closest.append(np.ldexp(np.float32(mantissas[distances.argmin()]), exponent - 23))
+    check(function, "f32", np.array(closest, np.float32))
 
 
 @pytest.mark.parametrize(("function", "name"), EVERY)
