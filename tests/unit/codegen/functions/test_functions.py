@@ -140,7 +140,7 @@ def test_functions_with_branches_are_those_that_loops_call() -> None:
 
 @pytest.mark.parametrize("function", ["sin", "cos", "tan"])
 def test_the_closest_f32_to_multiples_of_half_pi(function: str) -> None:
-    """Of each fourth exponent, on both sides of the one where the reduction changes."""
+    """One for each fourth exponent, on both sides of the one where the reduction changes."""
     bits, mantissas = 400, np.arange(1 << 23, 1 << 24, dtype=np.uint64)
     closest = []
     for exponent in range(1, 128, 4):

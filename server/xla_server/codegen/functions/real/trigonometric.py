@@ -3,9 +3,9 @@
 The number of quadrants is x 2/pi = M 2^e 2/pi with M whole, so only 2/pi 2^e modulo 4 counts for
 its remainder and fraction: Payne and Hanek's reduction. f64 has the remainder as a sum of four
 floats, the same for 16 exponents, in a table: enough for the f64 closest to a multiple of pi/2,
-2^-61 off, and 53 bits after. f32 has it as three words of a fixed-point number. That is for
-numbers from 2^17 on, which are rare; from smaller ones multiples of pi/2 are taken, a sum of three
-floats: Cody and Waite's reduction.
+2^-61 off, and 53 bits after. f32 has it as three words of a fixed-point number, for the rare
+numbers from 2^17 on; from smaller ones the reduction takes multiples of pi/2, a sum of three floats
+(Cody and Waite).
 """
 
 import functools
@@ -127,7 +127,7 @@ def _reduced_large(x: Value) -> tuple[Value, Value, Value]:
 
 
 def _at(place: Value, words: Sequence[Value]) -> Value:
-    """The word of a number, one of the last for what is beyond."""
+    """The one of the words at an index."""
     found = words[0]
     for number, word in enumerate(words[1:], 1):
         found = select(place >= number, word, found)
