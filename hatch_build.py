@@ -46,7 +46,7 @@ def generate(root: Path) -> bool:
     if not protos:
         raise FileNotFoundError(f"no .proto files in {root / PROTO_ROOT / 'xla'}")
     target = root / STUBS
-    if _is_current(target, protos, [*protos, Path(__file__)]):
+    if _is_current(target, protos):
         return False
     target.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=".build-") as scratch:
@@ -65,7 +65,7 @@ def generate(root: Path) -> bool:
 
 
 def _outputs(protos: list[Path]) -> list[str]:
-    """Names of all generated files; the descriptor set last, so that its age tells of all."""
+    """Names of all generated files; the descriptor set last, as all others are there then."""
     names = ["__init__.py"]
     for proto in protos:
         names += [f"{proto.stem}_pb2.py", f"{proto.stem}_pb2.pyi", f"protos/xla/{proto.name}"]
@@ -81,12 +81,16 @@ def _generated_files(target: Path) -> list[Path]:
     ]
 
 
-def _is_current(target: Path, protos: list[Path], sources: list[Path]) -> bool:
+def _is_current(target: Path, protos: list[Path]) -> bool:
+    """Return whether all was made from these protos, by content, since this file was changed."""
     present = {path.relative_to(target).as_posix() for path in _generated_files(target)}
     if present != set(_outputs(protos)):
         return False
+    copies = target / "protos" / "xla"
+    if any((copies / proto.name).read_bytes() != proto.read_bytes() for proto in protos):
+        return False
     built = min((target / name).stat().st_mtime_ns for name in present)
-    return built > max(source.stat().st_mtime_ns for source in sources)
+    return built > Path(__file__).stat().st_mtime_ns
 
 
 def _run_protoc(proto_root: Path, protos: list[Path], out: Path) -> None:
