@@ -91,15 +91,10 @@ class _Kept(ir.GlobalVariable):  # type: ignore[misc]
         buf.append(f'appending global {form}, section "llvm.metadata"\n')
 
 
-_WITH_TABLES = ("cos_f64", "sin_f64", "tan_f64")
-"""Functions that load from a table for each lane, which no vector instruction does at once."""
-
 CALLED: dict[str, CalledFunction] = {
     f"called_{name}": CalledFunction(function)
     for name, function in FUNCTIONS.items()
-    if isinstance(function, ElementaryFunction)
-    and cost_of(name) == CostClass.TRANSCENDENTAL
-    and name not in _WITH_TABLES
+    if isinstance(function, ElementaryFunction) and cost_of(name) == CostClass.TRANSCENDENTAL
 }
 """Functions that kernels can call out of line, by their names in kernels."""
 
@@ -116,7 +111,7 @@ LIKELY = frozenset(
 """Symbols of what is worth to have before a program asks for it."""
 
 
-WITH_BRANCHES = frozenset({"cos_f32", "sin_f32", "tan_f32"})
+WITH_BRANCHES = frozenset(f"{name}_{kind}" for name in ("cos", "sin", "tan") for kind in LANES)
 """Functions with a branch around what few numbers need. Processors always call them, for a vector
 at once: the vectoriser of a loop would compute both sides."""
 

@@ -211,7 +211,8 @@ def where_rare(
 ) -> list[Value]:
     """The values of `rare` where the predicate holds, else the `usual` ones.
 
-    The code of `rare` is jumped over where the predicate holds for none of several numbers.
+    The code of `rare` is jumped over where the predicate holds for none of several numbers. Only
+    a function of its own may have it: what builds a kernel keeps the blocks of its loops.
     """
     b, before = predicate.builder, predicate.builder.block
     held = predicate.code
@@ -397,9 +398,20 @@ class Table:
             table.initializer = ir.Constant(form, bytearray(self.content))
         b = index.builder
         pointer = b.bitcast(table, ir.PointerType(_IR["f64"]))
-        loaded = b.load(b.gep(pointer, [b.zext(index.code, _IR["i64"])], inbounds=True))
-        read_only(module, loaded)
-        return index.made(loaded, "f64")
+
+        def load(number: Any) -> Any:
+            loaded = b.load(b.gep(pointer, [b.zext(number, _IR["i64"])], inbounds=True))
+            read_only(module, loaded)
+            return loaded
+
+        if not isinstance(index.code.type, ir.VectorType):
+            return index.made(load(index.code), "f64")
+        found = ir.Constant(index.form("f64"), ir.Undefined)
+        for lane in range(index.code.type.count):
+            place = ir.Constant(_IR["i32"], lane)
+            number = b.extract_element(index.code, place)
+            found = b.insert_element(found, load(number), place)
+        return index.made(found, "f64")
 
 
 class ElementaryFunction(Instruction):

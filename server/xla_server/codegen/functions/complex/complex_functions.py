@@ -23,7 +23,11 @@ from xla_server.codegen.functions.real import (
     inverse_trigonometric,
     logarithm,
     power,
-    trigonometric,
+)
+from xla_server.codegen.functions.real.trigonometric import (
+    cos_f64_inline,
+    sin_f64_inline,
+    tan_f64_inline,
 )
 from xla_server.codegen.functions.values import Value, select, with_sign
 
@@ -117,7 +121,7 @@ def rsqrt(z: Complex) -> Complex:
     size = 1 / real.sqrt(magnitude(z))
     turn = inverse_trigonometric.atan2(z.imag, z.real) * -0.5
     turn = select(z.is_zero(), turn.constant(0), turn)
-    root = Complex(size * trigonometric.cos(turn), size * trigonometric.sin(turn))
+    root = Complex(size * cos_f64_inline(turn), size * sin_f64_inline(turn))
     zero = z.real.constant(0)
     return choose(z.is_infinite(), Complex(zero, zero), root)
 
@@ -133,17 +137,17 @@ def exp(z: Complex) -> Complex:
     large = z.real > 709
     half = exponential.precise_exp(select(large, z.real * 0.5, z.real))
     again = select(large, half, half.constant(1))
-    x = half * trigonometric.cos(z.imag) * again
-    y = half * trigonometric.sin(z.imag) * again
+    x = half * cos_f64_inline(z.imag) * again
+    y = half * sin_f64_inline(z.imag) * again
     result = Complex(x, select(z.imag.equals(0), z.imag, y))
     return _undefined(~is_finite(z.imag), result)
 
 
 def expm1(z: Complex) -> Complex:
     """exp(z) - 1; of real numbers a real one, too large or NaN as it may be."""
-    half_sine = trigonometric.sin(z.imag * 0.5)
-    x = exponential.expm1(z.real) * trigonometric.cos(z.imag) - half_sine * half_sine * 2
-    y = exponential.exp(z.real) * trigonometric.sin(z.imag)
+    half_sine = sin_f64_inline(z.imag * 0.5)
+    x = exponential.expm1(z.real) * cos_f64_inline(z.imag) - half_sine * half_sine * 2
+    y = exponential.exp(z.real) * sin_f64_inline(z.imag)
     return Complex(x, select(z.imag.equals(0), z.imag, y))
 
 
@@ -194,9 +198,9 @@ def logistic(z: Complex) -> Complex:
     falling = exp(exponent)
     # 1 + e^a cos b: near a pole, where cos b is -1 and a is 0, of terms each exact in size.
     growth = exponential.expm1(exponent.real)
-    cosine, half = trigonometric.cos(exponent.imag), trigonometric.cos(exponent.imag * 0.5)
+    cosine, half = cos_f64_inline(exponent.imag), cos_f64_inline(exponent.imag * 0.5)
     near = (cosine < 0) & (abs(exponent.real) <= 1)
-    across = (growth + 1) * trigonometric.sin(exponent.imag)
+    across = (growth + 1) * sin_f64_inline(exponent.imag)
     below = falling.plus_one()
     below = Complex(
         select(near, real.fma(half * 2, half, cosine * growth), below.real),
@@ -210,40 +214,40 @@ def logistic(z: Complex) -> Complex:
 def sin(z: Complex) -> Complex:
     """The sine by its parts, so that 0 times infinity is NaN."""
     return Complex(
-        trigonometric.sin(z.real) * exponential.cosh(z.imag),
-        trigonometric.cos(z.real) * exponential.sinh(z.imag),
+        sin_f64_inline(z.real) * exponential.cosh(z.imag),
+        cos_f64_inline(z.real) * exponential.sinh(z.imag),
     )
 
 
 def cos(z: Complex) -> Complex:
     """The cosine by its parts, so that 0 times infinity is NaN."""
     return Complex(
-        trigonometric.cos(z.real) * exponential.cosh(z.imag),
-        -(trigonometric.sin(z.real) * exponential.sinh(z.imag)),
+        cos_f64_inline(z.real) * exponential.cosh(z.imag),
+        -(sin_f64_inline(z.real) * exponential.sinh(z.imag)),
     )
 
 
 def sinh(z: Complex) -> Complex:
     """The hyperbolic sine; infinite beside an angle that is not finite."""
     x = exponential.sinh(z.real)
-    along = select(is_infinite(x) & ~is_finite(z.imag), x, x * trigonometric.cos(z.imag))
+    along = select(is_infinite(x) & ~is_finite(z.imag), x, x * cos_f64_inline(z.imag))
     along = select(x.equals(0), x, along)
-    across = exponential.cosh(z.real) * trigonometric.sin(z.imag)
+    across = exponential.cosh(z.real) * sin_f64_inline(z.imag)
     return Complex(along, select(z.imag.equals(0), z.imag, across))
 
 
 def cosh(z: Complex) -> Complex:
     """The hyperbolic cosine; infinite beside an angle that is not finite."""
     x = exponential.cosh(z.real)
-    along = select(is_infinite(x) & ~is_finite(z.imag), x, x * trigonometric.cos(z.imag))
-    across = exponential.sinh(z.real) * trigonometric.sin(z.imag)
+    along = select(is_infinite(x) & ~is_finite(z.imag), x, x * cos_f64_inline(z.imag))
+    across = exponential.sinh(z.real) * sin_f64_inline(z.imag)
     real_or_turned = z.imag.equals(0) | z.real.equals(0)
     return Complex(along, select(real_or_turned, across.constant(0), across))
 
 
 def tanh(z: Complex) -> Complex:
     """The hyperbolic tangent, NaN where the imaginary part is not finite and the real one small."""
-    tangent = trigonometric.tan(z.imag)
+    tangent = tan_f64_inline(z.imag)
     square = tangent * tangent + 1
     far = abs(z.real) > 20
     sine = exponential.sinh(select(far, z.real.constant(0), z.real))
@@ -253,9 +257,9 @@ def tanh(z: Complex) -> Complex:
     # sinh 2x and sin 2y over cosh 2x + cos 2y, which has fewer roundings, where that is no
     # difference.
     doubled = select(far, z.real.constant(0), z.real) * 2
-    turned = trigonometric.cos(z.imag * 2)
+    turned = cos_f64_inline(z.imag * 2)
     total = exponential.cosh(doubled) + turned
-    plain = Complex(exponential.sinh(doubled) / total, trigonometric.sin(z.imag * 2) / total)
+    plain = Complex(exponential.sinh(doubled) / total, sin_f64_inline(z.imag * 2) / total)
     near = choose((turned > -0.25) | (abs(z.real) > 1), plain, near)
     decay = exponential.exp(abs(z.real) * -2)
     end = Complex(with_sign(decay.constant(1), z.real), tangent / square * decay * 4)

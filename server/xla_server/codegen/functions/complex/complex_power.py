@@ -10,10 +10,10 @@ import numpy as np
 
 from xla_server.codegen.functions import values
 from xla_server.codegen.functions.complex.complex_values import Complex
-from xla_server.codegen.functions.real import trigonometric
 from xla_server.codegen.functions.real.exponential import exp_of_sum
 from xla_server.codegen.functions.real.irrational import HALF_PI_PARTS, LN2_PARTS, PI
 from xla_server.codegen.functions.real.power import logarithm_of
+from xla_server.codegen.functions.real.trigonometric import cos_f64_inline, sin_f64_inline
 
 Pair = tuple[values.Value, values.Value]
 """A sum of two floats: the second is at most half an ULP of the first."""
@@ -135,7 +135,7 @@ def power(base: Complex, exponent: Complex) -> Complex:
         values.select(is_split, half_low, grown[1]),
     )
     again = values.select(is_split, part, part.constant(1))
-    cosine, sine = trigonometric.cos(turn[0]), trigonometric.sin(turn[0])
+    cosine, sine = cos_f64_inline(turn[0]), sin_f64_inline(turn[0])
     x = values.fma(-sine, turn[1], cosine)
     y = values.fma(cosine, turn[1], sine)
     y = values.select(turn[0].equals(0), values.with_sign(y, turn[0]), y)

@@ -1,11 +1,10 @@
-"""sin, cos and tan for every argument, by one reduction for each type.
+"""sin, cos and tan for every argument.
 
-The number of quadrants is x 2/pi = M 2^e 2/pi with M whole, so only 2/pi 2^e modulo 4 counts for
-its remainder and fraction: Payne and Hanek's reduction. f64 has the remainder as a sum of four
-floats, the same for 16 exponents, in a table: enough for the f64 closest to a multiple of pi/2,
-2^-61 off, and 53 bits after. f32 has it as three words of a fixed-point number, for the rare
-numbers from 2^17 on; from smaller ones the reduction takes multiples of pi/2, a sum of three floats
-(Cody and Waite).
+The reduction takes a multiple of pi/2, a sum of three floats, from the argument (Cody and Waite).
+Large arguments are rare and have another (Payne and Hanek): x 2/pi = M 2^e 2/pi with M whole, so
+only 2/pi 2^e modulo 4 counts for the quadrant and the fraction of it. f32 has that number as three
+words of a fixed-point number, f64 as a sum of four floats, the same for 16 exponents, in a table:
+enough for the f64 closest to a multiple of pi/2, 2^-61 off, and 53 bits after.
 """
 
 import functools
@@ -13,6 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from xla_server.codegen.functions.real.irrational import (
     two_over_pi,
 )
 from xla_server.codegen.functions.values import (
+    FORMAT,
     Table,
     Value,
     bits,
@@ -50,6 +51,10 @@ _FIRST = -32
 """The smallest exponent that the rows for f64 tell apart; smaller ones are taken for it."""
 
 
+Reduced: TypeAlias = tuple[Value, Value, Value]
+"""(n, r, rest): an argument is n pi/2 + r + rest, n modulo 4."""
+
+
 def _row(exponent: int, lengths: tuple[int, ...]) -> list[float]:
     """2/pi 2^exponent modulo 4, between -2 and 2, as a sum of floats of these lengths in bits."""
     value = Fraction(_two_over_pi(), 1 << _DIGITS) * Fraction(2) ** exponent
@@ -67,20 +72,20 @@ def _two_over_pi() -> int:
     return two_over_pi(_DIGITS)
 
 
-_LARGE = 17
-"""The exponent of the f32 from which on the reduction is Payne and Hanek's."""
+_LARGE = {"f32": 17, "f64": 30}
+"""The exponent of numbers from which on the reduction is Payne and Hanek's."""
 
-_HALF_PI = parts(PI / 2, "f32", count=3)
+_HALF_PI = {name: parts(PI / 2, name, count=3) for name in FORMAT}
 
 _WORDS = 7
-"""Words of 1 / (2 pi) 2^(_LARGE - 23): 96 bits behind the first of each exponent."""
+"""Words of 1 / (2 pi) 2^(17 - 23): 96 bits behind the first of each exponent."""
 
 
 @functools.cache
 def _words_f32() -> list[int]:
-    """1 / (2 pi) 2^(_LARGE - 23) as words of 32 bits behind the point."""
+    """1 / (2 pi) 2^(17 - 23) as words of 32 bits behind the point."""
     bits_of_all = 32 * _WORDS
-    turns = two_over_pi(bits_of_all + 8) >> (2 + 8 + 23 - _LARGE)
+    turns = two_over_pi(bits_of_all + 8) >> (2 + 8 + 23 - _LARGE["f32"])
     return [(turns >> (bits_of_all - 32 * k)) & 0xFFFFFFFF for k in range(1, _WORDS + 1)]
 
 
@@ -90,23 +95,25 @@ def _table_f64() -> Table:
     return Table("xla_two_over_pi_f64", np.array(rows).tobytes())
 
 
-def _reduced_f32(x: Value) -> tuple[Value, Value, Value]:
-    first, second, third = _HALF_PI
+def _reduced(x: Value) -> Reduced:
+    """The reduced argument, by a branch where it is large."""
+    first, second, third = _HALF_PI[x.type]
     n, quadrant = nearest(x, 2 / math.pi)
-    # Both have no bit below 2^-24: the difference is exact.
+    # Neither has a bit below the last one of pi/2: the difference is exact.
     near = fma(-n, first, x)
     product, product_low = exact_product(n, x.constant(second))
     high, low = exact_sum(near, -product)
     r, rest = exact_sum_ordered(high, fma(n, -third, low - product_low))
-    large = abs(x) >= 2.0**_LARGE
-    quadrant, r, rest = where_rare(large, lambda: _reduced_large(x), (quadrant, r, rest))
+    large = abs(x) >= 2.0 ** _LARGE[x.type]
+    reduced = _reduced_f32 if x.type == "f32" else _reduced_f64
+    quadrant, r, rest = where_rare(large, lambda: reduced(x), (quadrant, r, rest))
     return quadrant, r, rest
 
 
-def _reduced_large(x: Value) -> tuple[Value, Value, Value]:
-    """The same of an f32 from 2^_LARGE on, by integers."""
+def _reduced_f32(x: Value) -> Reduced:
+    """The same of an f32 that is large, by integers."""
     whole = bits(abs(x))
-    offset = (whole >> 23) - (127 + _LARGE)
+    offset = (whole >> 23) - (127 + _LARGE["f32"])
     place, shift = offset >> 5, to("i64", offset & 31)
     words = [shift.constant(word) for word in _words_f32()]
     read = [_at(place, words[k : k + _WORDS - 3]) for k in range(4)]
@@ -118,7 +125,7 @@ def _reduced_large(x: Value) -> tuple[Value, Value, Value]:
     rest = turn - (quadrant << 62)
     high = to("f32", rest)
     low = to("f32", rest - to("i64", high))
-    first, second = (float(part) * 2.0**-62 for part in _HALF_PI[:2])
+    first, second = (part * 2.0**-62 for part in _HALF_PI["f32"][:2])
     r, error = exact_product(high, high.constant(first))
     r, error = exact_sum_ordered(r, fma(high, second, fma(low, first, error)))
     negative = bits(x) < 0
@@ -139,7 +146,8 @@ def _joined(high: Value, low: Value, shift: Value) -> Value:
     return (((high << 32) | low) >> (32 - shift)) & 0xFFFFFFFF
 
 
-def _reduced_f64(x: Value) -> tuple[Value, Value, Value]:
+def _reduced_f64(x: Value) -> Reduced:
+    """The same of any f64, by a table."""
     whole = bits(x)
     exponent = ((high_word(whole) >> 20) & 0x7FF) - (1023 + _FIRST)
     exponent = select(exponent > 0, exponent, 0)
@@ -168,11 +176,6 @@ def _reduced_f64(x: Value) -> tuple[Value, Value, Value]:
     return quadrant, r, fma(high, first, -r) + fma(high, then, low * first)
 
 
-def _reduced(x: Value) -> tuple[Value, Value, Value]:
-    """(n, r, rest): x = n pi/2 + r + rest, n modulo 4."""
-    return _reduced_f32(x) if x.type == "f32" else _reduced_f64(x)
-
-
 def _sin_and_cos(r: Value, rest: Value) -> tuple[Value, Value]:
     z = r * r
     half = z * 0.5
@@ -196,22 +199,20 @@ def _finite(x: Value, result: Value) -> Value:
     return select(abs(x) < math.inf, result, math.nan)
 
 
-def sin(x: Value) -> Value:
-    """The sine."""
-    n, r, rest = _reduced(x)
+def _sin(x: Value, reduced: Reduced) -> Value:
+    n, r, rest = reduced
     result = _of_quadrant(n, *_sin_and_cos(r, rest))
     return select(abs(x) >= _STRAIGHT[x.type], _finite(x, result), x)
 
 
-def cos(x: Value) -> Value:
-    """The cosine."""
-    n, r, rest = _reduced(x)
+def _cos(x: Value, reduced: Reduced) -> Value:
+    n, r, rest = reduced
     return _finite(x, _of_quadrant(n + 1, *_sin_and_cos(r, rest)))
 
 
-def tan(x: Value) -> Value:
-    """The tangent: sine over cosine, or the reverse, negated; both as sums of two floats."""
-    n, r, rest = _reduced(x)
+def _tan(x: Value, reduced: Reduced) -> Value:
+    """Sine over cosine, or the reverse, negated; both as sums of two floats."""
+    n, r, rest = reduced
     (sine, sine_low), (cosine, cosine_low) = _sums_of_sin_and_cos(r, rest)
     odd = (n & 1).differs(0)
     top, bottom = select(odd, -cosine, sine), select(odd, sine, cosine)
@@ -231,6 +232,36 @@ def _sums_of_sin_and_cos(r: Value, rest: Value) -> tuple[tuple[Value, Value], tu
     tail = fma(z * r, polynomial(z, SIN[r.type]), fma(rest, -half, rest))
     lower = fma(z * z, polynomial(z, COS[r.type]), fma(-r, rest, error)) - z_low * 0.5
     return exact_sum_ordered(r, tail), exact_sum_ordered(near_one, lower)
+
+
+def sin(x: Value) -> Value:
+    """The sine."""
+    return _sin(x, _reduced(x))
+
+
+def cos(x: Value) -> Value:
+    """The cosine."""
+    return _cos(x, _reduced(x))
+
+
+def tan(x: Value) -> Value:
+    """The tangent."""
+    return _tan(x, _reduced(x))
+
+
+def sin_f64_inline(x: Value) -> Value:
+    """The sine of an f64 without a branch, as part of another formula."""
+    return _sin(x, _reduced_f64(x))
+
+
+def cos_f64_inline(x: Value) -> Value:
+    """The cosine of an f64 without a branch, as part of another formula."""
+    return _cos(x, _reduced_f64(x))
+
+
+def tan_f64_inline(x: Value) -> Value:
+    """The tangent of an f64 without a branch, as part of another formula."""
+    return _tan(x, _reduced_f64(x))
 
 
 TRIGONOMETRIC = family(sin, cos, tan)
