@@ -6,11 +6,6 @@ import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.errors import InvalidArgumentError, ShapeError
-from xla_contract.ops.definitions import definition, infer_shape
-from xla_contract.ops.linear_algebra.fft import FftAttributes, FftType
-from xla_contract.stubs import hlo_pb2
-from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
@@ -96,13 +91,3 @@ def test_topk_orders_floats_totally_and_ties_by_index() -> None:
     values = np.array([0.0, -0.0, np.nan, np.inf, 2, 2], np.float32).astype(ml_dtypes.bfloat16)
     _, places = evaluate(module, [values])  # type: ignore[misc]
     np.testing.assert_array_equal(places, [2, 3, 4, 5, 0, 1])
-
-
-def test_what_rng_must_say_on_the_wire() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"uniform \(1\) or normal \(2\), got 0"):
-        definition(Opcode.RNG).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
-
-
-def test_a_real_transform_has_the_length_of_its_operand() -> None:
-    with pytest.raises(ShapeError, match=r"\[4\], got f32\[5\]"):
-        infer_shape(Opcode.FFT, [Shape.parse("f32[5]")], FftAttributes(FftType.RFFT, (4,)))

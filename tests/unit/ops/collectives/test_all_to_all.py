@@ -7,11 +7,8 @@ from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.all_to_all import AllToAllAttributes
 from xla_contract.ops.collectives.collective import Participants
-from xla_contract.ops.definitions import definition
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
-from xla_contract.types.shape import Shape
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -25,12 +22,6 @@ def test_shapes_stay() -> None:
     two = exchange(None, [[0, 1], [2, 3]])
     assert inferred(Opcode.ALL_TO_ALL, ["f32[4]{0}", "f32[4]"], two) == "(f32[4], f32[4])"
     assert inferred(Opcode.ALL_TO_ALL, ["f32[4]"], exchange(None)) == "(f32[4])"
-
-
-def test_it_names_one_dimension_at_most() -> None:
-    proto = hlo_pb2.HloInstructionProto(dimensions=[0, 1])
-    with pytest.raises(InvalidArgumentError, match="may name one dimension"):
-        definition(Opcode.ALL_TO_ALL).decode(proto, Shape.parse("f32[2,2]"))
 
 
 def test_alone_everything_comes_back() -> None:

@@ -6,10 +6,8 @@ import pytest
 
 from tests.corpus.root_text import run_text
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import InvalidArgumentError, UnimplementedError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective_permute import CollectivePermuteAttributes
-from xla_contract.ops.definitions import definition
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
@@ -24,17 +22,6 @@ def test_shapes_stay() -> None:
     started = inferred(Opcode.COLLECTIVE_PERMUTE_START, ["f32[4]"], ring)
     assert started == "(f32[4], f32[4], u32[], u32[])"
     assert inferred(Opcode.COLLECTIVE_PERMUTE_DONE, [started]) == "f32[4]"
-
-
-def test_slice_updates_are_not_offered() -> None:
-    proto = hlo_pb2.HloInstructionProto(dynamic_slice_sizes=[2])
-    with pytest.raises(UnimplementedError, match=r"permuted whole, got slice sizes \[2\]"):
-        definition(Opcode.COLLECTIVE_PERMUTE).decode(proto, Shape.parse("f32[4]"))
-
-
-def test_the_first_half_gives_a_tuple() -> None:
-    with pytest.raises(InvalidArgumentError, match="tuple of operands and result"):
-        definition(Opcode.COLLECTIVE_PERMUTE_START).decode(hlo_pb2.HloInstructionProto(), U32)
 
 
 @pytest.mark.parametrize(("pairs", "factor"), [("{{0,0}}", 1), ("{}", 0)])

@@ -4,7 +4,11 @@ import pytest
 
 from tests.unit.ops.constraints.case import INSTRUCTION, Case
 from tests.unit.ops.constraints.tables import CASES
-from xla_contract.errors import XlaError
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.ops.definitions import definition
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 
@@ -39,6 +43,22 @@ def test_the_server_refuses_it_naming_the_instruction(case: Case) -> None:
     assert error.code is case.error.code
     assert str(error).startswith(f"{case.opcode} %{INSTRUCTION}: ")
     assert case.message in str(error)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "message"),
+    [
+        (Opcode.ALL_GATHER, r"must name one dimension, got \[\]"),
+        (Opcode.REDUCE_SCATTER, r"must name one dimension, got \[\]"),
+        (Opcode.SCAN, r"must name one dimension, got \[\]"),
+        (Opcode.SORT, r"must name one dimension, got \[\]"),
+        (Opcode.SET_DIMENSION_SIZE, r"the dimension set alone, got \{\}"),
+        (Opcode.RAGGED_DOT, r"one ragged dimension .*, got \[\] and \[\]"),
+    ],
+)
+def test_a_message_without_a_dimension_is_refused(opcode: Opcode, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        definition(opcode).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
 
 
 def test_what_cannot_be_stated_has_a_reason() -> None:

@@ -7,9 +7,7 @@ import pytest
 
 from tests.conformance.oracle import by_jax, evaluated
 from tests.corpus.jax.programs import lower
-from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.contraction.ragged_dot import (
-    DEFINITION,
     RaggedDotAttributes,
     infer_ragged_dot,
 )
@@ -41,16 +39,6 @@ def test_shapes(
     operands: str, numbers: DotDimensionNumbers, ragged: tuple[int, ...], result: str
 ) -> None:
     assert infer(operands, numbers, *ragged) == result
-
-
-def test_sizes_of_groups_have_a_dimension() -> None:
-    with pytest.raises(ShapeError, match=r"\[groups\].*s32\[\]"):
-        infer("f32[11,5] f32[3,5,7] s32[]", FREE, 0, 0)
-
-
-def test_a_message_without_a_ragged_dimension_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"one ragged dimension.*\[\] and \[\]"):
-        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[]"))
 
 
 def _numbers(contracting: Any, batch: Any, ragged: int, group: int | None) -> Any:
