@@ -46,18 +46,14 @@ def test_the_server_refuses_it_naming_the_instruction(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("opcode", "message"),
+    "opcode",
     [
-        (Opcode.ALL_GATHER, r"must name one dimension, got \[\]"),
-        (Opcode.REDUCE_SCATTER, r"must name one dimension, got \[\]"),
-        (Opcode.SCAN, r"must name one dimension, got \[\]"),
-        (Opcode.SORT, r"must name one dimension, got \[\]"),
-        (Opcode.SET_DIMENSION_SIZE, r"the dimension set alone, got \{\}"),
-        (Opcode.RAGGED_DOT, r"one ragged dimension .*, got \[\] and \[\]"),
+        *(Opcode.ALL_GATHER, Opcode.REDUCE_SCATTER, Opcode.SCAN, Opcode.SORT),
+        *(Opcode.SET_DIMENSION_SIZE, Opcode.RAGGED_DOT),
     ],
 )
-def test_a_message_without_a_dimension_is_refused(opcode: Opcode, message: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=message):
+def test_a_message_without_a_dimension_is_refused(opcode: Opcode) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"dimension.*, got (\[\]|\{\})"):
         definition(opcode).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
 
 
