@@ -16,23 +16,22 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.fault.plain import RPCS_BY_NAME, Plain, Stream, ends_unavailable, until
 from tests.fault.raw_peer import HEADERS, RawPeer
+from tests.unit.rpc.calls.context import Context
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import run_request, step
 from xla_contract.stubs import xla_extension_pb2, xla_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.proto import literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls import draining as draining_module
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.draining import DrainController
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 GRACE = 300
 """Seconds that what is not told at once waits for: longer than a test may take."""
@@ -44,7 +43,7 @@ class Server:
     """A server in this process, which drains when it is told to."""
 
     def __init__(self) -> None:
-        sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 26)))
+        sessions = SessionRegistry(shared_resources(1 << 26))
         self.rpc = RpcServer(sessions, RpcOptions(listen=("127.0.0.1:0",)))
         self.rpc.start()
         self.address = self.rpc.address
@@ -225,20 +224,6 @@ def test_a_second_wish_to_end_is_no_end_of_the_grace_period(
     assert "the grace period is over" not in caplog.text
 
 
-class Context:
-    """A call that grpc has."""
-
-    def __init__(self) -> None:
-        self.ended: list[Any] = []
-
-    def add_callback(self, callback: Any) -> bool:
-        self.ended.append(callback)
-        return True
-
-    def time_remaining(self) -> None:
-        return None
-
-
 def test_all_that_is_left_is_waited_for() -> None:
     pools, calls, launched = Pools(PoolSizes(1, 1, 1, 1)), ActiveCalls(), ActiveExecutions()
     draining, gate, begun = (
@@ -264,8 +249,7 @@ def test_all_that_is_left_is_waited_for() -> None:
     assert not draining.wait(0.05)
     calls.end(call)  # Its answer is on its way.
     assert not draining.wait(0.05)
-    for ended in context.ended:
-        ended()
+    context.end()
     assert draining.wait(100)
 
     execution = Cancellation()

@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import AbortedError, NotBegunError, UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.boundary import Boundary
@@ -23,9 +23,7 @@ from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Streaming, U
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 BY_NAME = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
@@ -36,9 +34,7 @@ class Served:
     def __init__(self, rpc: Rpc, row: MethodSpec) -> None:
         self.rpc = rpc
         self.calls = ActiveCalls()
-        self.sessions = SessionRegistry(
-            SharedResources(Interpreter(), Limits(max_device_bytes=1000))
-        )
+        self.sessions = SessionRegistry(shared_resources(1000))
         self.pools = Pools(PoolSizes(short=1))
         boundary = Boundary(self.sessions, self.calls, 1000)
         handlers = rpc_handlers([rpc], {rpc.name: row}, self.pools, boundary)

@@ -5,6 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
+from tests.unit.clock import Clock
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -36,13 +37,6 @@ SILENCE = 90.0
 VALUE = np.arange(8, dtype=np.int32)
 BYTES = VALUE.tobytes()
 SHAPE = Shape.parse("s32[8]{0}")
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Case:
