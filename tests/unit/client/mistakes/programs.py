@@ -104,11 +104,8 @@ VALUES = (
 )
 
 OPS = (
-    Case(lambda e: e.x == e.v, TYPE, r"ops.eq\(x, y\) or x.eq\(y\)"),
-    Case(lambda e: e.x != e.x, TYPE, r"ops.ne\(x, y\) or x.ne\(y\)"),
     Case(lambda e: e.i == 0, TYPE, "ops.eq"),
     Case(lambda e: e.i == None, TYPE, "ops.eq"),  # noqa: E711
-    Case(lambda e: e.x < 1, TYPE, r"ops.lt\(x, y\)"),
     Case(lambda e: e.x >= 1, TYPE, r"ops.ge\(x, y\)"),
     Case(lambda e: max(e.s, e.s), TYPE, "ops.min, ops.max"),
     Case(lambda e: sorted([e.s, e.s]), TYPE, "cannot be answered while the program"),
