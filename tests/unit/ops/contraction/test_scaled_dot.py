@@ -1,5 +1,6 @@
 from typing import Any
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
@@ -79,8 +80,6 @@ def test_values_meet_in_the_wider_type_and_in_no_less_than_bf16() -> None:
 @pytest.mark.parametrize("narrow", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 @pytest.mark.parametrize("wanted", [ml_dtypes.bfloat16, np.dtype(np.float32)])
 def test_jax_s_scaled_dot_on_xla_s_cpu_gives_the_same(narrow: Any, wanted: Any) -> None:
-    import jax
-
     scale = ml_dtypes.float8_e8m0fnu
     operands = [
         drawn(0, narrow, 2, 3, 64),

@@ -1,5 +1,6 @@
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -123,8 +124,6 @@ def test_transfers_with_the_host_use_the_queues_of_their_channel() -> None:
 
 
 def test_xla_s_cpu_has_neither_kind_so_there_is_no_oracle() -> None:
-    import jax
-
     plain = LOOPBACK % {"attributes": "", "done": ""}
     host = plain.replace("=7", "=7, is_host_transfer=true")
     # A channel to the host has one end in the program.

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.corpus import hlo_programs
 from tests.corpus.jax.programs import lower
@@ -283,8 +284,6 @@ ENTRY e { p = f32[0] parameter(0)
 @pytest.mark.parametrize("name", ragged_dots.CASES)
 @pytest.mark.parametrize("dtype", ["f4", "i2"])
 def test_ragged_dot(name: str, dtype: str) -> None:
-    from jax import lax
-
     lhs, rhs, sizes, (contracting, batch, ragged, group) = (
         *ragged_dots.CASES[name][:3],
         ragged_dots.CASES[name][3:],

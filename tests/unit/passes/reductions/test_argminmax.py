@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.corpus.jax.programs import lower
 from tests.processors import TARGET
@@ -29,9 +31,6 @@ WHOLE[5] = np.iinfo(np.int32).max
 
 
 def _split_programs() -> dict[str, tuple[Callable[..., Any], Any]]:
-    import jax.numpy as jnp
-    from jax import lax
-
     return {
         "largest": (lambda x: lax.argmax(x, 1, jnp.int32), ROWS),
         "smallest": (lambda x: lax.argmin(x, 1, jnp.int32), ROWS),
@@ -71,8 +70,6 @@ def test_rows_are_split(name: str) -> None:
 
 def _pairs(change: str) -> Callable[..., Any]:
     """A reduction of pairs that differs from an argument of the maximum in one respect."""
-    import jax.numpy as jnp
-    from jax import lax
 
     def reducer(one: Any, other: Any) -> Any:
         (a, i), (b, j) = one, other
@@ -117,7 +114,5 @@ def test_the_same_pairs_unchanged_are_split() -> None:
 
 
 def test_of_one_element_nothing_is_compared() -> None:
-    import jax.numpy as jnp
-
     module = imported(lower(lambda x: jnp.argmax(jnp.sin(x), 1), ROWS[:, :1]))
     assert opcodes(rewritten(module, *pipeline(TARGET))) == {"broadcast": 1, "constant": 1}

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -18,8 +20,6 @@ N = np.ones((3, 40), np.int32)
 
 
 def _module(combine: Any, *, of_windows: bool = False) -> HloModule:
-    import jax
-
     def reduced(x: Any, n: Any) -> Any:
         start = (np.float32(0), np.int32(0))
         if of_windows:
@@ -45,8 +45,6 @@ def test_independent_sums(of_windows: bool) -> None:
 
 
 def _largest(a: Any, b: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.maximum(a[0], b[0]), jnp.maximum(a[1], b[1])
 
 

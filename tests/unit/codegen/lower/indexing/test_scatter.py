@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
@@ -280,8 +281,6 @@ def test_updates_that_jax_writes(name: str) -> None:
 
 
 def test_batching_dimensions() -> None:
-    import jax
-
     random = np.random.default_rng(4)
     x = random.integers(0, 9, (3, 5, 4)).astype(np.float32)
     indices = random.integers(0, 5, (3, 7))
@@ -295,8 +294,6 @@ def test_batching_dimensions() -> None:
 
 
 def test_the_gradient_of_a_gather() -> None:
-    import jax
-
     random = np.random.default_rng(5)
     x = random.integers(0, 9, (8, 3)).astype(np.float32)
     indices = random.integers(0, 8, (20,))
