@@ -1,7 +1,6 @@
 """Draining, in this process: what is in progress ends or is cancelled, and nothing is left."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import Plain, ends_unavailable, until
+from tests.unit.rpc.calls.test_draining import looks_again
 from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import (
     DOUBLE,
@@ -102,7 +102,7 @@ def test_the_server_goes_once_the_last_launched_execution_has_ended(
     drained = draining(server, 300)
     until(lambda: not _is_served(client))
     # No call is in progress, and yet they go on.
-    time.sleep(0.3)
+    looks_again()
     assert server._sessions.engine.launched.value == 2
     for session in server._sessions._all():
         session.service.close()

@@ -109,6 +109,21 @@ def part(offset: int) -> xla_extension_pb2.UploadRequest:
     return xla_extension_pb2.UploadRequest(chunk=chunk)
 
 
+def looks_again() -> None:
+    """Wait until the server that drains has looked at what is left, and looked again."""
+    looks: list[bool] = []
+    is_over = DrainController._is_over
+
+    def look(draining: DrainController) -> bool:
+        looks.append(is_over(draining))
+        return looks[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DrainController, "_is_over", look)
+        until(lambda: len(looks) > 1)
+    assert not any(looks)
+
+
 def is_told_at_once(call: Any) -> None:
     assert "is shutting down" in ends_unavailable(call)
 
@@ -176,7 +191,7 @@ def test_an_answer_is_waited_for_until_it_was_read(server: Server, client: Plain
         stream = peer.call("DescribeSession", DESCRIBE)
         peer.wait_for(HEADERS, stream)
         server.drain()
-        time.sleep(1)
+        looks_again()
         assert not server._outcomes
         peer.open_window(stream, 1 << 16)
         assert server.has_drained()
@@ -185,11 +200,13 @@ def test_an_answer_is_waited_for_until_it_was_read(server: Server, client: Plain
 def test_who_calls_on_and_on_is_told_in_each_of_many_drains() -> None:
     """Only these calls are in progress: no drain has a reason to last."""
     ends: list[str] = []
+    answered: list[Plain] = []
 
     def call(client: Plain) -> None:
         while True:
             try:
                 client.begin("DescribeSession", DESCRIBE).result()
+                answered.append(client)
             except grpc.RpcError as error:
                 ends.append(str(error))
                 return
@@ -200,7 +217,8 @@ def test_who_calls_on_and_on_is_told_in_each_of_many_drains() -> None:
         threads = [threading.Thread(target=call, args=(client,)) for client in clients]
         for thread in threads:
             thread.start()
-        time.sleep(0.01 + number / 1000)
+        so_many = len(answered) + number
+        until(lambda so_many=so_many: len(answered) > so_many)
         server.drain()
         for thread in threads:
             thread.join()
@@ -240,21 +258,21 @@ def test_all_that_is_left_is_waited_for() -> None:
     assert draining.wait(0)
     pools.executor(Pool.COMPILE).submit(work)
     assert begun.wait(100)
-    assert not draining.wait(0.05)
+    assert not draining.wait(0)
     gate.set()
     assert draining.wait(100)
 
     context: Any = Context()
     call = calls.begin(context)
-    assert not draining.wait(0.05)
+    assert not draining.wait(0)
     calls.end(call)  # Its answer is on its way.
-    assert not draining.wait(0.05)
+    assert not draining.wait(0)
     context.end()
     assert draining.wait(100)
 
     execution = Cancellation()
     launched.begin(execution)
-    assert not draining.wait(0.05)
+    assert not draining.wait(0)
     cut_short = threading.Event()
     cut_short.set()
     assert not draining.wait(GRACE, cut_short)
@@ -336,14 +354,14 @@ def test_feeds_go_on_until_programs_end_and_what_they_wrote_is_taken(
         until(lambda: client.executions()[0] == 1)
     server.drain()
     for sequence in (1, 2):
-        time.sleep(0.2)
+        looks_again()
         infeed.send(infed(sequence))
         [item] = outfeed.receive().items.items
         assert item.sequence == sequence
         assert int.from_bytes(item.value.data, "little") == sequence
     if begun_by == "Execute":
         running.result(100)
-    time.sleep(0.2)
+    looks_again()
     assert outfeed.call.is_active()
     outfeed.send(
         xla_extension_pb2.OutfeedRequest(progress=xla_extension_pb2.OutfeedProgress(acknowledged=2))

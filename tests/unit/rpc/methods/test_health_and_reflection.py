@@ -99,11 +99,7 @@ def test_questions_of_health_that_do_not_come_are_known(served: Served, name: st
         yield from ()
 
     call = served.channel.stream_stream(f"/grpc.health.v1.Health/{name}")(silence(), timeout=10)
-    for _ in range(1000):
-        if served.expected.events:
-            break
-        threading.Event().wait(0.01)
-    assert len(served.expected.events) == 1
+    until(lambda: len(served.expected.events) == 1)
     is_over.set()
     assert call.code() is grpc.StatusCode.UNIMPLEMENTED
     assert not served.expected.events
