@@ -6,6 +6,8 @@ from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_FIRST_HALF = "the operand must be the first half's (data, u32[], token[]), got "
+
 _CHANNEL = ChannelAttributes(3)
 _STARTED = "(f32[2], u32[], token[])"
 
@@ -50,24 +52,18 @@ CASES: tuple[Case, ...] = (
         "the builder declares the tuple itself",
         edit=lambda proto: proto,
     ),
-    Case(
-        Opcode.SEND_DONE,
-        ("f32[2]",),
-        "the operand must be the first half's (data, u32[], token[]), got f32[2]",
-        _CHANNEL,
-        declared="token[]",
-    ),
+    Case(Opcode.SEND_DONE, ("f32[2]",), _FIRST_HALF + "f32[2]", _CHANNEL, declared="token[]"),
     Case(
         Opcode.RECV_DONE,
         ("f32[2]",),
-        "the operand must be the first half's (data, u32[], token[]), got f32[2]",
+        _FIRST_HALF + "f32[2]",
         _CHANNEL,
         declared="(f32[2], token[])",
     ),
     Case(
         Opcode.RECV_DONE,
         ("(f32[2], s32[], token[])",),
-        "the operand must be the first half's (data, u32[], token[]), got (f32[2], s32[], token[])",
+        _FIRST_HALF + "(f32[2], s32[], token[])",
         _CHANNEL,
         declared="(f32[2], token[])",
     ),

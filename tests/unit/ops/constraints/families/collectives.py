@@ -13,6 +13,8 @@ from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 
+_REDUCER = "the reducer must take two scalars and give one, got "
+
 _SUM = "(f32[], f32[]) -> f32[]"
 _Groups = Sequence[Sequence[int]]
 _PAIR: _Groups = ((0, 1),)
@@ -72,13 +74,9 @@ _ALL_REDUCES = (
         reducer="",
         build="the function takes a reducer",
     ),
+    _all_reduce(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
     _all_reduce(
-        "the reducer must take two scalars and give one, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
-    ),
-    _all_reduce(
-        "the reducer must take two scalars and give one, got (p0: f32[2], p1: f32[2]) -> f32[2]",
-        reducer="(f32[2], f32[2]) -> f32[2]",
+        _REDUCER + "(p0: f32[2], p1: f32[2]) -> f32[2]", reducer="(f32[2], f32[2]) -> f32[2]"
     ),
     _all_reduce(
         "the reducer must work on the operands' element types, got (p0: f32[], p1: f32[]) -> "
@@ -105,11 +103,7 @@ _REDUCES = (
     _reduce(
         "replica groups must name each id from 0 to 1 once, got {{0,0}}", ("f32[2]",), ((0, 0),)
     ),
-    _reduce(
-        "the reducer must take two scalars and give one, got (p0: f32[]) -> f32[]",
-        ("f32[2]",),
-        reducer="(f32[]) -> f32[]",
-    ),
+    _reduce(_REDUCER + "(p0: f32[]) -> f32[]", ("f32[2]",), reducer="(f32[]) -> f32[]"),
     Case(
         Opcode.COLLECTIVE_REDUCE,
         ("f32[2]", "s32[]"),
@@ -148,10 +142,7 @@ def _reduce_scatter(
 _REDUCE_SCATTERS = (
     _reduce_scatter("replica groups must have one size, got {{0,1},{2}}", groups=((0, 1), (2,))),
     _reduce_scatter("an operand must be an array, got (f32[4])", ("(f32[4])",)),
-    _reduce_scatter(
-        "the reducer must take two scalars and give one, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
-    ),
+    _reduce_scatter(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
     _reduce_scatter(
         "the scattered dimension must be in range [0, 1), got -1 for f32[4]", dimension=-1
     ),

@@ -14,6 +14,11 @@ from xla_contract.ops.reduction.scan import ScanAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_CHOICE = "the operands must be a choice and one input per branch, got "
+_ARRAYS_FIRST = "a scan must have an array or more before its carried values, got "
+_CARRIED_LAST = "the step must give its carried values (f32[]) last, got "
+_TAKES_THREE = "the computation must take parameters (f32[3]), got "
+
 _TAKES_ONE = "the function takes one computation"
 
 
@@ -58,11 +63,7 @@ _CALLS = (
         ("f32[2]",),
         (_VECTOR, _VECTOR),
     ),
-    _call(
-        "the computation must take parameters (f32[3]), got (p0: f32[2]) -> f32[2]",
-        ("f32[3]",),
-        (_VECTOR,),
-    ),
+    _call(_TAKES_THREE + "(p0: f32[2]) -> f32[2]", ("f32[3]",), (_VECTOR,)),
     _call(
         "the computation must take parameters (f32[2], f32[2]), got (p0: f32[2]) -> f32[2]",
         ("f32[2]", "f32[2]"),
@@ -137,22 +138,10 @@ _CALLS = (
 )
 
 _CONDITIONALS = (
+    _conditional(_CHOICE + "() for 0 branches", (), (), build="the builder is that of the choice"),
+    _conditional(_CHOICE + "(s32[]) for 0 branches", ("s32[]",), ()),
     _conditional(
-        "the operands must be a choice and one input per branch, got () for 0 branches",
-        (),
-        (),
-        build="the builder is that of the choice",
-    ),
-    _conditional(
-        "the operands must be a choice and one input per branch, got (s32[]) for 0 branches",
-        ("s32[]",),
-        (),
-    ),
-    _conditional(
-        "the operands must be a choice and one input per branch, got (pred[], f32[2]) for 2 "
-        "branches",
-        ("pred[]", "f32[2]"),
-        (_VECTOR, _VECTOR),
+        _CHOICE + "(pred[], f32[2]) for 2 branches", ("pred[]", "f32[2]"), (_VECTOR, _VECTOR)
     ),
     _conditional(
         "the choice must be pred[] or s32[], got pred[1]",
@@ -207,18 +196,8 @@ _SCANS = (
         step="",
         build="the function takes a step",
     ),
-    _scan(
-        "a scan must have an array or more before its carried values, got num_carries 1 of 1 "
-        "operands",
-        ("f32[]",),
-        build=_COUNTED,
-    ),
-    _scan(
-        "a scan must have an array or more before its carried values, got num_carries -1 of 2"
-        " operands",
-        carries=-1,
-        build=_COUNTED,
-    ),
+    _scan(_ARRAYS_FIRST + "num_carries 1 of 1 operands", ("f32[]",), build=_COUNTED),
+    _scan(_ARRAYS_FIRST + "num_carries -1 of 2 operands", carries=-1, build=_COUNTED),
     _scan("a scanned operand must be an array, got (f32[4,2])", ("(f32[4,2])", "f32[]")),
     _scan("scanned operands must have dimension 2 in one fixed size, got (f32[4,2])", dimension=2),
     _scan(
@@ -235,14 +214,10 @@ _SCANS = (
         step="(f32[4,2], f32[]) -> (f32[2], f32[])",
     ),
     _scan(
-        "the step must give its carried values (f32[]) last, got (p0: f32[2], p1: f32[]) -> "
-        "(f32[2], s32[])",
+        _CARRIED_LAST + "(p0: f32[2], p1: f32[]) -> (f32[2], s32[])",
         step="(f32[2], f32[]) -> (f32[2], s32[])",
     ),
-    _scan(
-        "the step must give its carried values (f32[]) last, got (p0: f32[2], p1: f32[]) -> ()",
-        step="(f32[2], f32[]) -> ()",
-    ),
+    _scan(_CARRIED_LAST + "(p0: f32[2], p1: f32[]) -> ()", step="(f32[2], f32[]) -> ()"),
     _scan(
         "what the step gives for a slice must be an array, got token[]",
         step="(f32[2], f32[]) -> (token[], f32[])",
@@ -343,7 +318,7 @@ _ASYNC = (
     Case(
         Opcode.ASYNC_START,
         ("f32[3]",),
-        "the computation must take parameters (f32[3]), got (p0: f32[2]) -> f32[2]",
+        _TAKES_THREE + "(p0: f32[2]) -> f32[2]",
         AsyncAttributes(),
         called=(_VECTOR,),
         declared=_START,

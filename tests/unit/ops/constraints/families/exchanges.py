@@ -15,6 +15,9 @@ from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttribu
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 
+_FIRST_HALF = "the operand must be the first half's tuple of at least 2, got "
+_ROWS = "input and output must have rows of the same shape, got "
+
 _Groups = Sequence[Sequence[int]]
 _PAIR: _Groups = ((0, 1),)
 _FROM_COUNT = "the function takes the results' sizes from the number of shards"
@@ -100,11 +103,7 @@ _ALL_GATHERS = (
         AllGatherAttributes(0, (6,), _among(_PAIR)),
         declared="(f32[2,3], f32[6,3])",
     ),
-    Case(
-        Opcode.ALL_GATHER_DONE,
-        ("f32[2,3]",),
-        "the operand must be the first half's tuple of at least 2, got f32[2,3]",
-    ),
+    Case(Opcode.ALL_GATHER_DONE, ("f32[2,3]",), _FIRST_HALF + "f32[2,3]"),
 )
 
 
@@ -231,11 +230,7 @@ _MOVES = (
         edit=lambda proto: proto.dynamic_slice_sizes.append(1),
         error=UnimplementedError,
     ),
-    Case(
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        ("f32[2]",),
-        "the operand must be the first half's tuple of at least 2, got f32[2]",
-    ),
+    Case(Opcode.COLLECTIVE_PERMUTE_DONE, ("f32[2]",), _FIRST_HALF + "f32[2]"),
 )
 
 
@@ -259,18 +254,9 @@ _RAGGED = (
         ((0, 1), (2,)),
     ),
     _ragged("an operand must be an array, got token[]", f"token[] f32[6,2] {_TABLES}"),
-    _ragged(
-        "input and output must have rows of the same shape, got f32[4,3] and f32[6,2]",
-        f"f32[4,3] f32[6,2] {_TABLES}",
-    ),
-    _ragged(
-        "input and output must have rows of the same shape, got s32[4,2] and f32[6,2]",
-        f"s32[4,2] f32[6,2] {_TABLES}",
-    ),
-    _ragged(
-        "input and output must have rows of the same shape, got f32[] and f32[6,2]",
-        f"f32[] f32[6,2] {_TABLES}",
-    ),
+    _ragged(_ROWS + "f32[4,3] and f32[6,2]", f"f32[4,3] f32[6,2] {_TABLES}"),
+    _ragged(_ROWS + "s32[4,2] and f32[6,2]", f"s32[4,2] f32[6,2] {_TABLES}"),
+    _ragged(_ROWS + "f32[] and f32[6,2]", f"f32[] f32[6,2] {_TABLES}"),
     _ragged(
         "offsets and sizes must be integers of rank 1 or 2, got f32[2]",
         "f32[4,2] f32[6,2] f32[2] f32[2] f32[2] f32[2]",

@@ -14,6 +14,8 @@ from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import Opcode
 
+_IOTA_IDS = "an iota of replica groups must have 1 to 1048576 ids, got "
+
 _LISTS = "the functions take groups as lists, which the rule itself checks"
 
 
@@ -64,13 +66,9 @@ def _mesh(
 
 
 _FORMS = (
+    _groups(_IOTA_IDS + "0 groups of 2", iota_collective_device_list=_iota(0, 2, [], [])),
     _groups(
-        "an iota of replica groups must have 1 to 1048576 ids, got 0 groups of 2",
-        iota_collective_device_list=_iota(0, 2, [], []),
-    ),
-    _groups(
-        "an iota of replica groups must have 1 to 1048576 ids, got 1099511627776 groups of "
-        "1099511627776",
+        _IOTA_IDS + "1099511627776 groups of 1099511627776",
         iota_collective_device_list=_iota(2**40, 2**40, [], []),
     ),
     _groups(
@@ -123,13 +121,7 @@ def _empty_iota(proto: hlo_pb2.HloInstructionProto) -> None:
 
 _READERS = tuple(
     Case(
-        opcode,
-        operands,
-        "an iota of replica groups must have 1 to 1048576 ids, got 0 groups of 0",
-        attributes,
-        _LISTS,
-        called,
-        edit=_empty_iota,
+        opcode, operands, _IOTA_IDS + "0 groups of 0", attributes, _LISTS, called, edit=_empty_iota
     )
     for opcode, operands, attributes, called in (
         (Opcode.ALL_REDUCE_START, ("f32[2]",), AllReduceAttributes(), _SUM),

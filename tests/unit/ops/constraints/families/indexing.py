@@ -10,6 +10,19 @@ from xla_contract.ops.indexing.scatter import ScatterAttributes
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.opcode import Opcode
 
+_COLLAPSED = "collapsed and batching dimensions must be distinct and in range [0, 2), got "
+_MAPPED = "start_index_map and batching dimensions must be distinct and in range [0, 2), got "
+_MAP_ENTRIES = "start_index_map must have one entry per entry of an index vector, got "
+_BATCHING_PAIRS = "batching dimensions must pair up and not be the index vector, got "
+_BATCHING_SIZES = "batching dimensions must have equal size, got "
+_SLICE_SIZES = "slice_sizes must have one size per operand dimension and fit in it, got "
+_OFFSETS = "offset_dims must be sorted and one for each kept slice dimension, got "
+_WINDOWS = "update_window_dims must be distinct and in range [0, 2), got "
+_SORTED_WINDOWS = (
+    "update_window_dims must be sorted and one for each input dimension that is neither "
+    "inserted nor batching, got "
+)
+
 
 def _gather(
     message: str,
@@ -40,19 +53,10 @@ _GATHERS = (
     _gather("indices must be integers, got token[]", ("f32[3,4]", "token[]")),
     _gather("index_vector_dim must be in range [0, 2], got 3 for s32[5,1]", index_vector_dim=3),
     _gather("index_vector_dim must be in range [0, 2], got -1 for s32[5,1]", index_vector_dim=-1),
+    _gather(_COLLAPSED + "{2} for f32[3,4]", collapsed_slice_dims=(2,)),
+    _gather(_COLLAPSED + "{0,0} for f32[3,4]", collapsed_slice_dims=(0, 0)),
     _gather(
-        "collapsed and batching dimensions must be distinct and in range [0, 2), got {2} for "
-        "f32[3,4]",
-        collapsed_slice_dims=(2,),
-    ),
-    _gather(
-        "collapsed and batching dimensions must be distinct and in range [0, 2), got {0,0} "
-        "for f32[3,4]",
-        collapsed_slice_dims=(0, 0),
-    ),
-    _gather(
-        "collapsed and batching dimensions must be distinct and in range [0, 2), got {0,0} "
-        "for f32[3,4]",
+        _COLLAPSED + "{0,0} for f32[3,4]",
         operand_batching_dims=(0,),
         start_indices_batching_dims=(0,),
     ),
@@ -73,25 +77,11 @@ _GATHERS = (
         operand_batching_dims=(1, 0),
         start_indices_batching_dims=(0, 1),
     ),
+    _gather(_MAPPED + "{2} for f32[3,4]", start_index_map=(2,)),
+    _gather(_MAPPED + "{0,0} for f32[3,4]", ("f32[3,4]", "s32[5,2]"), start_index_map=(0, 0)),
+    _gather(_MAP_ENTRIES + "{0} for vectors of 2 in dim 1 of s32[5,2]", ("f32[3,4]", "s32[5,2]")),
     _gather(
-        "start_index_map and batching dimensions must be distinct and in range [0, 2), got "
-        "{2} for f32[3,4]",
-        start_index_map=(2,),
-    ),
-    _gather(
-        "start_index_map and batching dimensions must be distinct and in range [0, 2), got "
-        "{0,0} for f32[3,4]",
-        ("f32[3,4]", "s32[5,2]"),
-        start_index_map=(0, 0),
-    ),
-    _gather(
-        "start_index_map must have one entry per entry of an index vector, got {0} for "
-        "vectors of 2 in dim 1 of s32[5,2]",
-        ("f32[3,4]", "s32[5,2]"),
-    ),
-    _gather(
-        "start_index_map must have one entry per entry of an index vector, got {0,1} for "
-        "vectors of 1 in dim 2 of s32[5,1]",
+        _MAP_ENTRIES + "{0,1} for vectors of 1 in dim 2 of s32[5,1]",
         start_index_map=(0, 1),
         index_vector_dim=2,
     ),
@@ -106,42 +96,28 @@ _GATHERS = (
         operands=("f32[3,3]", "s32[3,0,0]"),
     ),
     _gather(
-        "batching dimensions must pair up and not be the index vector, got {0} of f32[3,4] "
-        "and {1} of s32[5,1]",
+        _BATCHING_PAIRS + "{0} of f32[3,4] and {1} of s32[5,1]",
         collapsed_slice_dims=(),
         start_index_map=(1,),
         operand_batching_dims=(0,),
         start_indices_batching_dims=(1,),
     ),
     _gather(
-        "batching dimensions must pair up and not be the index vector, got {0} of f32[3,4] "
-        "and {} of s32[5,1]",
+        _BATCHING_PAIRS + "{0} of f32[3,4] and {} of s32[5,1]",
         collapsed_slice_dims=(),
         start_index_map=(1,),
         operand_batching_dims=(0,),
     ),
     _gather(
-        "batching dimensions must have equal size, got operand dim 0 = 3 of f32[3,4] and "
-        "indices dim 0 = 5 of s32[5,1]",
+        _BATCHING_SIZES + "operand dim 0 = 3 of f32[3,4] and indices dim 0 = 5 of s32[5,1]",
         collapsed_slice_dims=(),
         start_index_map=(1,),
         operand_batching_dims=(0,),
         start_indices_batching_dims=(0,),
     ),
-    _gather(
-        "slice_sizes must have one size per operand dimension and fit in it, got {1} for f32[3,4]",
-        sizes=(1,),
-    ),
-    _gather(
-        "slice_sizes must have one size per operand dimension and fit in it, got {1,5} for "
-        "f32[3,4]",
-        sizes=(1, 5),
-    ),
-    _gather(
-        "slice_sizes must have one size per operand dimension and fit in it, got {1,-1} for "
-        "f32[3,4]",
-        sizes=(1, -1),
-    ),
+    _gather(_SLICE_SIZES + "{1} for f32[3,4]", sizes=(1,)),
+    _gather(_SLICE_SIZES + "{1,5} for f32[3,4]", sizes=(1, 5)),
+    _gather(_SLICE_SIZES + "{1,-1} for f32[3,4]", sizes=(1, -1)),
     _gather(
         "slices must have size 1 or 0 in collapsed and batching dimensions, got {2,4} for f32[3,4]",
         sizes=(2, 4),
@@ -149,14 +125,9 @@ _GATHERS = (
     _gather(
         "offset_dims must be distinct and in range [0, 2), got {2} for f32[3,4]", offset_dims=(2,)
     ),
+    _gather(_OFFSETS + "{} for 1 kept of f32[3,4]", offset_dims=()),
     _gather(
-        "offset_dims must be sorted and one for each kept slice dimension, got {} for 1 kept "
-        "of f32[3,4]",
-        offset_dims=(),
-    ),
-    _gather(
-        "offset_dims must be sorted and one for each kept slice dimension, got {2,1} for 2 "
-        "kept of f32[3,4]",
+        _OFFSETS + "{2,1} for 2 kept of f32[3,4]",
         sizes=(1, 4),
         offset_dims=(2, 1),
         collapsed_slice_dims=(),
@@ -240,29 +211,17 @@ _SCATTERS = (
         ("f32[3,4]", "s32[5,2]", "f32[5,4]"),
     ),
     _scatter(
-        "batching dimensions must have equal size, got operand dim 0 = 3 of f32[3,4] and "
-        "indices dim 0 = 5 of s32[5,1]",
+        _BATCHING_SIZES + "operand dim 0 = 3 of f32[3,4] and indices dim 0 = 5 of s32[5,1]",
         inserted_window_dims=(),
         scatter_dims_to_operand_dims=(1,),
         input_batching_dims=(0,),
         scatter_indices_batching_dims=(0,),
     ),
+    _scatter(_WINDOWS + "{2} for f32[5,4]", update_window_dims=(2,)),
+    _scatter(_WINDOWS + "{1,1} for f32[5,4]", update_window_dims=(1, 1)),
+    _scatter(_SORTED_WINDOWS + "{} for f32[3,4]", update_window_dims=()),
     _scatter(
-        "update_window_dims must be distinct and in range [0, 2), got {2} for f32[5,4]",
-        update_window_dims=(2,),
-    ),
-    _scatter(
-        "update_window_dims must be distinct and in range [0, 2), got {1,1} for f32[5,4]",
-        update_window_dims=(1, 1),
-    ),
-    _scatter(
-        "update_window_dims must be sorted and one for each input dimension that is neither "
-        "inserted nor batching, got {} for f32[3,4]",
-        update_window_dims=(),
-    ),
-    _scatter(
-        "update_window_dims must be sorted and one for each input dimension that is neither "
-        "inserted nor batching, got {2,1} for f32[3,4]",
+        _SORTED_WINDOWS + "{2,1} for f32[3,4]",
         ("f32[3,4]", "s32[5,1]", "f32[5,1,4]"),
         update_window_dims=(2, 1),
         inserted_window_dims=(),

@@ -13,6 +13,18 @@ from xla_contract.ops.reduction.batch_norm import BatchNormAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_SQUARE = "the operand must be square floating or complex matrices, got "
+_AGREE = "a and b must agree in type, batch and the solved dimension (-2 of b), got "
+_FFT_LENGTH = "fft_length must name one to three last dimensions, got "
+_PER_FEATURE = (
+    "scale, offset, mean and variance must be f32[3] for feature dimension 1 of f32[2,3], got "
+)
+_TWO_SCALARS = "operands must be two scalars of the result's type, got "
+_RANDOM_BITS = (
+    "the element type of the random bits must be integral or floating, of 1, 2, 4, 8, 16, 32 "
+    "or 64 bits, got "
+)
+
 _CHOLESKYS = tuple(
     Case(
         Opcode.CHOLESKY,
@@ -38,40 +50,12 @@ def _solve(message: str, matrix: str, right: str, left_side: bool = True) -> Cas
 
 
 _SOLVES = (
-    _solve(
-        "the operand must be square floating or complex matrices, got f32[2,3]",
-        "f32[2,3]",
-        "f32[2,3]",
-    ),
-    _solve(
-        "the operand must be square floating or complex matrices, got s32[2,2]",
-        "s32[2,2]",
-        "s32[2,3]",
-    ),
-    _solve(
-        "a and b must agree in type, batch and the solved dimension (-2 of b), got a f32[2,2]"
-        " and b f64[2,3]",
-        "f32[2,2]",
-        "f64[2,3]",
-    ),
-    _solve(
-        "a and b must agree in type, batch and the solved dimension (-2 of b), got a f32[2,2]"
-        " and b f32[2]",
-        "f32[2,2]",
-        "f32[2]",
-    ),
-    _solve(
-        "a and b must agree in type, batch and the solved dimension (-2 of b), got a "
-        "f32[3,2,2] and b f32[4,2,3]",
-        "f32[3,2,2]",
-        "f32[4,2,3]",
-    ),
-    _solve(
-        "a and b must agree in type, batch and the solved dimension (-2 of b), got a f32[2,2]"
-        " and b f32[3,2]",
-        "f32[2,2]",
-        "f32[3,2]",
-    ),
+    _solve(_SQUARE + "f32[2,3]", "f32[2,3]", "f32[2,3]"),
+    _solve(_SQUARE + "s32[2,2]", "s32[2,2]", "s32[2,3]"),
+    _solve(_AGREE + "a f32[2,2] and b f64[2,3]", "f32[2,2]", "f64[2,3]"),
+    _solve(_AGREE + "a f32[2,2] and b f32[2]", "f32[2,2]", "f32[2]"),
+    _solve(_AGREE + "a f32[3,2,2] and b f32[4,2,3]", "f32[3,2,2]", "f32[4,2,3]"),
+    _solve(_AGREE + "a f32[2,2] and b f32[3,2]", "f32[2,2]", "f32[3,2]"),
     _solve(
         "a and b must agree in type, batch and the solved dimension (-1 of b), got a f32[2,2]"
         " and b f32[2,3]",
@@ -103,30 +87,10 @@ def _fft(message: str, operand: str, kind: FftType, length: Sequence[int]) -> Ca
 
 
 _FFTS = (
-    _fft(
-        "fft_length must name one to three last dimensions, got [] for c64[4]",
-        "c64[4]",
-        FftType.FFT,
-        (),
-    ),
-    _fft(
-        "fft_length must name one to three last dimensions, got [2, 2, 2, 2] for c64[2,2,2,2]",
-        "c64[2,2,2,2]",
-        FftType.FFT,
-        (2, 2, 2, 2),
-    ),
-    _fft(
-        "fft_length must name one to three last dimensions, got [1, 4] for c64[4]",
-        "c64[4]",
-        FftType.FFT,
-        (1, 4),
-    ),
-    _fft(
-        "fft_length must name one to three last dimensions, got [-4] for c64[4]",
-        "c64[4]",
-        FftType.FFT,
-        (-4,),
-    ),
+    _fft(_FFT_LENGTH + "[] for c64[4]", "c64[4]", FftType.FFT, ()),
+    _fft(_FFT_LENGTH + "[2, 2, 2, 2] for c64[2,2,2,2]", "c64[2,2,2,2]", FftType.FFT, (2, 2, 2, 2)),
+    _fft(_FFT_LENGTH + "[1, 4] for c64[4]", "c64[4]", FftType.FFT, (1, 4)),
+    _fft(_FFT_LENGTH + "[-4] for c64[4]", "c64[4]", FftType.FFT, (-4,)),
     _fft(
         "IFFT of length [3] must be applied to last dimensions [3], got c64[4]",
         "c64[4]",
@@ -142,12 +106,7 @@ _FFTS = (
         FftType.IRFFT,
         (4,),
     ),
-    _fft(
-        "fft_length must name one to three last dimensions, got [4] for (c64[4])",
-        "(c64[4])",
-        FftType.FFT,
-        (4,),
-    ),
+    _fft(_FFT_LENGTH + "[4] for (c64[4])", "(c64[4])", FftType.FFT, (4,)),
     Case(
         Opcode.FFT,
         ("c64[4]",),
@@ -185,21 +144,12 @@ _BATCH_NORMS = (
     _training(
         "the operand must be of floating type, got s32[2,3]", ("s32[2,3]", "s32[3]", "s32[3]")
     ),
-    _training(
-        "scale, offset, mean and variance must be f32[3] for feature dimension 1 of f32[2,3],"
-        " got (f32[2], f32[3])",
-        ("f32[2,3]", "f32[2]", "f32[3]"),
-    ),
-    _training(
-        "scale, offset, mean and variance must be f32[3] for feature dimension 1 of f32[2,3],"
-        " got (f32[3], f64[3])",
-        ("f32[2,3]", "f32[3]", "f64[3]"),
-    ),
+    _training(_PER_FEATURE + "(f32[2], f32[3])", ("f32[2,3]", "f32[2]", "f32[3]")),
+    _training(_PER_FEATURE + "(f32[3], f64[3])", ("f32[2,3]", "f32[3]", "f64[3]")),
     Case(
         Opcode.BATCH_NORM_INFERENCE,
         ("f32[2,3]", "f32[3]", "f32[3]", "f32[]", "f32[3]"),
-        "scale, offset, mean and variance must be f32[3] for feature dimension 1 of f32[2,3],"
-        " got (f32[3], f32[3], f32[], f32[3])",
+        _PER_FEATURE + "(f32[3], f32[3], f32[], f32[3])",
         _NORM,
         lambda *given: ops.batch_norm_inference(*given, 0.5, 1),
         declared="f32[2,3]",
@@ -207,8 +157,7 @@ _BATCH_NORMS = (
     Case(
         Opcode.BATCH_NORM_GRAD,
         ("f32[2,3]", "f32[3]", "f32[3]", "f32[4]", "f32[2,3]"),
-        "scale, offset, mean and variance must be f32[3] for feature dimension 1 of f32[2,3],"
-        " got (f32[3], f32[3], f32[4])",
+        _PER_FEATURE + "(f32[3], f32[3], f32[4])",
         _NORM,
         lambda *given: ops.batch_norm_grad(*given, 0.5, 1),
         declared="(f32[2,3], f32[3], f32[3])",
@@ -265,19 +214,10 @@ _RANDOM = (
     _rng(
         "random numbers must be asked for as an array, got (f32[2])", ("f32[]", "f32[]"), "(f32[2])"
     ),
-    _rng("operands must be two scalars of the result's type, got (f32[]) for f32[2]", ("f32[]",)),
-    _rng(
-        "operands must be two scalars of the result's type, got (f32[2], f32[2]) for f32[2]",
-        ("f32[2]", "f32[2]"),
-    ),
-    _rng(
-        "operands must be two scalars of the result's type, got (f64[], f64[]) for f32[2]",
-        ("f64[]", "f64[]"),
-    ),
-    _rng(
-        "operands must be two scalars of the result's type, got (f32[], s32[]) for f32[2]",
-        ("f32[]", "s32[]"),
-    ),
+    _rng(_TWO_SCALARS + "(f32[]) for f32[2]", ("f32[]",)),
+    _rng(_TWO_SCALARS + "(f32[2], f32[2]) for f32[2]", ("f32[2]", "f32[2]")),
+    _rng(_TWO_SCALARS + "(f64[], f64[]) for f32[2]", ("f64[]", "f64[]")),
+    _rng(_TWO_SCALARS + "(f32[], s32[]) for f32[2]", ("f32[]", "s32[]")),
     _rng(
         "a uniform distribution must be of real numbers, got pred[2]",
         ("pred[]", "pred[]"),
@@ -305,18 +245,8 @@ _RANDOM = (
     _bits("the state of philox must be u64[2] or u64[3], got u32[2]", "u32[2]"),
     _bits("the state of philox must be u64[2] or u64[3], got token[]", "token[]"),
     _bits("the state of philox must be u64[2] or u64[3], got u64[<=2]", "u64[<=2]"),
-    _bits(
-        "the element type of the random bits must be integral or floating, of 1, 2, 4, 8, 16,"
-        " 32 or 64 bits, got pred[2]",
-        "u64[2]",
-        "pred[2]",
-    ),
-    _bits(
-        "the element type of the random bits must be integral or floating, of 1, 2, 4, 8, 16,"
-        " 32 or 64 bits, got f6e2m3fn[2]",
-        "u64[2]",
-        "f6e2m3fn[2]",
-    ),
+    _bits(_RANDOM_BITS + "pred[2]", "u64[2]", "pred[2]"),
+    _bits(_RANDOM_BITS + "f6e2m3fn[2]", "u64[2]", "f6e2m3fn[2]"),
     _bits("the random bits must be an array, got (u32[2])", "u64[2]", "(u32[2])"),
     _bits("random bits must have a static shape, got u32[<=2]", "u64[2]", "u32[<=2]"),
     Case(

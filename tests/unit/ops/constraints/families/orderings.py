@@ -10,6 +10,9 @@ from xla_contract.ops.indexing.sort import SortAttributes
 from xla_contract.ops.indexing.topk import TopKAttributes
 from xla_contract.types.opcode import Opcode
 
+_COMPARATOR = "the comparator must take parameters (f32[], f32[], s32[], s32[]), got "
+_SORTED = "the sorted dimension must be in range [0, 2), got "
+
 _SUM = "(f32[], f32[]) -> f32[]"
 
 
@@ -96,13 +99,9 @@ _SORTS = (
     _sort(
         "operands must have equal dimensions, got (f32[2,3], s32[3,2])", ("f32[2,3]", "s32[3,2]")
     ),
+    _sort(_SORTED + "2 for f32[2,3]", dimension=2, at_call=_NO_DIMENSION),
     _sort(
-        "the sorted dimension must be in range [0, 2), got 2 for f32[2,3]",
-        dimension=2,
-        at_call=_NO_DIMENSION,
-    ),
-    _sort(
-        "the sorted dimension must be in range [0, 2), got -1 for f32[2,3]",
+        _SORTED + "-1 for f32[2,3]",
         dimension=-1,
         build="the function counts negative numbers from the end",
     ),
@@ -115,14 +114,9 @@ _SORTS = (
         "the comparator must take parameters (f32[], f32[]), got (p0: s32[], p1: s32[]) -> pred[]",
         comparator="(s32[], s32[]) -> pred[]",
     ),
+    _sort(_COMPARATOR + "(p0: f32[], p1: f32[]) -> pred[]", ("f32[2,3]", "s32[2,3]")),
     _sort(
-        "the comparator must take parameters (f32[], f32[], s32[], s32[]), got (p0: f32[], "
-        "p1: f32[]) -> pred[]",
-        ("f32[2,3]", "s32[2,3]"),
-    ),
-    _sort(
-        "the comparator must take parameters (f32[], f32[], s32[], s32[]), got (p0: f32[], "
-        "p1: s32[], p2: f32[], p3: s32[]) -> pred[]",
+        _COMPARATOR + "(p0: f32[], p1: s32[], p2: f32[], p3: s32[]) -> pred[]",
         ("f32[2,3]", "s32[2,3]"),
         comparator="(f32[], s32[], f32[], s32[]) -> pred[]",
     ),

@@ -17,6 +17,21 @@ from xla_contract.types.dimension_numbers import (
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 
+_CONTRACTED = "contracting dimensions must have equal size, got "
+_LHS = "lhs contracting and batch dimensions must be distinct and in range [0, 2), got "
+_RHS = "rhs contracting and batch dimensions must be distinct and in range [0, 2), got "
+_PREFERRED = "the preferred element type must not be narrower than the operands, got "
+_GROUP_SIZES = "group sizes must be integers of dimensions [groups] or [groups], got "
+_GROUP_DIMENSION = "rhs must have a group dimension exactly when the ragged dimension is free, got "
+_INPUT_NUMBERS = (
+    "the input dimension numbers must name each of 1 spatial dimensions and two more once, got "
+)
+_KERNEL_NUMBERS = (
+    "the kernel dimension numbers must name each of 1 spatial dimensions and two more once, got "
+)
+_GROUP_COUNTS = "group counts must be positive and at most one of them above 1, got "
+_OUTPUT_FEATURES = "the kernel's output features must be a multiple of the group count, got "
+
 _MATRICES = DotDimensionNumbers((1,), (0,))
 _TYPE_IS_SAID = "the instruction's shape says which type is preferred"
 _GROUPED = DotDimensionNumbers((1,), (1,))
@@ -45,9 +60,7 @@ _DOTS = (
     _dot("(f32[2,3]) f32[3,4]", "an operand must be an array, got (f32[2,3])"),
     _dot("f32[2,3] token[]", "an operand must be an array, got token[]"),
     _dot(
-        "f32[2,3] f32[4,5]",
-        "contracting dimensions must have equal size, got lhs dim 1 = 3 of f32[2,3] and rhs "
-        "dim 0 = 4 of f32[4,5]",
+        "f32[2,3] f32[4,5]", _CONTRACTED + "lhs dim 1 = 3 of f32[2,3] and rhs dim 0 = 4 of f32[4,5]"
     ),
     _dot(
         "f32[2,3] f32[4,3]",
@@ -65,36 +78,15 @@ _DOTS = (
         "lhs and rhs must have as many batch dimensions, got 0 of f32[2,3] and 1 of f32[3,2]",
         DotDimensionNumbers((1,), (0,), (), (1,)),
     ),
+    _dot("f32[2,2] f32[2,2]", _LHS + "{0,0} for f32[2,2]", DotDimensionNumbers((0, 0), (0, 1))),
+    _dot("f32[2,2] f32[2,2]", _RHS + "{1,1} for f32[2,2]", DotDimensionNumbers((0, 1), (1, 1))),
     _dot(
         "f32[2,2] f32[2,2]",
-        "lhs contracting and batch dimensions must be distinct and in range [0, 2), got {0,0}"
-        " for f32[2,2]",
-        DotDimensionNumbers((0, 0), (0, 1)),
-    ),
-    _dot(
-        "f32[2,2] f32[2,2]",
-        "rhs contracting and batch dimensions must be distinct and in range [0, 2), got {1,1}"
-        " for f32[2,2]",
-        DotDimensionNumbers((0, 1), (1, 1)),
-    ),
-    _dot(
-        "f32[2,2] f32[2,2]",
-        "lhs contracting and batch dimensions must be distinct and in range [0, 2), got {0,0}"
-        " for f32[2,2]",
+        _LHS + "{0,0} for f32[2,2]",
         DotDimensionNumbers((0,), (0,), (0,), (1,)),
     ),
-    _dot(
-        "f32[2,2] f32[2,2]",
-        "lhs contracting and batch dimensions must be distinct and in range [0, 2), got {2} "
-        "for f32[2,2]",
-        DotDimensionNumbers((2,), (0,)),
-    ),
-    _dot(
-        "f32[2,2] f32[2,2]",
-        "rhs contracting and batch dimensions must be distinct and in range [0, 2), got {-1} "
-        "for f32[2,2]",
-        DotDimensionNumbers((1,), (-1,)),
-    ),
+    _dot("f32[2,2] f32[2,2]", _LHS + "{2} for f32[2,2]", DotDimensionNumbers((2,), (0,))),
+    _dot("f32[2,2] f32[2,2]", _RHS + "{-1} for f32[2,2]", DotDimensionNumbers((1,), (-1,))),
     _dot(
         "f32[2,3] s32[3,4]",
         "operands must have one element type, got lhs f32[2,3] and rhs s32[3,4]",
@@ -102,8 +94,7 @@ _DOTS = (
     ),
     _dot(
         "s32[2,3] s32[3,4]",
-        "the preferred element type must not be narrower than the operands, got s16 for lhs "
-        "s32[2,3] and rhs s32[3,4]",
+        _PREFERRED + "s16 for lhs s32[2,3] and rhs s32[3,4]",
         preferred=ElementType.S16,
         declared="s16[2,4]",
     ),
@@ -138,31 +129,14 @@ def _ragged(
 _RAGGED_DOTS = (
     _ragged("an operand must be an array, got (f32[6,3])", "(f32[6,3]) f32[2,3,4] s32[2]"),
     _ragged(
-        "contracting dimensions must have equal size, got lhs dim 1 = 5 of f32[6,5] and rhs "
-        "dim 1 = 3 of f32[2,3,4]",
+        _CONTRACTED + "lhs dim 1 = 5 of f32[6,5] and rhs dim 1 = 3 of f32[2,3,4]",
         "f32[6,5] f32[2,3,4] s32[2]",
     ),
     _ragged("the ragged dimension must be one of lhs, got 2 for f32[6,3]", ragged=2),
-    _ragged(
-        "group sizes must be integers of dimensions [groups] or [groups], got f32[2] for lhs "
-        "f32[6,3]",
-        "f32[6,3] f32[2,3,4] f32[2]",
-    ),
-    _ragged(
-        "group sizes must be integers of dimensions [groups] or [groups], got s32[5,2] for "
-        "lhs f32[6,3]",
-        "f32[6,3] f32[2,3,4] s32[5,2]",
-    ),
-    _ragged(
-        "rhs must have a group dimension exactly when the ragged dimension is free, got none "
-        "for the free dimension 0",
-        group=None,
-    ),
-    _ragged(
-        "rhs must have a group dimension exactly when the ragged dimension is free, got 0 for"
-        " the contracting dimension 1",
-        ragged=1,
-    ),
+    _ragged(_GROUP_SIZES + "f32[2] for lhs f32[6,3]", "f32[6,3] f32[2,3,4] f32[2]"),
+    _ragged(_GROUP_SIZES + "s32[5,2] for lhs f32[6,3]", "f32[6,3] f32[2,3,4] s32[5,2]"),
+    _ragged(_GROUP_DIMENSION + "none for the free dimension 0", group=None),
+    _ragged(_GROUP_DIMENSION + "0 for the contracting dimension 1", ragged=1),
     _ragged(
         "the group dimension must be a free one of rhs, got 1 for f32[2,3,4] with free "
         "dimensions {0,2}",
@@ -211,8 +185,7 @@ _SCALED_DOTS = (
         "f8e5m2[2,3] f8e5m2[3,4] s8[2,1] s8[1,4]",
     ),
     _scaled(
-        "contracting dimensions must have equal size, got lhs dim 1 = 3 of f8e5m2[2,3] and "
-        "rhs dim 0 = 5 of f8e5m2[5,4]",
+        _CONTRACTED + "lhs dim 1 = 3 of f8e5m2[2,3] and rhs dim 0 = 5 of f8e5m2[5,4]",
         f"f8e5m2[2,3] f8e5m2[5,4] {_SCALES}",
     ),
     _scaled(
@@ -291,24 +264,14 @@ _CONVOLUTIONS = (
     _convolution(
         "an operand must be an array, got token[]", "f32[4,6,9] token[]", at_call=_OF_KERNEL
     ),
+    _convolution(_INPUT_NUMBERS + "{0,1,2} for f32[4,6]", "f32[4,6] f32[6,6,3]"),
+    _convolution(_KERNEL_NUMBERS + "{1,0,2} for f32[6,6,3,3]", "f32[4,6,9] f32[6,6,3,3]"),
     _convolution(
-        "the input dimension numbers must name each of 1 spatial dimensions and two more "
-        "once, got {0,1,2} for f32[4,6]",
-        "f32[4,6] f32[6,6,3]",
-    ),
-    _convolution(
-        "the kernel dimension numbers must name each of 1 spatial dimensions and two more "
-        "once, got {1,0,2} for f32[6,6,3,3]",
-        "f32[4,6,9] f32[6,6,3,3]",
-    ),
-    _convolution(
-        "the input dimension numbers must name each of 1 spatial dimensions and two more "
-        "once, got {0,0,2} for f32[4,6,9]",
+        _INPUT_NUMBERS + "{0,0,2} for f32[4,6,9]",
         numbers=dataclasses.replace(_NUMBERS, input_feature_dimension=0),
     ),
     _convolution(
-        "the kernel dimension numbers must name each of 1 spatial dimensions and two more "
-        "once, got {0,0,2} for f32[6,6,3]",
+        _KERNEL_NUMBERS + "{0,0,2} for f32[6,6,3]",
         numbers=dataclasses.replace(_NUMBERS, kernel_input_feature_dimension=0),
     ),
     _convolution(
@@ -345,21 +308,10 @@ _CONVOLUTIONS = (
         "rhs_dilate=0}",
         window_dilation=0,
     ),
+    _convolution(_GROUP_COUNTS + "feature_group_count=-1 and batch_group_count=1", by_feature=-1),
+    _convolution(_GROUP_COUNTS + "feature_group_count=1 and batch_group_count=-1", by_batch=-1),
     _convolution(
-        "group counts must be positive and at most one of them above 1, got "
-        "feature_group_count=-1 and batch_group_count=1",
-        by_feature=-1,
-    ),
-    _convolution(
-        "group counts must be positive and at most one of them above 1, got "
-        "feature_group_count=1 and batch_group_count=-1",
-        by_batch=-1,
-    ),
-    _convolution(
-        "group counts must be positive and at most one of them above 1, got "
-        "feature_group_count=2 and batch_group_count=2",
-        by_feature=2,
-        by_batch=2,
+        _GROUP_COUNTS + "feature_group_count=2 and batch_group_count=2", by_feature=2, by_batch=2
     ),
     _convolution(
         "the input's features must be the kernel's input features times feature_group_count, "
@@ -367,14 +319,12 @@ _CONVOLUTIONS = (
         "f32[4,5,9] f32[6,6,3]",
     ),
     _convolution(
-        "the kernel's output features must be a multiple of the group count, got kernel dim 0"
-        " = 5 of f32[5,3,3] and 2",
+        _OUTPUT_FEATURES + "kernel dim 0 = 5 of f32[5,3,3] and 2",
         "f32[4,6,9] f32[5,3,3]",
         by_feature=2,
     ),
     _convolution(
-        "the kernel's output features must be a multiple of the group count, got kernel dim 0"
-        " = 5 of f32[5,6,3] and 2",
+        _OUTPUT_FEATURES + "kernel dim 0 = 5 of f32[5,6,3] and 2",
         "f32[4,6,9] f32[5,6,3]",
         by_batch=2,
     ),
@@ -390,8 +340,7 @@ _CONVOLUTIONS = (
         off_wire=_TYPE_IS_SAID,
     ),
     _convolution(
-        "the preferred element type must not be narrower than the operands, got s8 for lhs "
-        "s32[4,6,9] and rhs s32[6,6,3]",
+        _PREFERRED + "s8 for lhs s32[4,6,9] and rhs s32[6,6,3]",
         "s32[4,6,9] s32[6,6,3]",
         preferred=ElementType.S8,
         declared="s8[4,6,7]",

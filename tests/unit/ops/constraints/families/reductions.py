@@ -11,6 +11,16 @@ from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttrib
 from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_contract.types.opcode import Opcode
 
+_INITIAL_VALUES = "operands must be arrays and as many initial values, got "
+_EQUAL = "reduced operands must have equal dimensions, got "
+_REDUCED = "reduced dimensions must be distinct and in range [0, 2), got "
+_REDUCER = "the reducer must take 2 scalars and give 1, got "
+_INITIAL_VALUE = "initial value 0 must be a scalar of the reducer's result type, got "
+_SOURCE = (
+    "the source must have one value per window position, f32[3] for f32[4] with window "
+    "{size=2}, got "
+)
+
 _SUM = "(f32[], f32[]) -> f32[]"
 _PAIRS = "(f32[], s32[], f32[], s32[]) -> (f32[], s32[])"
 _NO_SPLIT = "the function takes arrays and initial values apart"
@@ -41,59 +51,34 @@ def _reduce(
 
 
 _REDUCES = (
-    _reduce("operands must be arrays and as many initial values, got ()", (), (), build=_NO_SPLIT),
-    _reduce(
-        "operands must be arrays and as many initial values, got (f32[2], f32[2], f32[])",
-        ("f32[2]", "f32[2]", "f32[]"),
-    ),
+    _reduce(_INITIAL_VALUES + "()", (), (), build=_NO_SPLIT),
+    _reduce(_INITIAL_VALUES + "(f32[2], f32[2], f32[])", ("f32[2]", "f32[2]", "f32[]")),
     _reduce("a reduced operand must be an array, got (f32[2])", ("(f32[2])", "f32[]")),
-    _reduce(
-        "reduced operands must have equal dimensions, got (f32[2], s32[3])",
-        ("f32[2]", "s32[3]", "f32[]", "s32[]"),
-        (0,),
-        _PAIRS,
-    ),
-    _reduce(
-        "reduced dimensions must be distinct and in range [0, 2), got {2} for f32[2,3]",
-        dimensions=(2,),
-    ),
-    _reduce(
-        "reduced dimensions must be distinct and in range [0, 2), got {-1} for f32[2,3]",
-        dimensions=(-1,),
-    ),
-    _reduce(
-        "reduced dimensions must be distinct and in range [0, 2), got {1,1} for f32[2,3]",
-        dimensions=(1, 1),
-    ),
+    _reduce(_EQUAL + "(f32[2], s32[3])", ("f32[2]", "s32[3]", "f32[]", "s32[]"), (0,), _PAIRS),
+    _reduce(_REDUCED + "{2} for f32[2,3]", dimensions=(2,)),
+    _reduce(_REDUCED + "{-1} for f32[2,3]", dimensions=(-1,)),
+    _reduce(_REDUCED + "{1,1} for f32[2,3]", dimensions=(1, 1)),
     _reduce(
         "the called computations must be the reducer, got 0 of them",
         reducer="",
         build="the function takes a reducer",
     ),
+    _reduce(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
     _reduce(
-        "the reducer must take 2 scalars and give 1, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
-    ),
-    _reduce(
-        "the reducer must take 2 scalars and give 1, got (p0: f32[], p1: f32[]) -> (f32[], f32[])",
+        _REDUCER + "(p0: f32[], p1: f32[]) -> (f32[], f32[])",
         reducer="(f32[], f32[]) -> (f32[], f32[])",
     ),
-    _reduce(
-        "the reducer must take 2 scalars and give 1, got (p0: f32[], p1: f32[]) -> (f32[])",
-        reducer="(f32[], f32[]) -> (f32[])",
-    ),
+    _reduce(_REDUCER + "(p0: f32[], p1: f32[]) -> (f32[])", reducer="(f32[], f32[]) -> (f32[])"),
     _reduce(
         "the reducer must work on scalars, got (p0: f32[2], p1: f32[2]) -> f32[2]",
         reducer="(f32[2], f32[2]) -> f32[2]",
     ),
     _reduce(
-        "initial value 0 must be a scalar of the reducer's result type, got f32[] and (p0: "
-        "s32[], p1: s32[]) -> s32[]",
+        _INITIAL_VALUE + "f32[] and (p0: s32[], p1: s32[]) -> s32[]",
         reducer="(s32[], s32[]) -> s32[]",
     ),
     _reduce(
-        "initial value 0 must be a scalar of the reducer's result type, got f32[] and (p0: "
-        "f32[], p1: f32[]) -> pred[]",
+        _INITIAL_VALUE + "f32[] and (p0: f32[], p1: f32[]) -> pred[]",
         reducer="(f32[], f32[]) -> pred[]",
     ),
     _reduce(
@@ -106,16 +91,8 @@ _REDUCES = (
         "f32[], p1: f32[]) -> f32[]",
         ("s32[2]", "f32[]"),
     ),
-    _reduce(
-        "initial value 0 must be a scalar of the reducer's result type, got f32[1] and (p0: "
-        "f32[], p1: f32[]) -> f32[]",
-        ("f32[2,3]", "f32[1]"),
-    ),
-    _reduce(
-        "initial value 0 must be a scalar of the reducer's result type, got s32[] and (p0: "
-        "f32[], p1: f32[]) -> f32[]",
-        ("f32[2,3]", "s32[]"),
-    ),
+    _reduce(_INITIAL_VALUE + "f32[1] and (p0: f32[], p1: f32[]) -> f32[]", ("f32[2,3]", "f32[1]")),
+    _reduce(_INITIAL_VALUE + "s32[] and (p0: f32[], p1: f32[]) -> f32[]", ("f32[2,3]", "s32[]")),
 )
 
 _WIDE = WindowDimension(2)
@@ -154,14 +131,10 @@ def _reduce_window(
 
 
 _REDUCE_WINDOWS = (
-    _reduce_window(
-        "operands must be arrays and as many initial values, got ()", (), (), build=_NO_SPLIT
-    ),
+    _reduce_window(_INITIAL_VALUES + "()", (), (), build=_NO_SPLIT),
     _reduce_window("a reduced operand must be an array, got token[]", ("token[]", "f32[]")),
     _reduce_window(
-        "reduced operands must have equal dimensions, got (f32[4], s32[5])",
-        ("f32[4]", "s32[5]", "f32[]", "s32[]"),
-        reducer=_PAIRS,
+        _EQUAL + "(f32[4], s32[5])", ("f32[4]", "s32[5]", "f32[]", "s32[]"), reducer=_PAIRS
     ),
     _reduce_window(
         "a window must have one dimension for each dimension it slides over, got 1 in "
@@ -190,10 +163,7 @@ _REDUCE_WINDOWS = (
         reducer="",
         build="the function takes a reducer",
     ),
-    _reduce_window(
-        "the reducer must take 2 scalars and give 1, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
-    ),
+    _reduce_window(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
 )
 
 
@@ -255,16 +225,8 @@ _SELECT_AND_SCATTERS = (
         " and (q0: f32[], q1: f32[]) -> f32[]",
         ("f32[4]", "f32[3]", "s32[]"),
     ),
-    _select_and_scatter(
-        "the source must have one value per window position, f32[3] for f32[4] with window "
-        "{size=2}, got f32[2]",
-        ("f32[4]", "f32[2]", "f32[]"),
-    ),
-    _select_and_scatter(
-        "the source must have one value per window position, f32[3] for f32[4] with window "
-        "{size=2}, got bf16[3]",
-        ("f32[4]", "bf16[3]", "f32[]"),
-    ),
+    _select_and_scatter(_SOURCE + "f32[2]", ("f32[4]", "f32[2]", "f32[]")),
+    _select_and_scatter(_SOURCE + "bf16[3]", ("f32[4]", "bf16[3]", "f32[]")),
     _select_and_scatter(
         "a window's stride must be positive, got 0 in dimension 0 of {size=2 stride=0}",
         dimension=WindowDimension(2, 0),

@@ -15,6 +15,10 @@ from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_DISTINCT = "dimensions must be distinct and in [0, 2), got "
+_OF_THE_RESULT = "broadcast_dimensions must be dimensions of the result of rank 2, got "
+_EQUAL = "operands must have equal dimensions except dimension 0, got "
+
 
 def _broadcast(
     operand: str,
@@ -91,25 +95,13 @@ _BROADCASTS = (
         "dimensions must have one entry per dimension, got 0 for f32[2]",
         "broadcast_dimensions must have one entry per dimension of the smaller operand, got {}",
     ),
-    _broadcast(
-        "f32[2]",
-        (2,),
-        (2, 3),
-        "dimensions must be distinct and in [0, 2), got {2} for f32[2,3]",
-        "broadcast_dimensions must be dimensions of the result of rank 2, got {2}",
-    ),
-    _broadcast(
-        "f32[2]",
-        (-1,),
-        (2, 3),
-        "dimensions must be distinct and in [0, 2), got {-1} for f32[2,3]",
-        "broadcast_dimensions must be dimensions of the result of rank 2, got {-1}",
-    ),
+    _broadcast("f32[2]", (2,), (2, 3), _DISTINCT + "{2} for f32[2,3]", _OF_THE_RESULT + "{2}"),
+    _broadcast("f32[2]", (-1,), (2, 3), _DISTINCT + "{-1} for f32[2,3]", _OF_THE_RESULT + "{-1}"),
     _broadcast(
         "f32[2,2]",
         (0, 0),
         (2, 3),
-        "dimensions must be distinct and in [0, 2), got {0,0} for f32[2,3]",
+        _DISTINCT + "{0,0} for f32[2,3]",
         "broadcast_dimensions must increase, got {0,0}",
     ),
     _broadcast(
@@ -150,10 +142,8 @@ _RESHAPES = (
         "f32[2,3]", (0, 2), "the permutation must be distinct and in [0, 2), got {0,2} for f32[2,3]"
     ),
     _reverse("(f32[2])", (), "the operand must be an array, got (f32[2])"),
-    _reverse(
-        "f32[2,3]", (0, 0), "dimensions must be distinct and in [0, 2), got {0,0} for f32[2,3]"
-    ),
-    _reverse("f32[2,3]", (-1,), "dimensions must be distinct and in [0, 2), got {-1} for f32[2,3]"),
+    _reverse("f32[2,3]", (0, 0), _DISTINCT + "{0,0} for f32[2,3]"),
+    _reverse("f32[2,3]", (-1,), _DISTINCT + "{-1} for f32[2,3]"),
 )
 
 _CONCATENATES = (
@@ -167,18 +157,8 @@ _CONCATENATES = (
         0,
         "operands 0 and 2 must have the same element type, got f32[2] and s32[2]",
     ),
-    _concatenate(
-        ["f32[2,3]", "f32[2,4]"],
-        0,
-        "operands must have equal dimensions except dimension 0, got operand 0 f32[2,3] and "
-        "operand 1 f32[2,4]",
-    ),
-    _concatenate(
-        ["f32[2,3]", "f32[2]"],
-        0,
-        "operands must have equal dimensions except dimension 0, got operand 0 f32[2,3] and "
-        "operand 1 f32[2]",
-    ),
+    _concatenate(["f32[2,3]", "f32[2,4]"], 0, _EQUAL + "operand 0 f32[2,3] and operand 1 f32[2,4]"),
+    _concatenate(["f32[2,3]", "f32[2]"], 0, _EQUAL + "operand 0 f32[2,3] and operand 1 f32[2]"),
     Case(
         Opcode.CONCATENATE,
         ("f32[2,2]",),

@@ -10,6 +10,9 @@ from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.opcode import Opcode
 
+_STARTS = "start indices must have one entry per dimension, got "
+_SIZES = "sizes must be in [0, size of the operand], got "
+
 _ONE_RECORD = "start, limit and stride of a dimension are one message"
 
 
@@ -119,11 +122,7 @@ _DYNAMIC_SLICES = (
         (2,),
         "sizes must have one entry per dimension, got 1 for f32[4,4]",
     ),
-    _dynamic_slice(
-        ["f32[4,4]", "s32[]"],
-        (2, 2),
-        "start indices must have one entry per dimension, got 1 for f32[4,4]",
-    ),
+    _dynamic_slice(["f32[4,4]", "s32[]"], (2, 2), _STARTS + "1 for f32[4,4]"),
     _dynamic_slice(
         ["f32[4]", "f32[]"], (2,), "the element type of start indices must be integral, got f32[]"
     ),
@@ -141,16 +140,8 @@ _DYNAMIC_SLICES = (
         (2, 2),
         "start indices must have the same element type, got s32[] and s64[]",
     ),
-    _dynamic_slice(
-        ["f32[4]", "s32[]"],
-        (5,),
-        "sizes must be in [0, size of the operand], got 5 in dimension 0 of f32[4]",
-    ),
-    _dynamic_slice(
-        ["f32[4]", "s32[]"],
-        (-1,),
-        "sizes must be in [0, size of the operand], got -1 in dimension 0 of f32[4]",
-    ),
+    _dynamic_slice(["f32[4]", "s32[]"], (5,), _SIZES + "5 in dimension 0 of f32[4]"),
+    _dynamic_slice(["f32[4]", "s32[]"], (-1,), _SIZES + "-1 in dimension 0 of f32[4]"),
 )
 
 _UPDATES = (
@@ -174,9 +165,7 @@ _UPDATES = (
         "the sizes of the update must be in [0, size of the operand], got 5 in dimension 0 of "
         "f32[4]",
     ),
-    _update(
-        ["f32[4]", "f32[2]"], "start indices must have one entry per dimension, got 0 for f32[4]"
-    ),
+    _update(["f32[4]", "f32[2]"], _STARTS + "0 for f32[4]"),
 )
 
 _PADS = (
