@@ -2,11 +2,9 @@
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.types.shape import Shape
 from xla_server.evaluator.interpret import evaluate
 from xla_server.ir.importer import import_module
 
@@ -25,39 +23,6 @@ def test_a_seed_repeats_its_numbers_and_no_seed_does_not() -> None:
     draws = [evaluate(module, [np.asarray(b) for b in bounds], seed=seed) for seed in (7, 7, 0, 0)]
     assert np.array_equal(draws[0], draws[1])
     assert not np.array_equal(draws[2], draws[3])
-
-
-@pytest.mark.parametrize(
-    ("kind", "low", "high"), [("f32", -1, 3), ("s32", -5, 7), ("u8", 0, 255), ("bf16", 0, 1)]
-)
-def test_uniform_numbers_fill_a_half_open_range(kind: str, low: int, high: int) -> None:
-    bounds = [
-        np.asarray(bound).astype(Shape.parse(f"{kind}[]").element_type.dtype)
-        for bound in (low, high)
-    ]
-    drawn = run(
-        [f"{kind}[]", f"{kind}[]"],
-        f"{kind}[10000] rng(x0, x1), distribution=rng_uniform",
-        *bounds,
-    ).astype(np.float64)
-    assert drawn.min() >= low
-    assert drawn.max() < high
-    assert abs(drawn.mean() - (low + high) / 2) < 0.05 * (high - low)
-
-
-def test_normal_numbers_have_mean_and_deviation_and_differ_every_time() -> None:
-    given = np.float32(3), np.float32(2)
-    arrays = [
-        run(
-            ["f32[]", "f32[]"],
-            "f32[10000] rng(x0, x1), distribution=rng_normal",
-            *map(np.asarray, given),
-        )
-        for _ in range(2)
-    ]
-    assert abs(arrays[0].mean() - 3) < 0.2
-    assert abs(arrays[0].std() - 2) < 0.2
-    assert not np.array_equal(*arrays)
 
 
 def test_a_matrix_without_a_factor_is_nan_and_its_neighbour_is_not() -> None:
