@@ -37,6 +37,17 @@ def test_scatter_gives_the_inputs_shape() -> None:
     assert scatter(INTO_ROWS, "f32[5,4]", "s32[7,1]", "f32[7,4]") == "f32[5,4]"
 
 
+def test_start_indices_of_any_size_are_clamped() -> None:
+    text = program(
+        ["f32[5]", "s32[4]"],
+        "f32[4,2] gather(x0, x1), offset_dims={1}, collapsed_slice_dims={}, start_index_map={0}, "
+        "index_vector_dim=1, slice_sizes={2}",
+    ).replace("s32[4]", "u64[4]")
+    indices = np.array([0, 3, 4, 2**64 - 1], np.uint64)
+    found = evaluate(import_module(parse_hlo(text)), [np.arange(5, dtype=np.float32), indices])
+    np.testing.assert_array_equal(found, [[0, 1], [3, 4], [3, 4], [3, 4]])
+
+
 def test_updates_outside_are_skipped_and_repeated_ones_applied_in_order() -> None:
     text = program(
         ["f32[4]", "s32[5]", "f32[5]"],
