@@ -40,29 +40,47 @@ def zero(c: Example) -> Op:
     return constants.zero(c, E.F32)
 
 
-CASES: tuple[tuple[Callable[[Example], Op], Any], ...] = (
-    (lambda c: sized(c, LINE, 4) + 1.0, LINE[:4] + 1),
-    (lambda c: c(LINE) - sized(c, LINE, 2), [0.0, 0.0]),
-    (lambda c: sized(c, LINE, 1) + sized(c, LINE, 3), LINE[:3] + 1),
-    (lambda c: sized(c, LINE, 1) + sized(c, LINE, 0), np.zeros(0)),
-    (lambda c: sized(c, LINE, 6) * 1.0, LINE),
-    (lambda c: ops.broadcast(sized(c, LINE, 2), [2]), [[1, 2], [1, 2]]),
-    (lambda c: ops.reshape(sized(c, TABLE, 2, 3), [12]), TABLE[:2, :3].reshape(-1)),
-    (
+CASES: dict[str, tuple[Callable[[Example], Op], Any]] = {
+    "a scalar reaches every element": (lambda c: sized(c, LINE, 4) + 1.0, LINE[:4] + 1),
+    "a static operand is taken as far": (lambda c: c(LINE) - sized(c, LINE, 2), [0.0, 0.0]),
+    "size 1 stretches": (lambda c: sized(c, LINE, 1) + sized(c, LINE, 3), LINE[:3] + 1),
+    "size 1 stretches to nothing": (lambda c: sized(c, LINE, 1) + sized(c, LINE, 0), np.zeros(0)),
+    "a full dynamic size is a size": (lambda c: sized(c, LINE, 6) * 1.0, LINE),
+    "broadcast": (lambda c: ops.broadcast(sized(c, LINE, 2), [2]), [[1, 2], [1, 2]]),
+    "merged dimensions": (
+        lambda c: ops.reshape(sized(c, TABLE, 2, 3), [12]),
+        TABLE[:2, :3].reshape(-1),
+    ),
+    "a split dimension": (
         lambda c: ops.reshape(sized(c, LINE, 4), [3, 2], inferred_dimension=0),
         LINE[:4].reshape(2, 2),
     ),
-    (lambda c: ops.reshape(sized(c, LINE.reshape(1, 6), 0), [6]), np.zeros(6)),
-    (lambda c: ops.slice(sized(c, LINE, 3), [1], [5]), [2, 3, 0, 0]),
-    (lambda c: ops.slice(sized(c, TABLE, 2), [0, 1], [3, 3]), TABLE[:2, 1:3]),
-    (lambda c: ops.dynamic_slice(sized(c, TABLE, 2), c.start(0, 1), [3, 2]), TABLE[:2, 1:3]),
-    (lambda c: ops.dynamic_update_slice(sized(c, LINE, 3), c(-LINE[:3]), c.start(2)), [1, 2, -1]),
-    (
+    "a dimension of bound 1 left out": (
+        lambda c: ops.reshape(sized(c, LINE.reshape(1, 6), 0), [6]),
+        np.zeros(6),
+    ),
+    "part of a slice": (lambda c: ops.slice(sized(c, LINE, 3), [1], [5]), [2, 3, 0, 0]),
+    "a whole slice beside a part": (
+        lambda c: ops.slice(sized(c, TABLE, 2), [0, 1], [3, 3]),
+        TABLE[:2, 1:3],
+    ),
+    "a dynamic slice": (
+        lambda c: ops.dynamic_slice(sized(c, TABLE, 2), c.start(0, 1), [3, 2]),
+        TABLE[:2, 1:3],
+    ),
+    "an update past the end": (
+        lambda c: ops.dynamic_update_slice(sized(c, LINE, 3), c(-LINE[:3]), c.start(2)),
+        [1, 2, -1],
+    ),
+    "an update of dynamic size": (
         lambda c: ops.dynamic_update_slice(c(LINE), sized(c, -LINE[:3], 2), c.start(5)),
         [1, 2, 3, -1, -2, 6],
     ),
-    (lambda c: ops.dynamic_update_slice(c(LINE), sized(c, -LINE, 2), c.start(0)), [-1, -2]),
-    (
+    "a whole update of dynamic size": (
+        lambda c: ops.dynamic_update_slice(c(LINE), sized(c, -LINE, 2), c.start(0)),
+        [-1, -2],
+    ),
+    "gather of whole rows": (
         lambda c: ops.gather(
             sized(c, TABLE, None, 2),
             c(np.int32([2, 0])),
@@ -71,7 +89,7 @@ CASES: tuple[tuple[Callable[[Example], Op], Any], ...] = (
         ),
         TABLE[[2, 0], :2],
     ),
-    (
+    "scatter behind the last element": (
         lambda c: ops.scatter(
             sized(c, LINE, 3),
             c(np.int32([0, 4])),
@@ -81,7 +99,7 @@ CASES: tuple[tuple[Callable[[Example], Op], Any], ...] = (
         ),
         [11, 2, 3],
     ),
-    (
+    "scatter of rows as long as the bound": (
         lambda c: ops.scatter(
             sized(c, TABLE, None, 2),
             c(np.int32([1])),
@@ -91,20 +109,29 @@ CASES: tuple[tuple[Callable[[Example], Op], Any], ...] = (
         ),
         TABLE[:, :2] + np.float32([[0], [1], [0]]),
     ),
-    (
+    "reduce of several": (
         lambda c: ops.get_tuple_element(
-            ops.reduce([sized(c, LINE, 3), c(LINE)], [zero(c), zero(c)], _pairwise(), [0]), 1
+            ops.reduce(
+                [sized(c, LINE, 3), c(LINE)],
+                [zero(c), zero(c)],
+                _pairwise(),
+                [0],
+            ),
+            1,
         ),
         6,
     ),
-    (lambda c: ops.dot_general(c(LINE), sized(c, LINE, 2), DotDimensionNumbers((0,), (0,))), 5),
-    (
+    "dot over all that counts": (
+        lambda c: ops.dot_general(c(LINE), sized(c, LINE, 2), DotDimensionNumbers((0,), (0,))),
+        5,
+    ),
+    "convolution of some of a batch": (
         lambda c: ops.conv(
             sized(c, LINE.reshape(3, 1, 2), 1), c(np.ones((1, 1, 2), np.float32)), [1], "valid"
         ),
         [[[3]]],
     ),
-    (
+    "convolution over some of the features": (
         lambda c: ops.conv(
             sized(c, LINE.reshape(1, 3, 2), None, 2),
             c(np.ones((1, 3, 1), np.float32)),
@@ -113,13 +140,28 @@ CASES: tuple[tuple[Callable[[Example], Op], Any], ...] = (
         ),
         [[[4, 6]]],
     ),
-    (lambda c: ops.pad_in_dim(sized(c, LINE, 2), zero(c), 0, 1, 1), [0, 1, 2, 0]),
-    (lambda c: ops.reduce_window(sized(c, LINE, 3), zero(c), ADD, [3], [1], "same"), [3, 6, 5]),
-    (lambda c: ops.get_tuple_element(ops.top_k(sized(c, LINE, 4), 2), 0), [4, 3]),
-    (lambda c: ops.call(_twice(), [sized(c, LINE, 2)]), [2, 4]),
-    (lambda c: c.constant(Literal.from_numpy(LINE[:2], Shape.parse("f32[<=6]"))), LINE[:2]),
-    (lambda c: ops.convert_element_type(sized(c, LINE, 2), E.S8), [1, 2]),
-)
+    "padding behind the last element": (
+        lambda c: ops.pad_in_dim(sized(c, LINE, 2), zero(c), 0, 1, 1),
+        [0, 1, 2, 0],
+    ),
+    "a window over padding of its own": (
+        lambda c: ops.reduce_window(sized(c, LINE, 3), zero(c), ADD, [3], [1], "same"),
+        [3, 6, 5],
+    ),
+    "top k": (
+        lambda c: ops.get_tuple_element(ops.top_k(sized(c, LINE, 4), 2), 0),
+        [4, 3],
+    ),
+    "a call": (lambda c: ops.call(_twice(), [sized(c, LINE, 2)]), [2, 4]),
+    "a constant": (
+        lambda c: c.constant(Literal.from_numpy(LINE[:2], Shape.parse("f32[<=6]"))),
+        LINE[:2],
+    ),
+    "an element type": (
+        lambda c: ops.convert_element_type(sized(c, LINE, 2), E.S8),
+        [1, 2],
+    ),
+}
 
 
 def _pairwise() -> Any:
@@ -134,9 +176,9 @@ def _twice() -> Any:
     return builder.build(x + x)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_what_counts(case: tuple[Callable[[Example], Op], Any]) -> None:
-    program, wanted = case
+@pytest.mark.parametrize("name", CASES)
+def test_what_counts(name: str) -> None:
+    program, wanted = CASES[name]
     assert_gives(program, wanted)
 
 
@@ -158,38 +200,38 @@ def test_hidden_elements_come_back_through_tuples_and_calls() -> None:
     )
 
 
-REFUSED: tuple[tuple[Callable[[Example], Op], type[Exception], str], ...] = (
-    (
+REFUSED: dict[str, tuple[Callable[[Example], Op], type[Exception], str]] = {
+    "sizes that differ": (
         lambda c: sized(c, LINE, 2) + sized(c, LINE, 3),
         InvalidArgumentError,
         r"add %add.*: sizes that meet must agree, got 2 in dimension 0 of operand 0, 3 in",
     ),
-    (
+    "contracted sizes that differ": (
         lambda c: ops.dot(sized(c, LINE, 1), sized(c, LINE, 3)),
         InvalidArgumentError,
         "sizes that meet must agree, got 1 in dimension 0 of operand 0, 3 in dimension 0",
     ),
-    (
+    "rows that are not full": (
         lambda c: ops.reshape(sized(c, LINE, 3), [3, 2], inferred_dimension=0),
         InvalidArgumentError,
         r"the elements must fill whole rows, got 3",
     ),
-    (
+    "a cut of more than there is": (
         lambda c: ops.pad_in_dim(sized(c, LINE, 1), zero(c), 0, -2, 0),
         ShapeError,
         "padding must not cut off more than there is",
     ),
-    (
+    "a custom call": (
         lambda c: ops.custom_call([sized(c, LINE, 1)], "Sharding", Shape.parse("f32[<=6]")),
         UnimplementedError,
         r"takes static sizes alone, got \(f32\[<=6\]\)",
     ),
-)
+}
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_refusals_at_run_time(case: tuple[Callable[[Example], Op], type[Exception], str]) -> None:
-    program, kind, message = case
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_at_run_time(name: str) -> None:
+    program, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
         result_of(program)
 
