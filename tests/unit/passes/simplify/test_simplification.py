@@ -122,11 +122,10 @@ class TestSqueeze:
     @pytest.mark.parametrize("name", FIRES)
     def test_fires(self, name: str) -> None:
         before = stated(*self.FIRES[name])
-        after = passed(before, Squeeze())
+        after = rewritten(before, Squeeze(), relative=1e-6)
         for i in after.entry.instructions:
             if i.opcode not in (Opcode.PARAMETER, Opcode.RESHAPE):
                 assert 1 not in i.shape.dimensions
-        assert_kept(before, after, relative=1e-6)
         passed(after, Squeeze(), fires=False)
 
     @pytest.mark.parametrize(
@@ -246,10 +245,9 @@ class TestTreeReduction:
     def test_fires(self, name: str) -> None:
         parameter, root = self.FIRES[name]
         before = stated([parameter], root, "k = pred[] constant(false)")
-        after = passed(before, TreeReduction(TARGET))
+        after = rewritten(before, TreeReduction(TARGET), relative=1e-4)
         reductions = [i for i in after.entry.instructions if i.opcode is Opcode.REDUCE]
         assert len(reductions) >= 2
-        assert_kept(before, after, relative=1e-4)
         passed(after, TreeReduction(TARGET), fires=False)
 
     @pytest.mark.parametrize("name", STAYS)
