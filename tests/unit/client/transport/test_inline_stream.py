@@ -158,13 +158,6 @@ def test_open_streams_are_closed_at_exit(server, channel, stream) -> None:
     assert server.left.wait(100)
 
 
-@pytest.fixture
-def ctrl_c_raises() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream) -> None:
     assert exchanged(stream, b"a") == b"a"

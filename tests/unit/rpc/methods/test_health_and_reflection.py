@@ -210,17 +210,6 @@ def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> N
     until(lambda: not served.silences)
 
 
-def test_health_is_watched(served: Served) -> None:
-    stub = health_pb2_grpc.HealthStub(served.channel)
-    watching = stub.Watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
-    assert next(watching).status == Status.SERVICE_UNKNOWN
-    served.discovery.set_serving()
-    assert next(watching).status == Status.SERVING
-    served.discovery.set_draining()
-    assert next(watching).status == Status.NOT_SERVING
-    watching.cancel()
-
-
 def test_bytes_that_are_no_question_of_health_are_told(served: Served) -> None:
     with pytest.raises(grpc.RpcError, match=r"grpc\.health\.v1\.HealthCheckRequest") as caught:
         served.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff", timeout=10)
