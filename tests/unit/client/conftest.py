@@ -87,7 +87,7 @@ def either(request: pytest.FixtureRequest) -> Iterator[xc.Client]:
 
 @pytest.fixture
 def ctrl_c_raises() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, as in a program that handles no signals."""
+    """Ctrl-C raises KeyboardInterrupt, also if the process that runs the tests ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
