@@ -11,12 +11,18 @@ from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 
 
-def run_text(parameters: Sequence[str], root: str, arguments: Sequence[Any], **ids: int) -> Any:
-    """The value of the root instruction `root` over parameters x0, x1 ...
+def run_text(
+    parameters: Sequence[str],
+    root: str,
+    arguments: Sequence[Any],
+    before: Sequence[str] = (),
+    **ids: int,
+) -> Any:
+    """The value of the root instruction `root` over parameters x0, x1 ... and those `before` it.
 
     The module must come back from our writer as it was read.
     """
-    proto = parse_hlo(program(list(parameters), root))
+    proto = parse_hlo(program(list(parameters), root, *before))
     module = import_module(proto)
     verify(module)
     written = export_module(module)

@@ -1,6 +1,7 @@
 """Servers in this process, with all that is behind a real one, and clients of them."""
 
 import contextlib
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -82,3 +83,11 @@ def either(request: pytest.FixtureRequest) -> Iterator[xc.Client]:
     name = "target" if request.param == "all" else "plain_target"
     with contextlib.closing(xc.connect(request.getfixturevalue(name))) as connected:
         yield connected
+
+
+@pytest.fixture
+def ctrl_c_raises() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, also if the process that runs the tests ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -1,14 +1,12 @@
 """Ctrl-C, pressed when the main thread has come to where it waits."""
 
 import contextlib
-import gc
-import sys
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
 
 from tests.fault.plain import until
+from tests.unit.waiting import frames
 
 _AGAIN = 20.0
 """Seconds after which a key is pressed again, far more than an interrupt takes to arrive."""
@@ -19,7 +17,7 @@ def press_in(function: str, press: Callable[[], object]) -> None:
     waiting = threading.get_ident()
 
     def is_there() -> bool:
-        frame = _frames().get(waiting)
+        frame = frames().get(waiting)
         while frame is not None and frame.f_code.co_name != function:
             frame = frame.f_back
         return frame is not None
@@ -35,19 +33,3 @@ def press_in(function: str, press: Callable[[], object]) -> None:
         press()
 
     threading.Thread(target=work, daemon=True).start()
-
-
-def _frames() -> dict[int, FrameType]:
-    """Return the frame of each thread.
-
-    Python before 3.11.9 holds a lock of the interpreter here. A garbage collection then would
-    run finalizers, which let other threads run, and one that ends then waits for the lock for ever
-    with the global interpreter lock in its hands (python/cpython#106883).
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return sys._current_frames()
-    finally:
-        if was_enabled:
-            gc.enable()

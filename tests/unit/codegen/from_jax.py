@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from tests.conformance.oracle import assert_equal_bits
@@ -11,8 +12,6 @@ from tests.unit.codegen.compiled import imported, interpreted, on_cpu
 
 def assert_same_as_jax(function: Callable[..., Any], *arguments: Any) -> None:
     """Compiled, interpreted and jaxlib's results have the same bits; 64-bit types are kept."""
-    import jax
-
     with jax.enable_x64(True):
         lowered = jax.jit(function).lower(*arguments)
         expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(*arguments))]
@@ -22,8 +21,6 @@ def assert_same_as_jax(function: Callable[..., Any], *arguments: Any) -> None:
 
 def assert_same_as_interpreted(function: Callable[..., Any], *arguments: Any) -> None:
     """Compiled and interpreted results have the same bits; 64-bit types are kept."""
-    import jax
-
     with jax.enable_x64(True):
         lowered = jax.jit(function).lower(*arguments)
     _compiled(lowered, arguments)

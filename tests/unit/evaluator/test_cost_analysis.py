@@ -1,5 +1,6 @@
 """The counts are XLA's: jaxlib's analysis of the same unoptimised module is the judge."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -15,7 +16,6 @@ from xla_server.ir.importer import import_module
 
 
 def xla_cost(proto: hlo_pb2.HloModuleProto) -> Cost:
-    import jax
     from jax._src.lib import _jax, xla_client
 
     module = xla_client.hlo.HloModule.from_serialized_hlo_module_proto(proto.SerializeToString())

@@ -3,6 +3,7 @@ import threading
 
 import pytest
 
+from tests.unit.waiting import waits
 from xla_contract.errors import CancelledError, DeadlineExceededError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.cancellation_flag import GO, STOP, WAIT
@@ -80,7 +81,8 @@ def test_a_paused_run_waits_at_its_checkpoint() -> None:
     assert not cancellation.is_cancelled
     thread = threading.Thread(target=lambda: (cancellation.checkpoint(), passed.set()))
     thread.start()
-    assert not passed.wait(0.05)
+    assert waits(thread)
+    assert not passed.is_set()
     cancellation.proceed()
     assert passed.wait(100)
     assert not cancellation.is_called

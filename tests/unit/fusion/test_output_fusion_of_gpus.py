@@ -21,41 +21,28 @@ def sums(of: str) -> list[str]:
     ]
 
 
-PROGRAMS: dict[str, tuple[list[str], str, list[str], int]] = {
-    "a mask": (
+PROGRAMS: tuple[tuple[list[str], str, list[str], int], ...] = (
+    (
         ["f32[32,48]"],
         "f32[32,48] select(p, d, x2)",
         ["p = pred[32,48] compare(x2, e), direction=GT", "e = f32[32,48] exponential(x2)"][::-1],
         1,
     ),
-    "more than an epilogue of libraries": (
-        ["f32[48]"],
-        "f32[32,48] tanh(s)",
-        [WIDE, "s = f32[32,48] add(d, wide)"],
-        1,
-    ),
-    "other dimensions": (["f32[1536]"], "f32[1536] add(f, x2)", ["f = f32[1536] reshape(d)"], 1),
-    "a second result": (
-        [],
-        "(f32[32,48], f32[32,48]) tuple(d, minus)",
-        ["minus = f32[32,48] negate(d)"],
-        1,
-    ),
-    "sums of its rows": ([], "f32[32,48] divide(d, sums)", sums("d"), 2),
-    "sums of others": (
-        ["f32[32,9]"],
-        "f32[32,48] multiply(d, sums)",
-        sums("x2"),
-        2,
-    ),
-}
+    (["f32[48]"], "f32[32,48] tanh(s)", [WIDE, "s = f32[32,48] add(d, wide)"], 1),
+    (["f32[1536]"], "f32[1536] add(f, x2)", ["f = f32[1536] reshape(d)"], 1),
+    ([], "(f32[32,48], f32[32,48]) tuple(d, minus)", ["minus = f32[32,48] negate(d)"], 1),
+    ([], "f32[32,48] divide(d, sums)", sums("d"), 2),
+    (["f32[32,9]"], "f32[32,48] multiply(d, sums)", sums("x2"), 2),
+)
 """Parameters, root, what is before it, and launches."""
 
 
 @pytest.mark.parametrize("depth", [20, 200])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_small_product_goes_on_with_elements(name: str, depth: int) -> None:
-    parameters, root, before, launches = PROGRAMS[name]
+@pytest.mark.parametrize("case", PROGRAMS, ids=str)
+def test_a_small_product_goes_on_with_elements(
+    case: tuple[list[str], str, list[str], int], depth: int
+) -> None:
+    parameters, root, before, launches = case
     dot = "d = f32[32,48] dot(x0, x1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     factors = [f"f32[32,{depth}]", f"f32[{depth},48]"]
     module = stated([*factors, *parameters], root, dot, *before)

@@ -7,6 +7,7 @@ import jwt
 import pytest
 
 from tests.certificates import Authority
+from tests.unit.clock import Clock
 from xla_contract.errors import UnauthenticatedError
 from xla_server.identity import authenticator as module
 from xla_server.identity import web_tokens
@@ -20,17 +21,9 @@ ALICE, BOB, SECRET = "the token of alice", "the token of bob", "s" * 32
 ALICE, BOB = ALICE.replace(" ", "-"), BOB.replace(" ", "-")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = time.time()
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(time.time())
 
 
 @pytest.fixture

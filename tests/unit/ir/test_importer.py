@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ from xla_contract.errors import (
     InvalidArgumentError,
     ResourceExhaustedError,
     UnimplementedError,
-    XlaError,
 )
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
@@ -92,32 +92,16 @@ def _part(proto: Proto, name: str) -> hlo_pb2.HloInstructionProto:
     )
 
 
-def _set(name: str, /, **fields: object) -> Callable[[Proto], None]:
+def _set(name: str, /, **fields: Any) -> Callable[[Proto], None]:
+    """Sets fields of the instruction `name`, or of the entry computation without a name."""
+
     def apply(proto: Proto) -> None:
+        part: Any = _part(proto, name) if name else proto.computations[-1]
         for field, value in fields.items():
-            setattr(_part(proto, name), field, value)
-
-    return apply
-
-
-def _operands(name: str, *ids: int) -> Callable[[Proto], None]:
-    def apply(proto: Proto) -> None:
-        _part(proto, name).operand_ids[:] = ids
-
-    return apply
-
-
-def _called(name: str, *ids: int) -> Callable[[Proto], None]:
-    def apply(proto: Proto) -> None:
-        _part(proto, name).called_computation_ids[:] = ids
-
-    return apply
-
-
-def _entry(**fields: object) -> Callable[[Proto], None]:
-    def apply(proto: Proto) -> None:
-        for field, value in fields.items():
-            setattr(proto.computations[-1], field, value)
+            if isinstance(value, list):
+                getattr(part, field)[:] = value
+            else:
+                setattr(part, field, value)
 
     return apply
 
@@ -133,6 +117,10 @@ def _swap_first_two(proto: Proto) -> None:
     wide.CopyFrom(second)
 
 
+def _call_later(proto: Proto) -> None:
+    _part(proto, "loop").called_computation_ids[0] = proto.computations[-1].id
+
+
 def _negative_dimension(proto: Proto) -> None:
     _part(proto, "wide").shape.dimensions[0] = -4
 
@@ -144,109 +132,45 @@ def _short_literal(proto: Proto) -> None:
     shape.layout.minor_to_major.append(0)
 
 
-BROKEN: list[tuple[str, Callable[[Proto], None], type[XlaError], list[str]]] = [
-    (
-        "no signature",
-        lambda proto: proto.ClearField("host_program_shape"),
-        InvalidArgumentError,
-        ["host_program_shape", "'loop'"],
-    ),
-    (
-        "entry unknown",
-        lambda proto: setattr(proto, "entry_computation_id", 99),
-        InvalidArgumentError,
-        ["entry_computation_id", "99"],
-    ),
-    ("root unknown", _entry(root_id=12345), InvalidArgumentError, ["%main", "root_id", "12345"]),
-    ("no computation", lambda proto: proto.ClearField("computations"), InvalidArgumentError, []),
-    ("computation id", _entry(id=-1), InvalidArgumentError, ["%main", "-1"]),
-    ("computation name", _entry(name="add"), InvalidArgumentError, ["names", "'add'"]),
-    (
-        "opcode unknown",
-        _set("wide", opcode="Broadcast"),
-        InvalidArgumentError,
-        ["%wide", "%main", "'Broadcast'"],
-    ),
-    ("opcode empty", _set("wide", opcode=""), InvalidArgumentError, ["%wide", "opcode"]),
-    (
-        "opcode not offered",
-        _set("wide", opcode="shuffle"),
-        UnimplementedError,
-        ["shuffle %wide"],
-    ),
-    ("name empty", _set("wide", name=""), InvalidArgumentError, ["names", "%main"]),
-    ("name twice", _set("wide", name="sum"), InvalidArgumentError, ["names", "'sum'"]),
-    ("id negative", _set("wide", id=-3), InvalidArgumentError, ["%wide", "ids", "-3"]),
-    (
-        "too few operands",
-        _operands("answer"),
-        InvalidArgumentError,
-        ["subtract %answer", "2, got 0", "%main"],
-    ),
-    (
-        "operand unknown",
-        _operands("answer", 4711, 4711),
-        InvalidArgumentError,
-        ["subtract %answer", "operand 0", "4711", "%main"],
-    ),
-    ("users first", _swap_first_two, InvalidArgumentError, ["broadcast %wide", "operand 0"]),
-    (
-        "callee unknown",
-        _called("total", 4711),
-        InvalidArgumentError,
-        ["reduce %total", "4711", "%main"],
-    ),
-    (
-        "no shape",
-        lambda proto: _part(proto, "wide").ClearField("shape"),
-        InvalidArgumentError,
-        ["broadcast %wide", "shape", "%main"],
-    ),
-    ("negative size", _negative_dimension, InvalidArgumentError, ["broadcast %wide", "-4"]),
-    (
-        "literal shorter than its shape",
-        _short_literal,
-        InvalidArgumentError,
-        ["constant %zero", str(2**40)],
-    ),
-    (
-        "literal missing",
-        lambda proto: _part(proto, "zero").ClearField("literal"),
-        InvalidArgumentError,
-        ["constant %zero", "literal"],
-    ),
-    (
-        "parameter numbers",
-        _set("b", parameter_number=0),
-        InvalidArgumentError,
-        ["%add", "parameter numbers", "[0, 0]"],
-    ),
-    (
-        "direction",
-        _set("less", comparison_direction="lt"),
-        InvalidArgumentError,
-        ["compare %less", "lt"],
-    ),
+BROKEN: list[tuple[Callable[[Proto], None], list[str]]] = [
+    (_call_later, ["listed before their callers"]),
+    (lambda proto: proto.ClearField("host_program_shape"), ["host_program_shape", "'loop'"]),
+    (lambda proto: setattr(proto, "entry_computation_id", 99), ["entry_computation_id", "99"]),
+    (_set("", root_id=12345), ["%main", "root_id", "12345"]),
+    (lambda proto: proto.ClearField("computations"), []),
+    (_set("", id=-1), ["%main", "-1"]),
+    (_set("", name="add"), ["names", "'add'"]),
+    (_set("wide", opcode="Broadcast"), ["%wide", "%main", "'Broadcast'"]),
+    (_set("wide", opcode=""), ["%wide", "opcode"]),
+    (_set("wide", name=""), ["names", "%main"]),
+    (_set("wide", name="sum"), ["names", "'sum'"]),
+    (_set("wide", id=-3), ["%wide", "ids", "-3"]),
+    (_set("answer", operand_ids=[]), ["subtract %answer", "2, got 0", "%main"]),
+    (_set("answer", operand_ids=[4711, 4711]), ["subtract %answer", "operand 0", "4711", "%main"]),
+    (_swap_first_two, ["broadcast %wide", "operand 0"]),
+    (_set("total", called_computation_ids=[4711]), ["reduce %total", "4711", "%main"]),
+    (lambda proto: _part(proto, "wide").ClearField("shape"), ["broadcast %wide", "shape", "%main"]),
+    (_negative_dimension, ["broadcast %wide", "-4"]),
+    (_short_literal, ["constant %zero", str(2**40)]),
+    (lambda proto: _part(proto, "zero").ClearField("literal"), ["constant %zero", "literal"]),
+    (_set("b", parameter_number=0), ["%add", "parameter numbers", "[0, 0]"]),
+    (_set("less", comparison_direction="lt"), ["compare %less", "lt"]),
 ]
 
 
-@pytest.mark.parametrize(
-    ("damage", "error", "words"),
-    [pytest.param(*case[1:], id=case[0]) for case in BROKEN],
-)
-def test_refuses(damage: Callable[[Proto], None], error: type[XlaError], words: list[str]) -> None:
+@pytest.mark.parametrize(("damage", "words"), BROKEN)
+def test_refuses(damage: Callable[[Proto], None], words: list[str]) -> None:
     proto = parse_hlo(VECTOR_LOOP)
     damage(proto)
-    with pytest.raises(error) as caught:
+    with pytest.raises(InvalidArgumentError) as caught:
         import_module(proto)
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-def test_a_computation_cannot_call_itself_or_a_later_one() -> None:
+def test_an_opcode_that_is_not_offered_is_unimplemented() -> None:
     proto = parse_hlo(VECTOR_LOOP)
-    loop = _part(proto, "loop")
-    loop.called_computation_ids[0] = proto.computations[-1].id
-    with pytest.raises(InvalidArgumentError, match="listed before their callers"):
+    _part(proto, "wide").opcode = "shuffle"
+    with pytest.raises(UnimplementedError, match="shuffle %wide"):
         import_module(proto)
 
 

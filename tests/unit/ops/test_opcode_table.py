@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jax
 import pytest
 
 from tests.operations_page.probes import PROBES
@@ -50,7 +51,6 @@ def test_the_exceptions_are_what_is_undefined_and_say_xla_s_status() -> None:
 
 
 def test_an_opcode_that_jaxlib_does_not_know_is_unknown_to_it() -> None:
-    import jax
     from jax._src.lib import xla_client
 
     # The text breaks off behind the opcode; at a tuple's jaxlib aborts.

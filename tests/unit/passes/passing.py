@@ -111,3 +111,16 @@ def assert_kept(
             )
         else:
             assert_equal_bits(ours, theirs)
+
+
+def rewritten(
+    before: HloModule,
+    *passes: Pass,
+    arguments: Sequence[Any] | None = None,
+    seed: int = 0,
+    relative: float = 0.0,
+) -> HloModule:
+    """A copy of the module after passes that changed it and kept its results."""
+    after = passed(before, *passes)
+    assert_kept(before, after, arguments, seed=seed, relative=relative)
+    return after

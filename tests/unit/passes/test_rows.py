@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -26,36 +28,24 @@ GAIN, SHIFT = X[0], X[1]
 
 
 def _layer_norm(x: Any, gain: Any, shift: Any) -> Any:
-    import jax.numpy as jnp
-
     mean, variance = jnp.mean(x, -1, keepdims=True), jnp.var(x, -1, keepdims=True)
     return (x - mean) / jnp.sqrt(variance + 1e-5) * gain + shift
 
 
 def _root_mean_square(x: Any, gain: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * gain
 
 
 def _in_half(function: Callable[..., Any]) -> Callable[..., Any]:
-    import jax.numpy as jnp
-
     return lambda x: function(x.astype(jnp.bfloat16)).astype(jnp.float32)
 
 
 def _attention(q: Any, k: Any, v: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     scores = jnp.einsum("bqd,bkd->bqk", q, k) / 8
     return jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(scores), v)
 
 
 def _jax() -> Any:
-    import jax
-
     return jax
 
 

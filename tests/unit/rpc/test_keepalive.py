@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from xla_server.backends.interpreter import Interpreter
+from tests.unit.sessions.engines import shared_resources
 from xla_server.rpc import server
 from xla_server.rpc.server import RpcOptions, RpcServer
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 
 class _AskedError(Exception):
@@ -26,7 +24,7 @@ def test_silent_connections_are_asked_whether_they_are_there(
         raise _AskedError
 
     monkeypatch.setattr(server.grpc, "server", make)
-    sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 20)))
+    sessions = SessionRegistry(shared_resources())
     with pytest.raises(_AskedError):
         RpcServer(sessions, RpcOptions(["127.0.0.1:0"]))
     assert asked["grpc.keepalive_time_ms"] == 30_000

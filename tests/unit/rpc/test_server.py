@@ -1,7 +1,6 @@
 """Draining, in this process: what is in progress ends or is cancelled, and nothing is left."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -9,6 +8,8 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import Plain, ends_unavailable, until
+from tests.unit.rpc.calls.test_draining import looks_again
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
@@ -21,19 +22,16 @@ from tests.unit.sessions.sample_runs import (
 )
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
-from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.limits.concurrency_limit import ConcurrencyLimits
 from xla_server.rpc.server import RpcOptions, RpcServer
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 
 
 @pytest.fixture
 def server() -> Iterator[RpcServer]:
-    sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 20)))
+    sessions = SessionRegistry(shared_resources())
     running = RpcServer(sessions, RpcOptions(listen=("127.0.0.1:0",)))
     running.start()
     yield running
@@ -104,7 +102,7 @@ def test_the_server_goes_once_the_last_launched_execution_has_ended(
     drained = draining(server, 300)
     until(lambda: not _is_served(client))
     # No call is in progress, and yet they go on.
-    time.sleep(0.3)
+    looks_again()
     assert server._sessions.engine.launched.value == 2
     for session in server._sessions._all():
         session.service.close()

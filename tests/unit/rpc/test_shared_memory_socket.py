@@ -9,13 +9,11 @@ import tempfile
 import pytest
 
 from tests.fault.plain import until
-from xla_server.backends.interpreter import Interpreter
+from tests.unit.sessions.engines import shared_resources
 from xla_server.rpc import shared_memory_socket
 from xla_server.rpc.server import RpcOptions, serving
 from xla_server.rpc.shared_memory_socket import SharedMemorySocket, private_directory
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers import session_arena
 
 CAPACITY = 1 << 20
@@ -25,10 +23,8 @@ GREETING = 1.0
 
 @pytest.fixture
 def sessions():
-    limits = Limits(
-        max_device_bytes=1 << 20, shared_memory_bytes=8 << 20, session_shared_memory_bytes=CAPACITY
-    )
-    registry = SessionRegistry(SharedResources(Interpreter(), limits), grace_seconds=10)
+    engine = shared_resources(shared_memory_bytes=8 << 20, session_shared_memory_bytes=CAPACITY)
+    registry = SessionRegistry(engine, grace_seconds=10)
     yield registry
     registry.close_all()
     registry.engine.arenas.close()

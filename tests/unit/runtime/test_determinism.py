@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -28,8 +30,6 @@ def sums(long: Any, wide: Any) -> Any:
 
 
 def sums_of_other_forms(long: Any, wide: Any) -> Any:
-    import jax
-
     zeros = (np.float32(0), np.float32(0))
     tall = wide.reshape(3000, 100)
     two = jax.lax.reduce((long, long * long), zeros, lambda a, b: (a[0] + b[0], a[1] + b[1]), (0,))
@@ -40,14 +40,10 @@ def sums_of_other_forms(long: Any, wide: Any) -> Any:
 
 
 def wide_columns(wide: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.concatenate([wide] * 8).reshape(1200, 2000).sum(0)
 
 
 def softmax(wide: Any) -> Any:
-    import jax
-
     return jax.nn.softmax(wide, axis=1), jax.nn.softmax(wide, axis=0)
 
 
@@ -56,26 +52,18 @@ def products(wide: Any) -> Any:
 
 
 def running_sums(long: Any, wide: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.cumsum(long), jnp.cumsum(wide, 0)
 
 
 def added_to_rows(wide: Any, rows: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.zeros((40, 100), jnp.float32).at[rows].add(wide.reshape(3000, 100))
 
 
 def added_to_short_rows(wide: Any, rows: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.zeros((40, 20), jnp.float32).at[rows].add(wide.reshape(15000, 20)[:3000])
 
 
 def added_to_elements(long: Any) -> Any:
-    import jax.numpy as jnp
-
     places = (long * 1000).astype(jnp.int32)
     return jnp.zeros(600_000, jnp.float32).at[places].add(long)
 

@@ -7,23 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from tests.unit.sessions.engines import shared_resources
 from xla_client import Builder, Computation, Shape, ops
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.value_proto import value_to_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.rpc.decode.runs import named_values, read_run
 from xla_server.rpc.methods.runs import run_with_slot
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.runs.batch import Batch
 from xla_server.sessions.runs.run import StepOutcome
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 
@@ -55,9 +53,11 @@ def endless() -> Computation:
 
 
 @contextlib.contextmanager
-def open_service(limits: Limits, quotas: Quotas | None = None) -> Iterator[Session]:
+def open_service(
+    device_bytes: int = 1 << 20, quotas: Quotas | None = None, **limits: Any
+) -> Iterator[Session]:
     """A session with an engine of its own, where everything is free in the end."""
-    made = Session(SharedResources(Interpreter(), limits, quotas))
+    made = Session(shared_resources(device_bytes, quotas, **limits))
     yield made
     made.close()
     assert made.engine.close(10)

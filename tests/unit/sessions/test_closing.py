@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import (
     DOUBLE,
     argument_of,
@@ -179,7 +180,7 @@ def test_nothing_is_left_of_a_session_that_ends_amid_calls(seed: int) -> None:
 
 
 def test_a_service_is_empty_until_it_has_something() -> None:
-    engine = SharedResources(Interpreter(), Limits(1 << 20))
+    engine = shared_resources()
     service = Session(engine)
     assert service.is_empty
     service.use()  # Asks for executions, of which there are none.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import (
     DOUBLE,
     PAIR,
@@ -19,17 +20,14 @@ from tests.unit.sessions.sample_runs import (
     value,
 )
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
-from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.handle_listing import (
     ExecutableDescription,
     ExecutionDescription,
     ValueDescription,
 )
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import LaunchedExecution
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.values.handles import HandleKind
 
 ONES = np.ones(4, np.float32)
@@ -37,7 +35,7 @@ ONES = np.ones(4, np.float32)
 
 @pytest.fixture
 def service() -> Iterator[Session]:
-    made = Session(SharedResources(Interpreter(), Limits(1 << 20)))
+    made = Session(shared_resources())
     yield made
     made.close()
 

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from tests.unit.clock import Clock
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.errors import (
     CancelledError,
     FailedPreconditionError,
@@ -11,24 +13,14 @@ from xla_contract.errors import (
 )
 from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.decoding import UndecodedLiteral
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 
 def _received(value: object) -> UndecodedLiteral:
     return UndecodedLiteral(Literal.from_numpy(value))
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -38,7 +30,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sessions(clock: Clock) -> SessionRegistry:
-    engine = SharedResources(Interpreter(), Limits(max_device_bytes=1000, max_sessions=3))
+    engine = shared_resources(1000, max_sessions=3)
     return SessionRegistry(engine, grace_seconds=10, clock=clock)
 
 
@@ -313,8 +305,8 @@ def test_idle_sessions_end_where_room_is_needed(sessions: SessionRegistry, clock
 
 
 def test_a_caller_cannot_take_the_sessions_of_all(clock: Clock) -> None:
-    limits = Limits(1000, max_sessions=16, shares=CallerShares(0.875, 0.75))
-    sessions = SessionRegistry(SharedResources(Interpreter(), limits), clock=clock)
+    engine = shared_resources(1000, max_sessions=16, shares=CallerShares(0.875, 0.75))
+    sessions = SessionRegistry(engine, clock=clock)
     ada = [named("ada", str(number)) for number in range(3)]
     held = [_filled(sessions.open(caller=ada[0])) for _ in range(12)]
     with pytest.raises(ResourceExhaustedError, match=r"a connection may have 0.75 of the 16 sess"):

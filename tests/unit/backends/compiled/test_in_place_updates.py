@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import copied_bytes, imported
@@ -28,9 +30,6 @@ TIME, ZERO = np.int32(5), np.int32(0)
 
 def attention(k: Any, new: Any, q: Any, t: Any) -> Any:
     """Updates of a cache that do not depend on what is computed from it."""
-    import jax
-    from jax import lax
-
     total = 0.0
     for layer in range(LAYERS):
         k = lax.dynamic_update_slice(k, new[layer], (np.int32(layer), ZERO, ZERO, t, ZERO))
@@ -40,8 +39,6 @@ def attention(k: Any, new: Any, q: Any, t: Any) -> Any:
 
 def slices(k: Any, new: Any, t: Any) -> Any:
     """Separate results from slices of each version."""
-    from jax import lax
-
     read = []
     for layer in range(LAYERS):
         k = lax.dynamic_update_slice(k, new[layer], (np.int32(layer), ZERO, ZERO, t, ZERO))

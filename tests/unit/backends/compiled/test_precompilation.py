@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.processors import HOST
+from tests.unit.waiting import waits
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.compiled.precompilation import Preparation, by_likelihood
@@ -133,7 +134,7 @@ def test_it_begins_nothing_while_somebody_compiles() -> None:
     with slow.preparation.interrupted():
         with slow.preparation.interrupted():
             slow.may_go_on.set()
-        thread.join(0.3)
+        assert waits(thread)
         assert slow.asked == [0]
     thread.join(100)
     assert (outcome, slow.asked) == ([True], [0, 1])

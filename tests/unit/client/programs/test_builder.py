@@ -118,27 +118,6 @@ def test_builds_share_nothing():
     assert first.name == "computation"
 
 
-def test_mistakes_of_the_caller():
-    builder, other = Builder("one"), Builder("two")
-    x = builder.parameter(0, Shape.parse("f32[3]"))
-    with pytest.raises(InvalidArgumentError, match="of builder 'two' in builder 'one'"):
-        ops.add(x, other.parameter(0, Shape.parse("f32[3]")))
-    with pytest.raises(InvalidArgumentError, match="must be free and not negative, got 0"):
-        builder.parameter(0, Shape.parse("f32[3]"))
-    with pytest.raises(
-        InvalidArgumentError,
-        match=r"^ops.add: rhs must be an Op or a number, got array\(.* \(ndarray\)",
-    ):
-        ops.add(x, np.zeros(3, np.float32))
-    with pytest.raises(ArgumentTypeError, match=r"`\+` takes Ops and numbers, got .*ndarray"):
-        x + np.zeros(3, np.float32)
-    with pytest.raises(InvalidArgumentError, match="needs an instruction"):
-        Builder().build()
-    builder.parameter(2, Shape.parse("f32[]"))
-    with pytest.raises(InvalidArgumentError, match=r"must be 0 to 1, got \[0, 2\]"):
-        builder.build()
-
-
 def test_comparison_operators_are_not_operators_on_values():
     x = Builder().parameter(0, Shape.parse("f32[3]"))
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
@@ -210,8 +189,6 @@ def test_loaded_modules():
 def test_what_is_no_op_is_named():
     builder = Builder("one")
     x = builder.parameter(0, Shape.parse("f32[3]"))
-    with pytest.raises(InvalidArgumentError, match="needs a name, got an empty one"):
-        Builder("")
     with pytest.raises(
         InvalidArgumentError, match=r"^ops.tuple: elements\[1\] must be an Op or a number"
     ):
@@ -221,8 +198,6 @@ def test_what_is_no_op_is_named():
     ) as caught:
         builder_of(1, [2])
     assert "builder.constant" in caught.value.hint
-    with pytest.raises(InvalidArgumentError, match=r"Builder.build: root must be an Op, a number"):
-        builder.build("x")
     # A refused instruction is in no program, and its name is free.
     assert repr(builder) == "Builder('one', 1 instructions)"
     assert (x + x).name == "add.2"

@@ -210,15 +210,7 @@ def test_rings_of_a_session_that_is_closed_are_closed(pieces, server):
     assert server.freed == []
 
 
-@pytest.fixture
-def ctrl_c():
-    # The process that runs the tests may ignore it.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.usefixtures("ctrl_c_raises")
 def test_an_interrupt_ends_the_ring(pieces, server):
     server.is_silent = True
     main = threading.main_thread().ident

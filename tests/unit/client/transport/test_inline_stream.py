@@ -13,6 +13,7 @@ import pytest
 
 from tests.fault.plain import until
 from tests.unit.client.ctrl_c import press_in
+from tests.unit.waiting import waits
 from xla_client.transport import inline_stream
 from xla_client.transport.inline_stream import DirectStream, open_direct_stream
 from xla_client.transport.stream import ClientStream
@@ -157,13 +158,6 @@ def test_open_streams_are_closed_at_exit(server, channel, stream) -> None:
     assert server.left.wait(100)
 
 
-@pytest.fixture
-def ctrl_c_raises() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_ends_a_stream_that_is_waited_for(server, stream) -> None:
     assert exchanged(stream, b"a") == b"a"
@@ -260,8 +254,7 @@ def test_grpcs_own_stream_waits_for_room_and_drops_what_waits_at_its_end() -> No
     sending = threading.Thread(target=lambda: [stream.send(each) for each in sent])
     sending.start()
     # Four wait for the transport, the others for room.
-    sending.join(0.1)
-    assert sending.is_alive()
+    assert waits(sending)
     assert [next(requests) for _ in range(2)] == sent[:2]
     sending.join(100)
     assert not sending.is_alive()

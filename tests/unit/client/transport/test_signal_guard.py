@@ -2,18 +2,12 @@
 
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from xla_client.transport.signal_guard import DeferredInterrupt
 
-
-@pytest.fixture(autouse=True)
-def ctrl_c_raises() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
 
 
 def test_a_block_comes_to_its_end_before_the_interrupt() -> None:

@@ -170,13 +170,6 @@ def test_what_is_received_and_how_it_ends() -> None:
         stream.receive()
 
 
-@pytest.fixture
-def ctrl_c_raises() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_ends_a_call_and_not_a_step_of_grpc_halfway() -> None:
     stream, call = begun()

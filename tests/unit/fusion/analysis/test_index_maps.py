@@ -1,5 +1,7 @@
 """Evaluations of instructions by one kernel, counted by their indices."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +14,9 @@ from xla_server.codegen.trace.tracer import Tracer
 from xla_server.fusion.analysis.index_maps import scalars
 from xla_server.ir.affine import Variable, variable
 
-SAME = {
-    "elementwise": ("f32[8] add(a, b)", ["a = f32[8] negate(y)", "b = f32[8] abs(y)"]),
-    "equal_slices": (
+SAME = (
+    ("f32[8] add(a, b)", ["a = f32[8] negate(y)", "b = f32[8] abs(y)"]),
+    (
         "f32[3] add(a, b)",
         [
             "a = f32[3] slice(y), slice={[2:5]}",
@@ -22,22 +24,13 @@ SAME = {
             "b = f32[3] slice(half), slice={[1:4]}",
         ],
     ),
-    "reversed_twice": (
+    (
         "f32[8] add(y, b)",
-        [
-            "a = f32[8] reverse(y), dimensions={0}",
-            "b = f32[8] reverse(a), dimensions={0}",
-        ],
+        ["a = f32[8] reverse(y), dimensions={0}", "b = f32[8] reverse(a), dimensions={0}"],
     ),
-    "another_shape_and_back": (
-        "f32[8] add(y, b)",
-        ["a = f32[1,8,1] reshape(y)", "b = f32[8] reshape(a)"],
-    ),
-    "split_and_merged": (
-        "f32[8] add(y, b)",
-        ["a = f32[2,4] reshape(y)", "b = f32[8] reshape(a)"],
-    ),
-    "split_in_two_ways": (
+    ("f32[8] add(y, b)", ["a = f32[1,8,1] reshape(y)", "b = f32[8] reshape(a)"]),
+    ("f32[8] add(y, b)", ["a = f32[2,4] reshape(y)", "b = f32[8] reshape(a)"]),
+    (
         "f32[2,2] add(b, d)",
         [
             "a = f32[4,2] reshape(y)",
@@ -48,7 +41,7 @@ SAME = {
             "d = f32[2,2] reshape(last)",
         ],
     ),
-    "transposed_twice": (
+    (
         "f32[8,3] add(wide, b)",
         [
             "wide = f32[8,3] broadcast(y), dimensions={0}",
@@ -56,22 +49,22 @@ SAME = {
             "b = f32[8,3] transpose(a), dimensions={1,0}",
         ],
     ),
-}
+)
 
-OTHERS = {
-    "slices": (
+OTHERS = (
+    (
         "f32[4] add(a, b)",
         ["a = f32[4] slice(y), slice={[0:4]}", "b = f32[4] slice(y), slice={[1:5]}"],
         2,
     ),
-    "steps": (
+    (
         "f32[4] add(a, b)",
         ["a = f32[4] slice(y), slice={[0:4]}", "b = f32[4] slice(y), slice={[0:8:2]}"],
         2,
     ),
-    "reversed": ("f32[8] add(y, a)", ["a = f32[8] reverse(y), dimensions={0}"], 2),
-    "guarded": ("f32[16] concatenate(y, y), dimensions={0}", [], 2),
-    "rotated_twice": (
+    ("f32[8] add(y, a)", ["a = f32[8] reverse(y), dimensions={0}"], 2),
+    ("f32[16] concatenate(y, y), dimensions={0}", [], 2),
+    (
         "f32[8] concatenate(c, d), dimensions={0}",
         [
             "a = f32[3] slice(y), slice={[5:8]}",
@@ -82,7 +75,7 @@ OTHERS = {
         ],
         4,
     ),
-    "summed_and_read": (
+    (
         "f32[8] subtract(y, wide)",
         [
             "zero = f32[] constant(0)",
@@ -91,7 +84,7 @@ OTHERS = {
         ],
         2,
     ),
-}
+)
 
 
 def copies_of_y(root: str, before: list[str]) -> int:
@@ -100,14 +93,14 @@ def copies_of_y(root: str, before: list[str]) -> int:
     return next(count for i, count in counts if i.name.split(".")[0] == "y")
 
 
-@pytest.mark.parametrize("name", SAME)
-def test_the_same_element_is_computed_once(name: str) -> None:
-    assert copies_of_y(*SAME[name]) == 1
+@pytest.mark.parametrize("case", SAME, ids=str)
+def test_the_same_element_is_computed_once(case: Any) -> None:
+    assert copies_of_y(*case) == 1
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_other_elements_are_computed_beside_it(name: str) -> None:
-    root, before, count = OTHERS[name]
+@pytest.mark.parametrize("case", OTHERS, ids=str)
+def test_other_elements_are_computed_beside_it(case: Any) -> None:
+    root, before, count = case
     assert copies_of_y(root, before) == count
 
 

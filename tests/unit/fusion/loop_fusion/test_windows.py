@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.corpus.jax.programs import lower
 from tests.unit.codegen.compiled import imported, interpreted, on_cpu
@@ -31,8 +34,6 @@ def _checked(function: Callable[..., Any], *arguments: Any) -> list[str]:
 
 
 def _windows(x: Any, size: int) -> Any:
-    import jax
-
     return jax.lax.reduce_window(
         x, 0.0, jax.lax.add, (1, size, size, 1), (1, size, size, 1), "VALID"
     )
@@ -53,8 +54,6 @@ def test_long_windows_of_one_form_are_one_kernel() -> None:
         return (1, size, size, 1), (1, 1, 1, 1), "SAME"
 
     def sums(first: int, second: int) -> Callable[[Any], Any]:
-        from jax import lax
-
         return lambda x: (
             lax.reduce_window(x, 0.0, lax.add, *form(first))
             / lax.reduce_window(abs(x), 1.0, lax.add, *form(second))
@@ -66,8 +65,6 @@ def test_long_windows_of_one_form_are_one_kernel() -> None:
 
 @pytest.mark.parametrize("name", ["broadcast", "reduced", "two_readers"])
 def test_a_window_is_not_computed_more_than_once(name: str) -> None:
-    import jax.numpy as jnp
-
     def program(x: Any) -> Any:
         sums = _windows(x, 2)
         if name == "broadcast":

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.corpus.hlo_text import parse_hlo
 from xla_server.evaluator.interpret import evaluate
@@ -17,29 +20,20 @@ PLACES = np.array([3, 1, 2], np.int32)
 
 
 def loop(x: Any, y: Any) -> Any:
-    import jax.numpy as jnp
-    from jax import lax
-
     return lax.fori_loop(0, 3, lambda i, a: jnp.tanh(a @ y) + jnp.sort(a, axis=0), x)
 
 
 def branches(x: Any) -> Any:
-    from jax import lax
-
     return lax.cond(x[0, 0] > 0, lambda a: a + 1, lambda a: a * 2, x), lax.switch(
         2, [lambda a: a, lambda a: -a, lambda a: a.sum(0)[None] + a], x
     )
 
 
 def moves(x: Any, i: Any) -> Any:
-    import jax.numpy as jnp
-
     return x[i], x.at[i].add(1.0), jnp.pad(x[1:3, ::2], 1), jnp.flip(x, 1), jnp.roll(x, 2)
 
 
 def windows(x: Any) -> Any:
-    from jax import lax
-
     image = x.reshape(1, 4, 4, 1)
     return lax.conv_general_dilated(
         image,
@@ -51,20 +45,14 @@ def windows(x: Any) -> Any:
 
 
 def statistics(x: Any) -> Any:
-    import jax
-
     return jax.nn.softmax(x, 1), x.var(0), x.argmax(1), jax.lax.top_k(x, 2)
 
 
 def factors(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.linalg.cholesky(x @ x.T + 4 * jnp.eye(4)), jnp.fft.rfft(x)
 
 
 def drawn(x: Any) -> Any:
-    import jax
-
     return jax.random.normal(jax.random.key(0), (3, 2)) + x[:3, :2]
 
 
@@ -80,8 +68,6 @@ CASES: dict[Callable[..., Any], tuple[Any, ...]] = {
 
 
 def check(text: str, function: Callable[..., Any]) -> None:
-    import jax
-
     arguments = CASES[function]
     module = parse_module(text)
     value: Any = evaluate(module, list(arguments), check_values=True)
@@ -94,16 +80,12 @@ def check(text: str, function: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
 def test_before_optimisation(function: Callable[..., Any]) -> None:
-    import jax
-
     lowered = jax.jit(function).lower(*CASES[function])
     check(lowered.compiler_ir("hlo").as_hlo_text(), function)
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
 def test_after_optimisation(function: Callable[..., Any]) -> None:
-    import jax
-
     check(jax.jit(function).lower(*CASES[function]).compile().as_text(), function)
 
 

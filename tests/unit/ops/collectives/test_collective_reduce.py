@@ -5,7 +5,7 @@ import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.errors import InvalidArgumentError, ShapeError, UnimplementedError
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.ops.collectives.collective import Participants
 from xla_contract.ops.collectives.collective_reduce import DEFINITION, CollectiveReduceAttributes
 from xla_contract.ops.definitions import infer_shape
@@ -39,9 +39,6 @@ def test_shapes_stay_and_several_give_a_tuple() -> None:
     shapes = [Shape.parse("f32[2,3]{0,1}"), Shape.parse("f32[2]")]
     inferred = infer_shape(Opcode.COLLECTIVE_REDUCE, shapes, attributes, [ADD])
     assert str(inferred) == "(f32[2,3], f32[2])"
-    unary = ProgramShape((F32,), F32)
-    with pytest.raises(ShapeError, match="take two scalars and give one"):
-        infer_shape(Opcode.COLLECTIVE_REDUCE, shapes, attributes, [unary])
 
 
 def test_attributes_come_back_from_the_wire() -> None:
@@ -65,9 +62,3 @@ def test_a_group_with_others_is_refused() -> None:
     root = "f32[4] all-reduce(x0), replica_groups={{0,1}}, to_apply=add"
     with pytest.raises(InvalidArgumentError, match=r"^collective-reduce %.*from 0 to 0 once"):
         run(["f32[4]"], root, [X])
-
-
-def test_a_root_chosen_at_run_time_is_refused() -> None:
-    proto = hlo_pb2.HloInstructionProto(operand_ids=[1, 2])
-    with pytest.raises(UnimplementedError, match=r"first participant, got .* results f32\[4\]"):
-        DEFINITION.decode(proto, Shape.parse("f32[4]"))

@@ -37,7 +37,6 @@ class Case:
     is the error of the client's function if it sees the mistake before the rule.
     """
 
-    name: str
     opcode: Opcode
     operands: Sequence[str]
     message: str
@@ -51,7 +50,7 @@ class Case:
     error: type[XlaError] = InvalidArgumentError
 
     def __str__(self) -> str:
-        return f"{self.opcode}-{self.name}"
+        return f"{self.opcode}: {self.message}"
 
     def by_rule(self) -> None:
         """The shape rule, or the decoder where an edit is what is wrong."""

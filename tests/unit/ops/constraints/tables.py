@@ -1,42 +1,13 @@
 """All broken constraints, family by family."""
 
+import importlib
+import pkgutil
+
+from tests.unit.ops.constraints import families
 from tests.unit.ops.constraints.case import Case
-from tests.unit.ops.constraints.families import (
-    channels,
-    collectives,
-    control,
-    conversion,
-    dynamic_shapes,
-    elementwise,
-    exchanges,
-    groups,
-    indexing,
-    linear,
-    operations,
-    orderings,
-    products,
-    reductions,
-    shaping,
-    slicing,
-)
 
-_FAMILIES = (
-    operations,
-    elementwise,
-    conversion,
-    shaping,
-    slicing,
-    products,
-    reductions,
-    orderings,
-    indexing,
-    linear,
-    control,
-    collectives,
-    exchanges,
-    groups,
-    dynamic_shapes,
-    channels,
+CASES: tuple[Case, ...] = tuple(
+    case
+    for family in pkgutil.iter_modules(families.__path__)
+    for case in importlib.import_module(f"{families.__name__}.{family.name}").CASES
 )
-
-CASES: tuple[Case, ...] = tuple(case for family in _FAMILIES for case in family.CASES)

@@ -4,21 +4,16 @@ import pytest
 
 from tests.unit.ops.constraints.case import INSTRUCTION, Case
 from tests.unit.ops.constraints.tables import CASES
-from xla_contract.errors import XlaError
+from xla_contract.errors import InvalidArgumentError, XlaError
+from xla_contract.ops.definitions import definition
+from xla_contract.stubs import hlo_pb2
+from xla_contract.types.opcode import Opcode
+from xla_contract.types.shape import Shape
 from xla_server.ir.importer import import_module
 from xla_server.ir.verifier import verify
 
 
-def _named(case: Case) -> str:
-    return str(case)
-
-
-def test_no_two_cases_have_one_name() -> None:
-    names = list(map(str, CASES))
-    assert len(set(names)) == len(names)
-
-
-@pytest.mark.parametrize("case", CASES, ids=_named)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_rule_names_itself_and_the_evidence(case: Case) -> None:
     with pytest.raises(case.error) as caught:
         case.by_rule()
@@ -27,7 +22,7 @@ def test_the_rule_names_itself_and_the_evidence(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if not isinstance(case.build, str)], ids=_named
+    "case", [case for case in CASES if not isinstance(case.build, str)], ids=str
 )
 def test_the_builder_raises_it_at_the_call(case: Case) -> None:
     with pytest.raises(case.error) as caught:
@@ -39,7 +34,7 @@ def test_the_builder_raises_it_at_the_call(case: Case) -> None:
     assert type(caught.value) is type(from_rule.value)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.off_wire], ids=_named)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.off_wire], ids=str)
 def test_the_server_refuses_it_naming_the_instruction(case: Case) -> None:
     with pytest.raises(XlaError) as caught:
         verify(import_module(case.module()))
@@ -48,6 +43,18 @@ def test_the_server_refuses_it_naming_the_instruction(case: Case) -> None:
     assert error.code is case.error.code
     assert str(error).startswith(f"{case.opcode} %{INSTRUCTION}: ")
     assert case.message in str(error)
+
+
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        *(Opcode.ALL_GATHER, Opcode.REDUCE_SCATTER, Opcode.SCAN, Opcode.SORT),
+        *(Opcode.SET_DIMENSION_SIZE, Opcode.RAGGED_DOT),
+    ],
+)
+def test_a_message_without_a_dimension_is_refused(opcode: Opcode) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"dimension.*, got (\[\]|\{\})"):
+        definition(opcode).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
 
 
 def test_what_cannot_be_stated_has_a_reason() -> None:

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from tests.corpus.hlo_text import parse_hlo, print_hlo
-from xla_contract.errors import InvalidArgumentError, ShapeError
+from xla_contract.errors import ShapeError
 from xla_contract.ops.control.asynchronous import AsyncAttributes
-from xla_contract.ops.definitions import definition, infer_shape
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.definitions import infer_shape
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
@@ -57,11 +56,6 @@ def test_shapes() -> None:
 def test_broken_rules(opcode: Opcode, operands: list[str], called: Any, message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         infer(opcode, *operands, called=called)
-
-
-def test_a_start_gives_a_tuple() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"tuple \(\(operands\), result"):
-        definition(Opcode.ASYNC_START).decode(hlo_pb2.HloInstructionProto(), F32)
 
 
 def test_the_computation_is_called() -> None:

@@ -1,10 +1,7 @@
 import numpy as np
-import pytest
 
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.control.constant import DEFINITION, ConstantAttributes
-from xla_contract.stubs import hlo_pb2
+from xla_contract.ops.control.constant import ConstantAttributes
 from xla_contract.types.literal import Literal
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
@@ -26,8 +23,3 @@ def test_tuples_and_tokens() -> None:
     number, token = result_of(Opcode.CONSTANT, attributes=attributes)
     assert number == 2
     assert isinstance(token, Token)
-
-
-def test_a_literal_is_needed() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"must have a literal, got none for f32\[2\]"):
-        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]{0}"))

@@ -1,7 +1,4 @@
-import pytest
-
 from tests.corpus.single_op import inferred
-from xla_contract.errors import ShapeError
 from xla_contract.ops.control.parameter import DEFINITION, ParameterAttributes
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
@@ -16,5 +13,3 @@ def test_number_and_shape() -> None:
     assert proto.parameter_number == 3
     assert DEFINITION.decode(proto, shape) == attributes
     assert inferred(Opcode.PARAMETER, [], attributes) == "(f32[2], token[])"
-    with pytest.raises(ShapeError, match="must not be negative, got -1"):
-        inferred(Opcode.PARAMETER, [], ParameterAttributes(-1, shape))

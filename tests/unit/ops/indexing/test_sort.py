@@ -5,10 +5,8 @@ import pytest
 
 from tests.corpus.hlo_programs import program
 from tests.corpus.hlo_text import parse_hlo
-from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.definitions import definition, infer_shape
+from xla_contract.ops.definitions import infer_shape
 from xla_contract.ops.indexing.sort import SortAttributes
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.evaluator.interpret import evaluate
@@ -27,12 +25,6 @@ def test_shapes_stay() -> None:
     assert infer(1, "f32[2,3]{0,1}") == "f32[2,3]"
     four = ProgramShape((F32,) * 4, Shape.parse("pred[]"))
     assert infer(0, "f32[2]", "f32[2]", comparator=four) == "(f32[2], f32[2])"
-
-
-def test_a_sort_names_one_dimension() -> None:
-    proto = hlo_pb2.HloInstructionProto(dimensions=[0, 1])
-    with pytest.raises(InvalidArgumentError, match=r"one dimension, got \[0, 1\] for f32\[2,2\]"):
-        definition(Opcode.SORT).decode(proto, Shape.parse("f32[2,2]"))
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 3, 17, 64, 100])

@@ -5,7 +5,6 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.corpus.hlo_text import parse_hlo, print_hlo
-from xla_contract.errors import InvalidArgumentError, ShapeError
 from xla_contract.ops.reduction.scan import DEFINITION, ScanAttributes, infer_scan
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType
@@ -102,16 +101,6 @@ def test_results_are_stacked_along_the_scanned_dimension() -> None:
     matrix = "(f32[3], s32[]) -> (s8[2], s32[])"
     assert infer("f32[3,5] s32[]", matrix, ScanAttributes(1, 1)) == "(s8[2,5], s32[])"
     assert infer("f32[0] f32[]", STEP, ScanAttributes(0, 1)) == "(s8[0,2], f32[])"
-
-
-def test_the_computation_takes_the_carried_type() -> None:
-    with pytest.raises(ShapeError, match=r"must take parameters \(f32\[\], s32\[\]\)"):
-        infer("f32[5] s32[]", STEP, ScanAttributes(0, 1))
-
-
-def test_a_message_without_a_dimension_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"one dimension, got \[\] for f32\[\]"):
-        DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[]"))
 
 
 @pytest.mark.parametrize("said", [None, False, True])

@@ -1,8 +1,6 @@
 import numpy as np
-import pytest
 
 from tests.corpus.single_op import inferred, result_of
-from xla_contract.errors import ShapeError
 from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.opcode import Opcode
 
@@ -14,8 +12,3 @@ def test_sizes_add_up() -> None:
     np.testing.assert_array_equal(result, np.hstack([numbers, numbers[:, :1]]))
     dynamic = inferred(Opcode.CONCATENATE, ["f32[2,3]", "f32[2,<=1]"], attributes)
     assert dynamic == "f32[2,<=4]"
-
-
-def test_operands_have_one_rank() -> None:
-    with pytest.raises(ShapeError, match=r"operand 1 f32\[2\]"):
-        inferred(Opcode.CONCATENATE, ["f32[2,3]", "f32[2]"], ConcatenateAttributes(1))

@@ -8,10 +8,6 @@ from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.opcode import Opcode
 
 
-def one_dimension(low: int, high: int, interior: int) -> PadAttributes:
-    return PadAttributes(PaddingConfig((PaddingDimension(low, high, interior),)))
-
-
 def test_every_way_to_pad_a_vector() -> None:
     for size, low, high, interior in itertools.product(
         range(4), range(-4, 4), range(-4, 4), (0, 2)
@@ -25,10 +21,8 @@ def test_every_way_to_pad_a_vector() -> None:
         # Cutting off more on one side than is there takes from the padding of the other side.
         wide = left + [0] * 8
         wanted = wide[max(0, -low) :][: len(spread) + low + high]
+        attributes = PadAttributes(PaddingConfig((PaddingDimension(low, high, interior),)))
         result = result_of(
-            Opcode.PAD,
-            np.array(numbers, np.int32),
-            np.int32(0),
-            attributes=one_dimension(low, high, interior),
+            Opcode.PAD, np.array(numbers, np.int32), np.int32(0), attributes=attributes
         )
         assert result.tolist() == wanted, (size, low, high, interior)

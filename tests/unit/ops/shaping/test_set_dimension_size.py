@@ -1,15 +1,10 @@
-from typing import Any
-
 import numpy as np
 import pytest
 
 from tests.corpus.single_op import inferred, result_of
 from xla_contract.errors import InvalidArgumentError
-from xla_contract.ops.definitions import definition
 from xla_contract.ops.shaping.set_dimension_size import SetDimensionSizeAttributes
-from xla_contract.stubs import hlo_pb2
 from xla_contract.types.opcode import Opcode
-from xla_contract.types.shape import Shape
 
 NUMBERS = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -42,11 +37,3 @@ def test_a_size_outside_the_bound_is_refused_at_run_time(size: int) -> None:
             np.int32(size),
             attributes=SetDimensionSizeAttributes(1),
         )
-
-
-@pytest.mark.parametrize("dimensions", [[], [0, 1]])
-def test_one_dimension_is_read_from_the_wire(dimensions: list[int]) -> None:
-    proto = hlo_pb2.HloInstructionProto(dimensions=dimensions)
-    decode: Any = definition(Opcode.SET_DIMENSION_SIZE).decode
-    with pytest.raises(InvalidArgumentError, match="the dimension set alone"):
-        decode(proto, Shape.parse("f32[<=3]"))

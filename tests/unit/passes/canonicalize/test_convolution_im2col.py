@@ -122,8 +122,7 @@ def test_other_convolutions_stay(images: Any, kernel: Any, form: Mapping[str, An
         order = ("NHWC", "HWIO", "NHWC")
         return jax.lax.conv_general_dilated(x, y, (1, 1), "VALID", dimension_numbers=order, **form)
 
-    module = imported(lower(program, images, kernel))
-    assert not rewritten(module)
+    assert not rewritten(imported(lower(program, images, kernel)))
 
 
 def test_a_processor_has_kernels_of_convolutions() -> None:

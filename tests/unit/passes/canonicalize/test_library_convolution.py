@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
+from tests.unit.passes.passing import imported, opcodes, passed, rewritten
 from xla_contract.types.opcode import Opcode
 from xla_server.passes.canonicalize.library_convolution import LibraryConvolution, form_of
 from xla_server.target.convolution import Direction
@@ -50,9 +50,7 @@ GRADIENT = convolution("f01b_i01o->01bf", "2,6,5,4", "size=6x5", "2,2,3,4")
 def test_filters_are_brought_to_where_images_have_channels(
     text: str, direction: Direction, transposes: int
 ) -> None:
-    before = imported(text)
-    after = passed(before, BY_LIBRARY)
-    assert_kept(before, after, relative=1e-5)
+    after = rewritten(imported(text), BY_LIBRARY, relative=1e-5)
     counts = opcodes(after)
     assert counts["transpose"] == transposes
     (made,) = (i for i in after.instructions() if i.opcode is Opcode.CONVOLUTION)

@@ -4,18 +4,17 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
+from tests.unit.rpc.calls.context import Context
 from tests.unit.rpc.fixed_caller import CALLER, always
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.descriptors import RPCS
 from xla_contract.stubs import xla_pb2
-from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.boundary import Boundary
 from xla_server.rpc.calls.method_table import Deferred, Unary, rpc_handlers
 from xla_server.rpc.methods.xla_service import METHODS
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 
 @pytest.fixture
@@ -27,32 +26,13 @@ def pools():
 
 @pytest.fixture
 def boundary():
-    engine = SharedResources(Interpreter(), Limits(max_device_bytes=1000))
+    engine = shared_resources(1000)
     return Boundary(SessionRegistry(engine), ActiveCalls(), 1000, always(CALLER))
 
 
 @pytest.fixture
 def rows():
     return dict(METHODS)
-
-
-class Context:
-    """The part of grpc's context that a handler uses."""
-
-    status: grpc.Status | None = None
-
-    def peer(self) -> str:
-        return "ipv4:127.0.0.1:1"
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return ()
-
-    def add_callback(self, callback: object) -> bool:
-        return True
-
-    def abort_with_status(self, status: grpc.Status) -> None:
-        self.status = status
-        raise RuntimeError("aborted")
 
 
 def _answer(handlers, rpc: str, request: bytes) -> grpc.Status:

@@ -16,23 +16,22 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.e2e.feed_programs import COUNT, relay
 from tests.fault.plain import RPCS_BY_NAME, Plain, Stream, ends_unavailable, until
 from tests.fault.raw_peer import HEADERS, RawPeer
+from tests.unit.rpc.calls.context import Context
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import run_request, step
 from xla_contract.stubs import xla_extension_pb2, xla_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.proto import literal_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls import draining as draining_module
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.draining import DrainController
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.active_executions import ActiveExecutions
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 GRACE = 300
 """Seconds that what is not told at once waits for: longer than a test may take."""
@@ -44,7 +43,7 @@ class Server:
     """A server in this process, which drains when it is told to."""
 
     def __init__(self) -> None:
-        sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 26)))
+        sessions = SessionRegistry(shared_resources(1 << 26))
         self.rpc = RpcServer(sessions, RpcOptions(listen=("127.0.0.1:0",)))
         self.rpc.start()
         self.address = self.rpc.address
@@ -108,6 +107,21 @@ def part(offset: int) -> xla_extension_pb2.UploadRequest:
     if offset:
         chunk.checksum = zlib.crc32(DATA)
     return xla_extension_pb2.UploadRequest(chunk=chunk)
+
+
+def looks_again() -> None:
+    """Wait until the server that drains has looked at what is left, and looked again."""
+    looks: list[bool] = []
+    is_over = DrainController._is_over
+
+    def look(draining: DrainController) -> bool:
+        looks.append(is_over(draining))
+        return looks[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DrainController, "_is_over", look)
+        until(lambda: len(looks) > 1 or any(looks))
+    assert not any(looks)
 
 
 def is_told_at_once(call: Any) -> None:
@@ -177,7 +191,7 @@ def test_an_answer_is_waited_for_until_it_was_read(server: Server, client: Plain
         stream = peer.call("DescribeSession", DESCRIBE)
         peer.wait_for(HEADERS, stream)
         server.drain()
-        time.sleep(1)
+        looks_again()
         assert not server._outcomes
         peer.open_window(stream, 1 << 16)
         assert server.has_drained()
@@ -186,11 +200,13 @@ def test_an_answer_is_waited_for_until_it_was_read(server: Server, client: Plain
 def test_who_calls_on_and_on_is_told_in_each_of_many_drains() -> None:
     """Only these calls are in progress: no drain has a reason to last."""
     ends: list[str] = []
+    answered: list[Plain] = []
 
     def call(client: Plain) -> None:
         while True:
             try:
                 client.begin("DescribeSession", DESCRIBE).result()
+                answered.append(client)
             except grpc.RpcError as error:
                 ends.append(str(error))
                 return
@@ -201,7 +217,8 @@ def test_who_calls_on_and_on_is_told_in_each_of_many_drains() -> None:
         threads = [threading.Thread(target=call, args=(client,)) for client in clients]
         for thread in threads:
             thread.start()
-        time.sleep(0.01 + number / 1000)
+        so_many = len(answered) + number
+        until(lambda so_many=so_many: len(answered) > so_many)
         server.drain()
         for thread in threads:
             thread.join()
@@ -225,20 +242,6 @@ def test_a_second_wish_to_end_is_no_end_of_the_grace_period(
     assert "the grace period is over" not in caplog.text
 
 
-class Context:
-    """A call that grpc has."""
-
-    def __init__(self) -> None:
-        self.ended: list[Any] = []
-
-    def add_callback(self, callback: Any) -> bool:
-        self.ended.append(callback)
-        return True
-
-    def time_remaining(self) -> None:
-        return None
-
-
 def test_all_that_is_left_is_waited_for() -> None:
     pools, calls, launched = Pools(PoolSizes(1, 1, 1, 1)), ActiveCalls(), ActiveExecutions()
     draining, gate, begun = (
@@ -255,22 +258,21 @@ def test_all_that_is_left_is_waited_for() -> None:
     assert draining.wait(0)
     pools.executor(Pool.COMPILE).submit(work)
     assert begun.wait(100)
-    assert not draining.wait(0.05)
+    assert not draining.wait(0)
     gate.set()
     assert draining.wait(100)
 
     context: Any = Context()
     call = calls.begin(context)
-    assert not draining.wait(0.05)
+    assert not draining.wait(0)
     calls.end(call)  # Its answer is on its way.
-    assert not draining.wait(0.05)
-    for ended in context.ended:
-        ended()
+    assert not draining.wait(0)
+    context.end()
     assert draining.wait(100)
 
     execution = Cancellation()
     launched.begin(execution)
-    assert not draining.wait(0.05)
+    assert not draining.wait(0)
     cut_short = threading.Event()
     cut_short.set()
     assert not draining.wait(GRACE, cut_short)
@@ -352,14 +354,14 @@ def test_feeds_go_on_until_programs_end_and_what_they_wrote_is_taken(
         until(lambda: client.executions()[0] == 1)
     server.drain()
     for sequence in (1, 2):
-        time.sleep(0.2)
+        looks_again()
         infeed.send(infed(sequence))
         [item] = outfeed.receive().items.items
         assert item.sequence == sequence
         assert int.from_bytes(item.value.data, "little") == sequence
     if begun_by == "Execute":
         running.result(100)
-    time.sleep(0.2)
+    looks_again()
     assert outfeed.call.is_active()
     outfeed.send(
         xla_extension_pb2.OutfeedRequest(progress=xla_extension_pb2.OutfeedProgress(acknowledged=2))

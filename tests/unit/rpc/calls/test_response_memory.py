@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
+from tests.unit.rpc.calls.context import Context
 from tests.unit.rpc.fixed_caller import CALLER, always
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.descriptors import RPCS
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.literal import Literal
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls import response_memory
 from xla_server.rpc.calls.active_calls import ActiveCalls
@@ -38,61 +39,19 @@ from xla_server.rpc.threads.request_threads import RequestThreadPool
 from xla_server.rpc.threads.thread_pool import ThreadPool
 from xla_server.sessions.limits.quotas import Quotas
 from xla_server.sessions.limits.response_memory import ResponseReservation, SessionResponseMemory
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import Flow
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 LARGE = bytes(2 * LARGE_BYTES)
 LIMIT = 4 * len(LARGE)
 RPC = next(rpc for rpc in RPCS if rpc.name == "TransferToClient")
 
 
-class Context:
-    """The part of grpc's context that handlers use, for a call that a test ends."""
-
-    def __init__(self) -> None:
-        self.callbacks: list[Callable[[], None]] | None = []
-        self.status: grpc.Status | None = None
-        self.code: grpc.StatusCode | None = None
-
-    def peer(self) -> str:
-        return "ipv4:127.0.0.1:1"
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return ()
-
-    def time_remaining(self) -> None:
-        return None
-
-    def add_callback(self, callback: Callable[[], None]) -> bool:
-        if self.callbacks is None:
-            return False
-        self.callbacks.append(callback)
-        return True
-
-    def abort_with_status(self, status: grpc.Status) -> None:
-        self.status = status
-        raise RuntimeError("aborted")
-
-    def set_code(self, code: grpc.StatusCode) -> None:
-        self.code = code
-
-    def set_details(self, details: str) -> None: ...
-
-    def set_trailing_metadata(self, metadata: Any) -> None: ...
-
-    def end(self) -> None:
-        callbacks, self.callbacks = self.callbacks, None
-        for callback in callbacks or ():
-            callback()
-
-
 @pytest.fixture
 def boundary() -> Boundary:
-    limits = Limits(1 << 20, max_message_bytes=1 << 20)
-    engine = SharedResources(Interpreter(), limits, Quotas(1 << 20, answer_bytes=LIMIT))
+    quotas = Quotas(1 << 20, answer_bytes=LIMIT)
+    engine = shared_resources(quotas=quotas, max_message_bytes=1 << 20)
     return Boundary(SessionRegistry(engine), ActiveCalls(), 1 << 20, always(CALLER))
 
 

@@ -8,14 +8,11 @@ import pytest
 
 from tests.fault.plain import until
 from xla_contract.errors import CancelledError, InvalidArgumentError
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.retry import retry_when_ready, wait
 from xla_server.rpc.threads.thread_pool import ThreadPool
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.values.futures import Completion, ValuePendingError
 
 
@@ -24,13 +21,6 @@ def executor() -> Iterator[ThreadPool]:
     made = ThreadPool(1, "again")
     yield made
     made.shutdown()
-
-
-@pytest.fixture
-def service() -> Iterator[Session]:
-    made = Session(SharedResources(Interpreter(), Limits(1000)))
-    yield made
-    made.close()
 
 
 class Given:

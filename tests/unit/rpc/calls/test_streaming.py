@@ -10,11 +10,12 @@ from typing import Any
 import grpc
 import pytest
 
+from tests.fault.plain import until
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
 from xla_contract.errors import AbortedError, NotBegunError, UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.active_calls import ActiveCalls
 from xla_server.rpc.calls.boundary import Boundary
@@ -23,9 +24,7 @@ from xla_server.rpc.calls.method_table import Deferred, MethodSpec, Streaming, U
 from xla_server.rpc.calls.streaming import Stream
 from xla_server.rpc.limits.idle_streams import IdleTimer
 from xla_server.rpc.threads.pools import Pool, Pools, PoolSizes
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 BY_NAME = {rpc.name: rpc for rpc in (*RPCS, *EXTENSION_RPCS)}
 
@@ -36,9 +35,7 @@ class Served:
     def __init__(self, rpc: Rpc, row: MethodSpec) -> None:
         self.rpc = rpc
         self.calls = ActiveCalls()
-        self.sessions = SessionRegistry(
-            SharedResources(Interpreter(), Limits(max_device_bytes=1000))
-        )
+        self.sessions = SessionRegistry(shared_resources(1000))
         self.pools = Pools(PoolSizes(short=1))
         boundary = Boundary(self.sessions, self.calls, 1000)
         handlers = rpc_handlers([rpc], {rpc.name: row}, self.pools, boundary)
@@ -190,12 +187,8 @@ def test_a_stream_that_waits_is_told_when_the_server_stops() -> None:
 
 def silent_stream(served: Served) -> IdleTimer:
     """The silence of the one stream there is, once it has begun."""
-    for _ in range(1000):
-        for silence in served.pools.silences:
-            if silence.since:
-                return silence
-        threading.Event().wait(0.01)
-    raise AssertionError("no stream waits for a message")
+    until(lambda: any(silence.since for silence in served.pools.silences))
+    return next(silence for silence in served.pools.silences if silence.since)
 
 
 def test_a_silent_stream_is_known_while_it_is_there_and_can_be_ended() -> None:
@@ -218,11 +211,7 @@ def test_a_silent_stream_is_known_while_it_is_there_and_can_be_ended() -> None:
         error: Any = caught.value
         assert error.code() is grpc.StatusCode.UNAVAILABLE
         requests.put(None)
-        for _ in range(1000):
-            if not served.pools.silences:
-                break
-            threading.Event().wait(0.01)
-        assert not served.pools.silences
+        until(lambda: not served.pools.silences)
 
 
 def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> None:
@@ -236,8 +225,7 @@ def test_a_message_that_comes_when_its_stream_is_being_ended_is_not_taken() -> N
         requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         call = served.callable()(iter(requests.get, None))
         requests.put(extension_pb2.ConverseRequest(id=1))
-        while not taken:
-            threading.Event().wait(0.01)
+        until(lambda: taken)
         silence = silent_stream(served)
         # The thread that ends it does so first, a moment before the rest.
         silence.since.pop()
@@ -281,8 +269,7 @@ def test_a_stream_without_a_token_has_a_session_when_its_first_message_is_there(
             yield extension_pb2.ConverseRequest(id=5)
 
         call = served.callable()(requests())
-        while not served.pools.expected.events:
-            threading.Event().wait(0.01)
+        until(lambda: served.pools.expected.events)
         assert len(served.sessions) == 0
         may_end.set()
         assert list(call) == []
@@ -314,8 +301,7 @@ def test_calls_that_wait_hold_no_thread() -> None:
     with serving("GetShape", deferred(lambda _, answer: answers.append(answer))) as served:
         # There is one thread.
         calls = [served.callable().future(shape()) for _ in range(8)]
-        while len(answers) < 8:
-            threading.Event().wait(0.01)
+        until(lambda: len(answers) == 8)
         for number, answer in enumerate(answers):
             answer.done(xla_pb2.GetShapeResponse(shape={"dimensions": [number]}))
             answer.failed(AbortedError("too late"))
@@ -368,11 +354,7 @@ def test_the_one_request_of_a_stream_is_waited_for_without_a_thread() -> None:
 
     with serving("Download", Streaming(serve)) as served:
         call = served.channel.stream_stream(served.rpc.path)(silent(), timeout=20)
-        for _ in range(1000):
-            if served.pools.expected.events:
-                break
-            threading.Event().wait(0.01)
-        assert len(served.pools.expected.events) == 1
+        until(lambda: len(served.pools.expected.events) == 1)
         name = f"{served.pools._prefix}{Pool.STREAM}"
         assert not any(thread.name.startswith(name) for thread in threading.enumerate())
         gate.set()

@@ -4,16 +4,14 @@ from typing import Any
 import pytest
 
 from tests.fault.plain import until
-from xla_server.backends.interpreter import Interpreter
+from tests.unit.sessions.engines import shared_resources
 from xla_server.rpc.limits.liveness import SessionReaper
 from xla_server.rpc.peers.connections import Connections
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 
 def test_sessions_are_looked_at_from_time_to_time() -> None:
-    engine = SharedResources(Interpreter(), Limits(max_device_bytes=100))
+    engine = shared_resources(100)
     sessions = SessionRegistry(engine, grace_seconds=0)
     session = sessions.open()
     presence = SessionReaper(sessions, Connections())
@@ -24,9 +22,7 @@ def test_sessions_are_looked_at_from_time_to_time() -> None:
 def test_a_round_that_fails_is_not_the_last(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sessions = SessionRegistry(
-        SharedResources(Interpreter(), Limits(max_device_bytes=100)), grace_seconds=0
-    )
+    sessions = SessionRegistry(shared_resources(100), grace_seconds=0)
     expire, rounds = sessions.expire, 0
     has_gone_on = threading.Event()
 

@@ -1,12 +1,9 @@
 """The table of the extension service, and what clients are told it has."""
 
-from collections.abc import Iterator, Mapping, Sequence
-
-import pytest
+from collections.abc import Mapping, Sequence
 
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_extension_pb2
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.methods import feeds as extension_feeds
@@ -14,22 +11,13 @@ from xla_server.rpc.methods import runs as extension_run
 from xla_server.rpc.methods import shared_memory as extension_shared
 from xla_server.rpc.methods import transfers as extension_transfers
 from xla_server.rpc.methods.extension_service import CAPABILITIES, extension_methods
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import LOCAL
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 SHARED_MEMORY = [
     xla_extension_pb2.CAPABILITY_SHARED_MEMORY,
     xla_extension_pb2.CAPABILITY_SHARED_PIECES,
 ]
-
-
-@pytest.fixture
-def sessions() -> Iterator[SessionRegistry]:
-    made = SessionRegistry(SharedResources(Interpreter(), Limits(1000)))
-    yield made
-    made.close_all()
 
 
 def opened(

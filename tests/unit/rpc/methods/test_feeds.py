@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from google.rpc import status_pb2
 
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.errors import InvalidArgumentError, ResourceExhaustedError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.layout import Layout
@@ -17,13 +18,10 @@ from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.value_proto import value_to_proto
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Deferred, Streaming, Unary
 from xla_server.rpc.methods.feeds import METHODS
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 VECTOR = Shape.parse("f32[4]{0}")
 
@@ -32,7 +30,7 @@ class Call:
     """A stream of an rpc in a thread of its own; what else sends on it waits for `room`."""
 
     def __init__(self, rpc: str) -> None:
-        self.service = Session(SharedResources(Interpreter(), Limits(1000, max_message_bytes=1000)))
+        self.service = Session(shared_resources(1000, max_message_bytes=1000))
         self.said: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.sent: list[Any] = []
         self.room = threading.Event()
@@ -142,7 +140,7 @@ def test_requests_come_in_their_order(rpc: str, requests: list[Any], rule: str) 
 
 @pytest.mark.parametrize("rpc", ["DrainFeed", "CloseFeed"])
 def test_a_direction_is_one_of_two(rpc: str) -> None:
-    service = Session(SharedResources(Interpreter(), Limits(1000)))
+    service = Session(shared_resources(1000))
     row = METHODS[rpc]
     assert isinstance(row, Deferred | Unary)
     method: Any = row.method

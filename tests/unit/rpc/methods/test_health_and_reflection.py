@@ -99,11 +99,7 @@ def test_questions_of_health_that_do_not_come_are_known(served: Served, name: st
         yield from ()
 
     call = served.channel.stream_stream(f"/grpc.health.v1.Health/{name}")(silence(), timeout=10)
-    for _ in range(1000):
-        if served.expected.events:
-            break
-        threading.Event().wait(0.01)
-    assert len(served.expected.events) == 1
+    until(lambda: len(served.expected.events) == 1)
     is_over.set()
     assert call.code() is grpc.StatusCode.UNIMPLEMENTED
     assert not served.expected.events
@@ -212,17 +208,6 @@ def test_a_stream_of_reflection_that_is_silent_can_be_ended(served: Served) -> N
     assert error.code() is grpc.StatusCode.CANCELLED
     is_over.set()
     until(lambda: not served.silences)
-
-
-def test_health_is_watched(served: Served) -> None:
-    stub = health_pb2_grpc.HealthStub(served.channel)
-    watching = stub.Watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
-    assert next(watching).status == Status.SERVICE_UNKNOWN
-    served.discovery.set_serving()
-    assert next(watching).status == Status.SERVING
-    served.discovery.set_draining()
-    assert next(watching).status == Status.NOT_SERVING
-    watching.cancel()
 
 
 def test_bytes_that_are_no_question_of_health_are_told(served: Served) -> None:

@@ -13,18 +13,16 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import kept
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.errors import UnavailableError
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.methods.multiplexing import MAX_BACKLOG_BYTES, MultiplexedStream
 from xla_server.rpc.server import RpcOptions, RpcServer, serving
 from xla_server.rpc.threads.pools import PoolSizes
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionEntry, SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 VALUE = np.arange(1 << 18, dtype=np.float32)
@@ -67,7 +65,7 @@ class Client:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RpcServer]:
-    sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 28)))
+    sessions = SessionRegistry(shared_resources(1 << 28))
     options = RpcOptions(listen=("127.0.0.1:0",), pool_sizes=THREADS)
     with serving(sessions, options) as running:
         yield running

@@ -1,20 +1,15 @@
 """Answers of Run: which handle stands for which part."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from tests.unit.sessions.sample_runs import DOUBLE, PAIR, compiled, run_request, step, value
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.wire.literals.value_proto import value_from_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
 from xla_server.rpc.methods.runs import METHODS
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 
@@ -35,13 +30,6 @@ def test_the_memory_of_a_run_is_free_before_its_slot(
     row.method(service, request, Cancellation())
     assert used == [0]
     assert service.running.used == 0
-
-
-@pytest.fixture
-def service() -> Iterator[Session]:
-    made = Session(SharedResources(Interpreter(), Limits(1 << 20)))
-    yield made
-    made.close()
 
 
 def test_handles_of_wholes_and_parts_stand_where_they_belong(service: Session) -> None:

@@ -25,13 +25,12 @@ from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred
 from xla_server.rpc.methods.runs import METHODS
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 
 
 @pytest.fixture
 def service() -> Iterator[Session]:
-    with open_service(Limits(1 << 20)) as made:
+    with open_service() as made:
         yield made
 
 

@@ -5,29 +5,19 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from tests.unit.clock import Clock
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.wire.literals.decoding import UndecodedLiteral
-from xla_server.backends.interpreter import Interpreter
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
 from xla_server.rpc.methods.server_status import ServerRpcs
 from xla_server.rpc.threads.pools import Pools, PoolSizes
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.limits.shares.caller import LOCAL, Caller
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
-
-
-class Clock:
-    """Seconds that pass when a test says so."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -37,9 +27,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sessions(clock: Clock) -> Iterator[SessionRegistry]:
-    made = SessionRegistry(
-        SharedResources(Interpreter(2), Limits(1000, max_sessions=7)), clock=clock
-    )
+    made = SessionRegistry(shared_resources(1000, devices=2, max_sessions=7), clock=clock)
     yield made
     made.close_all()
 

@@ -1,6 +1,6 @@
 """Answers of DescribeHandles, page by page."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -26,25 +26,15 @@ from xla_contract.errors import (
 from xla_contract.stubs import xla_extension_pb2
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import program_shape_from_proto, shape_from_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import MethodSpec, Unary
 from xla_server.rpc.decode.runs import read_run
 from xla_server.rpc.methods import sessions as extension_session
 from xla_server.rpc.methods.sessions import SessionRpcs
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
-
-
-@pytest.fixture
-def sessions() -> Iterator[SessionRegistry]:
-    made = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 20)))
-    yield made
-    made.close_all()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from google.protobuf.message import Message
 
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import kept
 from xla_contract.errors import (
     AbortedError,
@@ -26,14 +27,11 @@ from xla_contract.stubs import xla_data_pb2, xla_extension_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_from_proto, shape_to_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Unary
 from xla_server.rpc.methods.shared_memory import METHODS
 from xla_server.rpc.threads.thread_pool import ThreadPool
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 
 ROWS_OF_SIX = np.arange(6, dtype=np.int32).reshape(2, 3)
@@ -45,8 +43,8 @@ class Case:
     """A session whose client is connected to its shared memory."""
 
     def __init__(self) -> None:
-        limits = Limits(20_000, shared_memory_bytes=1 << 20, session_shared_memory_bytes=1 << 20)
-        self.service = Session(SharedResources(Interpreter(2), limits))
+        room = {"shared_memory_bytes": 1 << 20, "session_shared_memory_bytes": 1 << 20}
+        self.service = Session(shared_resources(20_000, devices=2, **room))
         self.arena = self.service.shared_memory.connect()
         descriptor = self.arena.duplicate()
         self.memory = mmap.mmap(descriptor, self.arena.capacity)

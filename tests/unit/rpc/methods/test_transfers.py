@@ -6,19 +6,17 @@ import types
 import numpy as np
 import pytest
 
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.errors import CancelledError, InvalidArgumentError, NotFoundError
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.types.literal import Literal
 from xla_contract.wire.chunk_codec import encode_chunk, scan_chunk
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.method_table import Streaming, Unary
 from xla_server.rpc.methods.transfers import METHODS
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 VALUE = Literal.from_numpy(np.arange(5, dtype=np.float32))
 
@@ -27,7 +25,7 @@ class Call:
     """A download of a value to come, in a thread of its own."""
 
     def __init__(self) -> None:
-        self.service = Session(SharedResources(Interpreter(), Limits(max_device_bytes=1000)))
+        self.service = Session(shared_resources(1000))
         ((self.handle, self.pending),) = self.service.data.expect([VALUE.shape])
         self.cancellation = Cancellation()
         self.sent: list[bytes] = []
@@ -121,14 +119,6 @@ def upload(service: Session, *messages: bytes) -> int:
 def start(**fields: object) -> bytes:
     begun = extension_pb2.UploadStart(upload_id=b"1", shape=shape_to_proto(VALUE.shape), **fields)  # type: ignore[arg-type]
     return extension_pb2.UploadRequest(start=begun).SerializeToString()
-
-
-@pytest.fixture
-def service():
-    made = Session(SharedResources(Interpreter(), Limits(max_device_bytes=1000)))
-    yield made
-    made.close()
-    assert made.engine.memory.used_bytes == 0
 
 
 def test_a_chunk_in_a_form_that_only_the_parser_reads_is_one_too(service):

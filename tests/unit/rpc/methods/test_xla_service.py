@@ -1,7 +1,7 @@
 """Rpcs of XlaService whose answer may be given up on its way."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,24 +14,14 @@ from xla_contract.stubs import xla_pb2
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.decoding import decode_literal_message
 from xla_contract.wire.shape_proto import shape_to_proto
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.calls.deferred import Responder
 from xla_server.rpc.calls.method_table import Deferred
 from xla_server.rpc.methods.xla_service import METHODS
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 VECTOR = Shape.parse("f32[4]{0}")
 ONES = np.ones(4, np.float32)
-
-
-@pytest.fixture
-def service() -> Iterator[Session]:
-    made = Session(SharedResources(Interpreter(), Limits(1000)))
-    yield made
-    made.close()
 
 
 class Call:

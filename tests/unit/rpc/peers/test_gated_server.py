@@ -8,8 +8,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.descriptors import EXTENSION_RPCS, RPCS, Rpc
-from xla_server.backends.interpreter import Interpreter
 from xla_server.identity.authenticator import Authenticator, Sources
 from xla_server.identity.authorise import ROLES
 from xla_server.identity.identity import Role
@@ -18,9 +18,7 @@ from xla_server.identity.watched_file import WatchedFile
 from xla_server.rpc import server as module
 from xla_server.rpc.server import RpcOptions, RpcServer
 from xla_server.rpc.threads import request_threads
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session_registry import SessionRegistry
-from xla_server.sessions.shared_resources import SharedResources
 
 ALL = (*RPCS, *EXTENSION_RPCS)
 TOKEN = "the-token-of-eve"
@@ -38,7 +36,7 @@ def channel(
         if request.param == "unknown":
             patch.setattr(request_threads, "known_server", lambda: None)
             patch.setattr(module, "known_server", lambda: None)
-        sessions = SessionRegistry(SharedResources(Interpreter(), Limits(1 << 20)))
+        sessions = SessionRegistry(shared_resources())
         options = RpcOptions(listen=("127.0.0.1:0",), authenticator=authenticator)
         server = RpcServer(sessions, options)
         server.start()

@@ -5,6 +5,7 @@ import weakref
 import numpy as np
 import pytest
 
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.feeds.jobs import Job, device_feeds
 from xla_contract.errors import (
     AbortedError,
@@ -17,7 +18,6 @@ from xla_contract.errors import (
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_contract.wire.literals.decoding import UndecodedLiteral
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.ops.evaluation import Value
 from xla_server.sessions.feeds.channel_table import ChannelTable, ChannelType
@@ -30,9 +30,7 @@ from xla_server.sessions.feeds.device_feeds import (
     ProgramFeeds,
 )
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.values.handles import HandleFactory, HandleKind
 
 SCALAR = Shape.parse("s32[]")
@@ -279,7 +277,7 @@ def test_a_queued_value_of_dynamic_shape_keeps_no_more_than_it_has():
 
 def test_values_that_wait_for_room_count_as_the_session_s():
     quotas = Quotas(device_bytes=40, queued_items=1)
-    service = Session(SharedResources(Interpreter(), Limits(1000), quotas))
+    service = Session(shared_resources(1000, quotas))
     told: list[XlaError | None] = []
     cancellation = Cancellation()
 

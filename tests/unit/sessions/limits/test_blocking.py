@@ -5,21 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.unit.sessions.engines import Pool
 from xla_server.sessions.limits.blocking import releasing_slot, worker_context
-
-
-class Pool:
-    def __init__(self, *, can_lend: bool = True) -> None:
-        self.lent = self.most = 0
-        self._can_lend = can_lend
-
-    def lend(self) -> bool:
-        self.lent += self._can_lend
-        self.most = max(self.most, self.lent)
-        return self._can_lend
-
-    def take_back(self) -> None:
-        self.lent -= 1
 
 
 def in_a_thread(do: Callable[[], None]) -> None:

@@ -1,20 +1,12 @@
 import pytest
 
+from tests.unit.clock import Clock
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, compiled
 from xla_contract.errors import ResourceExhaustedError
-from xla_server.backends.interpreter import Interpreter
 from xla_server.sessions.limits.compile_budget import COMPILE_WINDOW_SECONDS, CompileBudget
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_compiling_is_counted_for_an_hour() -> None:
@@ -34,9 +26,7 @@ def test_compiling_is_counted_for_an_hour() -> None:
 def test_a_session_without_budget_begins_nothing_that_others_could_wait_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    engine = SharedResources(
-        Interpreter(), Limits(1000), Quotas(device_bytes=1000, compile_seconds=1)
-    )
+    engine = shared_resources(1000, Quotas(device_bytes=1000, compile_seconds=1))
     poor, rich = Session(engine), Session(engine)
     clock = Clock()
     monkeypatch.setattr(poor.compiling, "_clock", clock)

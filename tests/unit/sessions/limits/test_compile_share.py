@@ -1,17 +1,11 @@
 import pytest
 
+from tests.unit.clock import Clock
 from xla_contract.errors import ResourceExhaustedError
 from xla_server.sessions.limits import compile_share
 from xla_server.sessions.limits.compile_share import CompileShare
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.limits.shares.caller_shares import CallerShares
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
@@ -27,13 +28,10 @@ from xla_contract.errors import (
     ResourceExhaustedError,
     XlaError,
 )
-from xla_server.backends.interpreter import Interpreter
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.background_executions import LaunchedExecution, WaitResult, reported
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.values.futures import Awaitable, ValuePendingError
 
 ONES = np.ones(4, np.float32)
@@ -46,7 +44,7 @@ def service() -> Iterator[Session]:
     quotas = Quotas(
         device_bytes=1 << 20, handles=2000, concurrent_executions=2, launched_executions=LAUNCHED
     )
-    made = Session(SharedResources(Interpreter(), Limits(1 << 20), quotas))
+    made = Session(shared_resources(1 << 20, quotas))
     yield made
     made.close()
     until(lambda: made.engine.launched.value == 0 and made.engine.memory.used_bytes == 0)

@@ -25,7 +25,6 @@ from xla_contract.wire.literals.value_proto import value_from_proto
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.methods.runs import run_with_slot
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
 from xla_server.sessions.values.futures import ValuePendingError
 
@@ -33,7 +32,7 @@ from xla_server.sessions.values.futures import ValuePendingError
 @pytest.fixture
 def service() -> Iterator[Session]:
     quotas = Quotas(device_bytes=1 << 20, concurrent_executions=2)
-    with open_service(Limits(1 << 20), quotas) as made:
+    with open_service(quotas=quotas) as made:
         yield made
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.sessions.engines import Pool, shared_resources
 from tests.unit.sessions.sample_runs import (
     ADD,
     DOUBLE,
@@ -32,16 +33,13 @@ from xla_contract.errors import (
 )
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.literal import Literal
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.blocking import current_worker, worker_context
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs.requests import ExecutionResult, GraphProgram
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 VECTOR = Shape.parse("f32[4]{0}")
@@ -49,9 +47,8 @@ Options = xla_pb2.ExecutionOptions
 
 
 def session(device_count: int = 3, **quotas: Any) -> Session:
-    limits = Limits(max_device_bytes=1000)
     quotas = {"device_bytes": 1000, "handles": 20, "concurrent_executions": 2} | quotas
-    return Session(SharedResources(Interpreter(device_count), limits, Quotas(**quotas)))
+    return Session(shared_resources(1000, Quotas(**quotas), device_count))
 
 
 @pytest.fixture
@@ -105,26 +102,12 @@ def test_a_program_is_compiled_once_and_run(service: Session) -> None:
     assert service.data.reserved_bytes == service.running.used == 0
 
 
-class Pool:
-    """Counts what is lent."""
-
-    def __init__(self) -> None:
-        self.lent = 0
-
-    def lend(self) -> bool:
-        self.lent += 1
-        return True
-
-    def take_back(self) -> None:
-        self.lent -= 1
-
-
 @pytest.mark.parametrize("how", ["together", "again"])
 def test_a_thread_for_executions_lends_its_slot_while_it_compiles(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     # With room for the code of one program.
-    service = Session(SharedResources(Interpreter(), Limits(1000, max_executables=1)))
+    service = Session(shared_resources(1000, max_executables=1))
     pool, lent, backend = Pool(), list[int](), service.engine.backend
     compile_program = backend.compile
 

@@ -24,7 +24,6 @@ from xla_contract.types.shape import Shape
 from xla_contract.wire.shape_proto import shape_to_proto
 from xla_server.rpc.decode.runs import read_run
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.runs import run_outputs
 from xla_server.sessions.session import Session
 
@@ -32,7 +31,7 @@ from xla_server.sessions.session import Session
 @pytest.fixture
 def service() -> Iterator[Session]:
     quotas = Quotas(device_bytes=1000, handles=20)
-    with open_service(Limits(1000, max_message_bytes=100), quotas) as made:
+    with open_service(1000, quotas, max_message_bytes=100) as made:
         yield made
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.sessions.engines import Pool
 from xla_contract.errors import CancelledError
 from xla_server.execution.cancellation import Cancellation
 from xla_server.sessions.limits.blocking import current_worker, releasing_slot, worker_context
@@ -20,20 +21,6 @@ from xla_server.sessions.runs.time_slicing import (
 )
 
 OLD = YOUNG_SECONDS + 1
-
-
-class Pool:
-    """Counts what is lent."""
-
-    def __init__(self) -> None:
-        self.lent = 0
-
-    def lend(self) -> bool:
-        self.lent += 1
-        return True
-
-    def take_back(self) -> None:
-        self.lent -= 1
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.errors import (
     CancelledError,
     InvalidArgumentError,
@@ -16,11 +17,8 @@ from xla_contract.errors import (
 from xla_contract.types.layout import Layout
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 VALUE = np.arange(600, dtype=np.float32).reshape(20, 30)
 
@@ -28,9 +26,7 @@ VALUE = np.arange(600, dtype=np.float32).reshape(20, 30)
 @pytest.fixture
 def service() -> Session:
     # Messages of so many bytes have 1000 bytes of data.
-    return Session(
-        SharedResources(Interpreter(1), Limits(max_device_bytes=3000, max_message_bytes=1040))
-    )
+    return Session(shared_resources(3000, devices=1, max_message_bytes=1040))
 
 
 def _keep(service: Session, value: object) -> int:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.sessions.engines import shared_resources
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -20,10 +21,7 @@ from xla_contract.errors import (
 from xla_contract.types.shape import Shape
 from xla_contract.wire.chunk_codec import ChunkView
 from xla_contract.wire.literals.linear_stream import LinearWriter
-from xla_server.backends.interpreter import Interpreter
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 from xla_server.sessions.transfers.upload import Upload
 
 VALUE = np.arange(6, dtype=np.int32).reshape(2, 3)
@@ -36,7 +34,7 @@ class Case:
     """An upload of a session, begun by `owner`."""
 
     def __init__(self, shape: Shape = ROWS) -> None:
-        self.service = Session(SharedResources(Interpreter(2), Limits(max_device_bytes=1000)))
+        self.service = Session(shared_resources(1000, devices=2))
         self.device = self.service.engine.backend.devices[1]
         memory = np.empty(SIZE, np.uint8)
         self.now = 5.0

@@ -5,6 +5,7 @@ import zlib
 import numpy as np
 import pytest
 
+from tests.unit.clock import Clock
 from xla_contract.errors import (
     AbortedError,
     DataLossError,
@@ -36,13 +37,6 @@ SILENCE = 90.0
 VALUE = np.arange(8, dtype=np.int32)
 BYTES = VALUE.tobytes()
 SHAPE = Shape.parse("s32[8]{0}")
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Case:
@@ -108,17 +102,6 @@ def test_the_destination_is_the_value(case: Case):
     assert not value.flags.writeable
 
 
-@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
-def test_layouts_are_those_of_the_shape(case: Case, order):
-    shape = Shape.parse(f"s32[2,4]{{{order[0]},{order[1]}}}")
-    upload = case.begin(shape=shape)
-    _write(upload)
-    handle = upload.finish()
-    assert case.service.get_shape(handle) == shape
-    expected = VALUE.reshape(2, 4) if order == (1, 0) else VALUE.reshape(4, 2).T
-    assert case.value(handle).tolist() == expected.tolist()
-
-
 def test_an_array_without_elements_needs_no_chunk(case: Case):
     upload = case.begin(shape=Shape.parse("f32[0]{0}"))
     assert case.value(upload.finish()).size == 0
@@ -169,18 +152,6 @@ def test_uploads_under_way_are_limited():
         case.begin(key=b"%d" % number)
     with pytest.raises(ResourceExhaustedError, match=f"may have {MAX_UPLOADS} uploads"):
         case.begin(key=b"one more")
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "rule"),
-    [(5, 8, "must follow one another"), (3, 8, "must follow one another"), (4, 33, "32 bytes")],
-)
-def test_gaps_overlaps_and_too_many_bytes_are_refused(case: Case, start, stop, rule):
-    upload = case.begin()
-    _write(upload, 0, 4)
-    with pytest.raises(InvalidArgumentError, match=rule):
-        upload.write(ChunkView(start, memoryview(bytes(stop - start))))
-    assert case.uploads.state(b"1").offset == 4
 
 
 def test_an_end_before_the_last_byte_leaves_the_upload(case: Case):
@@ -417,11 +388,3 @@ def test_a_value_without_a_handle_frees_its_memory(monkeypatch, case: Case):
     assert case.service.engine.memory.used_bytes == 0
     with pytest.raises(NotFoundError):
         case.uploads.state(b"1")
-
-
-def test_bytes_that_are_no_pred_are_refused_where_they_are(case: Case):
-    upload = case.begin(shape=Shape.parse("pred[4]{0}"))
-    upload.write(ChunkView(0, memoryview(b"\0\1")))
-    with pytest.raises(InvalidArgumentError, match="0 or 1, got 7"):
-        upload.write(ChunkView(2, memoryview(b"\7\1")))
-    assert case.uploads.state(b"1").offset == 2

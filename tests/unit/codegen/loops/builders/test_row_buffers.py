@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,28 +23,20 @@ Y = _RANDOM.standard_normal((24, 40)).astype(np.float32)
 
 
 def _softmax(x: Any) -> Any:
-    import jax
-
     return jax.nn.softmax(x)
 
 
 def _softmax_gradient(x: Any, y: Any) -> Any:
-    import jax
-
     return jax.vjp(jax.nn.softmax, x)[1](y)[0]
 
 
 def _norm_of_functions(x: Any) -> Any:
-    import jax.numpy as jnp
-
     y = jnp.tanh(x)
     centred = y - y.mean(-1, keepdims=True)
     return centred / jnp.sqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
 
 
 def _softmax_in_half(x: Any) -> Any:
-    import jax.numpy as jnp
-
     return _softmax(x.astype(jnp.bfloat16)).astype(jnp.float32)
 
 
@@ -58,8 +52,6 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def _module(name: str) -> tuple[HloModule, tuple[Any, ...]]:
-    import jax
-
     function, arguments = PROGRAMS[name]
     with jax.enable_x64(True):
         return imported(lower(function, *arguments)), arguments
@@ -84,8 +76,6 @@ def test_exponentials_are_computed_once() -> None:
 
 
 def test_cheap_values_are_computed_again() -> None:
-    import jax
-
     (text,) = _texts(imported(lower(jax.nn.standardize, X)))
     assert "keep_" not in text
 
@@ -98,8 +88,6 @@ def test_rows_too_long_for_the_stack_are_computed_again() -> None:
 
 
 def test_sums_of_one_row_share_what_they_add_up() -> None:
-    import jax.numpy as jnp
-
     def moments(x: Any) -> Any:
         return jnp.exp(x).sum(1) / (jnp.exp(x) * x).sum(1)
 

@@ -5,8 +5,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
@@ -24,9 +26,6 @@ IMAGE = _RANDOM.standard_normal((2, 9, 11, 24)).astype(np.float32)
 
 
 def _moved(module: Any) -> Any:
-    import jax.numpy as jnp
-    from jax import lax
-
     def edges(x: Any) -> Any:
         return jnp.pad(jnp.concatenate([x, x]), 1)
 
@@ -98,9 +97,6 @@ def test_cut_nests_hold_no_tests(name: str) -> None:
 
 
 def _uncut() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    import jax.numpy as jnp
-    from jax import lax
-
     return {
         "few elements": (lambda y: jnp.concatenate([y, y * 2], 1), (Y[:4],)),
         "between elements": (
@@ -123,8 +119,6 @@ def test_what_is_not_cut_is_right_too(name: str) -> None:
 
 
 def test_where_cuts_are_too_many_short_parts_are_tested() -> None:
-    import jax.numpy as jnp
-
     def shifted(x: Any) -> Any:
         rows = [jnp.roll(x, by, 0) for by in (1, 2, 3)]
         return sum((jnp.roll(x, by, 1) for by in range(2, 11)), sum(rows, x))
@@ -149,8 +143,6 @@ def test_nests_with_too_many_pieces_stay_whole(limit: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_long_runs_that_begin_anywhere_in_a_line_are_copied_as_bytes(dtype: str) -> None:
-    import jax.numpy as jnp
-
     def edge(x: Any) -> Any:
         return jnp.pad(x, ((0, 0), (1, 0)))
 
@@ -163,8 +155,6 @@ def test_long_runs_that_begin_anywhere_in_a_line_are_copied_as_bytes(dtype: str)
 
 @pytest.mark.parametrize("columns", [100, 256])
 def test_short_runs_and_those_of_whole_lines_are_loops(columns: int) -> None:
-    import jax.numpy as jnp
-
     x = _RANDOM.standard_normal((40, columns)).astype(np.float32)
     ahead = 16 if columns == 256 else 1
     (text,) = _texts(imported(lower(lambda x: jnp.pad(x, ((0, 0), (ahead, 0))), x)))

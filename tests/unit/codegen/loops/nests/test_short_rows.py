@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -20,9 +22,6 @@ DEEP = _RANDOM.standard_normal((5, 40, 7)).astype(np.float32)
 
 
 def _programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    import jax
-    import jax.numpy as jnp
-
     def centred(x: Any) -> Any:
         return (x - x.mean(-1, keepdims=True)) / jnp.log1p(jnp.abs(x).sum(-1, keepdims=True))
 
@@ -70,8 +69,6 @@ def test_heads_are_computed_row_beside_row(name: str) -> None:
 @pytest.mark.parametrize("width", [4, 6, 12, 32, 48])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_elementary_functions_of_short_rows_are_called(name: str, width: int) -> None:
-    import jax
-
     rows = SHORT.reshape(-1)[: 48 * 40].reshape(-1, width)
     function = getattr(jax.nn, name)
     (text,) = _texts(function, rows)
@@ -96,8 +93,6 @@ def test_is_left(function: Callable[..., Any], rows: Any) -> None:
 
 
 def test_rows_that_are_kept_are_left() -> None:
-    import jax
-
     (text,) = _texts(jax.nn.softmax, SHORT)
     assert "keep_f32(row0" in text
     assert f"range(start, stop, {ROWS})" not in text

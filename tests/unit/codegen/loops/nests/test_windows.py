@@ -3,8 +3,10 @@
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import paired
@@ -30,8 +32,6 @@ class Form:
     base: tuple[int, ...] = ()
 
     def over(self, x: Any, initial: Any, operation: str) -> Any:
-        from jax import lax
-
         ones = (1,) * len(self.size)
         return lax.reduce_window(
             x,
@@ -83,8 +83,6 @@ _OPERATION = {"or": "bitwise_or", "and": "bitwise_and"}
 
 def _lowered(form: Form, kind: ElementType, operation: str) -> tuple[HloModule, list[Any]]:
     """A program of one reduce-window, and arguments for it."""
-    import jax
-
     named = _OPERATION.get(operation, operation)
     is_exact = operation not in ("add", "mul") or kind.is_integer
     make = drawn if is_exact else tame

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -100,8 +102,6 @@ def test_sums(form: str, kind: str) -> None:
         dimensions = (dimensions[0], *(max(2, d // 16) for d in dimensions[1:]))
     x = _of(kind, *dimensions)
     expected = function(_exact(x))
-    import jax
-
     with jax.enable_x64(True):
         module = imported(lower(function, x))
     (summed,) = on_cpu(module, [x])
@@ -122,8 +122,6 @@ def test_narrow_sums_are_rounded_once(form: str, kind: Any) -> None:
 
 @pytest.mark.parametrize("dimensions", [(200_000,), (9000, 40), (5, 9000, 3)])
 def test_several_sums_at_once(dimensions: tuple[int, ...]) -> None:
-    import jax
-
     def both(x: Any, y: Any) -> Any:
         zero = np.float32(0)
         return jax.lax.reduce(
@@ -141,8 +139,6 @@ def test_several_sums_at_once(dimensions: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "complex64"])
 def test_padded_windows(kind: str) -> None:
-    import jax
-
     x = _of(kind, 40_000)
 
     def windows(x: Any) -> Any:
@@ -162,9 +158,6 @@ def test_padded_windows(kind: str) -> None:
 @pytest.mark.parametrize("kind", _HALF_UNIT)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_running_sums(kind: str, axis: int) -> None:
-    import jax
-    import jax.numpy as jnp
-
     x = _of(kind, *((30_000, 3) if axis == 0 else (3, 30_000)))
     with jax.enable_x64(True):
         module = imported(lower(lambda x: jnp.cumsum(x, axis), x))
@@ -174,8 +167,6 @@ def test_running_sums(kind: str, axis: int) -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "complex64"])
 def test_products(kind: str) -> None:
-    import jax.numpy as jnp
-
     left, right = _of(kind, 5, 20_001), _of(kind, 5, 20_001)
     module = imported(lower(lambda a, b: jnp.einsum("bn,bn->b", a, b), left, right))
     (summed,) = on_cpu(module, [left, right])
@@ -204,9 +195,6 @@ def test_means_and_variances() -> None:
 
 
 def test_running_sums_beyond_the_largest_number() -> None:
-    import jax
-    import jax.numpy as jnp
-
     x = np.array([[1e308, 1e308, 1, -np.inf, 2], [-0.0, -0.0, 1e308, np.nan, 1]])
     with jax.enable_x64(True):
         module = imported(lower(lambda x: jnp.cumsum(x, 1), x))

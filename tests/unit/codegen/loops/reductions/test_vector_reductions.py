@@ -4,8 +4,11 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import paired
@@ -27,8 +30,6 @@ def _checked(function: Callable[..., Any], *arguments: Any) -> list[str]:
 
     NumPy leaves open which of two zeros is the smaller one.
     """
-    import jax
-
     with jax.enable_x64(True):
         module = imported(lower(function, *arguments))
     for pair in zip(on_cpu(module, arguments), interpreted(module, arguments), strict=True):
@@ -48,8 +49,6 @@ def _rows(kind: ElementType, length: int, rows: int = 40) -> Any:
     ],
 )
 def test_extrema_of_rows(length: int, kind: ElementType) -> None:
-    import jax.numpy as jnp
-
     rows = _rows(kind, length)
     _checked(lambda x: (jnp.max(x, 1), jnp.min(x, 1)), rows)
     _checked(lambda x: (jnp.max(x), jnp.min(x)), rows[:3])
@@ -58,9 +57,6 @@ def test_extrema_of_rows(length: int, kind: ElementType) -> None:
 @pytest.mark.parametrize("kind", INTEGERS, ids=lambda kind: kind.text)
 @pytest.mark.parametrize("length", [7, 64, 1300])
 def test_integers_and_truth_values_of_rows(kind: ElementType, length: int) -> None:
-    import jax.numpy as jnp
-    from jax import lax
-
     x = _rows(kind, length)
     _checked(lambda x: (jnp.sum(x, 1, dtype=x.dtype), jnp.prod(x, 1, dtype=x.dtype)), x)
     _checked(lambda x: ((x > 3).any(1), (x > 0).all(1)), x)
@@ -77,9 +73,6 @@ def test_integers_and_truth_values_of_rows(kind: ElementType, length: int) -> No
 def test_zeros_of_either_sign_infinities_and_nan_are_in_order(
     kind: ElementType, length: int
 ) -> None:
-    import jax
-    import jax.numpy as jnp
-
     tiny = float(np.finfo(kind.dtype).smallest_subnormal)
     in_order = [-np.inf, -1.0, -tiny, -0.0, 0.0, tiny, 1.0, np.inf]
     for low, high in [*itertools.pairwise(in_order), (np.nan, 1.0), (-np.nan, -1.0)]:
@@ -98,16 +91,12 @@ def test_zeros_of_either_sign_infinities_and_nan_are_in_order(
 
 
 def test_an_initial_value_is_combined_once() -> None:
-    from jax import lax
-
     x = _rows(ElementType.F32, 50)
     _checked(lambda x: lax.reduce(x, np.float32(0.25), lax.max, (1,)), x)
     _checked(lambda x: lax.reduce(x, np.float32(np.nan), lax.min, (1,)), x)
 
 
 def test_extrema_and_sums_of_a_row_are_one_loop() -> None:
-    import jax.numpy as jnp
-
     def program(x: Any) -> Any:
         e = jnp.exp(-jnp.abs(x))
         low, high = e.min(1, keepdims=True), e.max(1, keepdims=True)

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import ml_dtypes
 import numpy as np
 import pytest
@@ -173,57 +174,48 @@ def scattered(numbers: ScatterDimensionNumbers, combine: Computation = IN_ORDER)
     return lambda x, i, u: ops.scatter(x, i, u, combine, numbers)
 
 
-SHARED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "short rows": (scattered(ROWS), (drawn(5000, 16), places(5000, 2100, 1), drawn(2100, 16))),
-    "a number of rows that is odd": (
-        scattered(ROWS),
-        (drawn(4999, 17), places(4999, 2101, 1), drawn(2101, 17)),
-    ),
-    "hardly any rows": (scattered(ROWS), (drawn(3, 40), places(3, 900, 1), drawn(900, 40))),
-    "elements of a large array": (
+SHARED: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
+    (scattered(ROWS), (drawn(5000, 16), places(5000, 2100, 1), drawn(2100, 16))),
+    (scattered(ROWS), (drawn(4999, 17), places(4999, 2101, 1), drawn(2101, 17))),
+    (scattered(ROWS), (drawn(3, 40), places(3, 900, 1), drawn(900, 40))),
+    (
         scattered(ScatterDimensionNumbers((), (0,), (0,), 1)),
         (drawn(600_000), places(600_000, 40_000, 1), drawn(40_000)),
     ),
-    "unsigned indices": (
-        scattered(ROWS),
-        (drawn(5000, 16), places(5000, 2100, 1, dtype=np.uint64), drawn(2100, 16)),
-    ),
-    "points by vectors in columns": (
+    (scattered(ROWS), (drawn(5000, 16), places(5000, 2100, 1, dtype=np.uint64), drawn(2100, 16))),
+    (
         scattered(ScatterDimensionNumbers((), (0, 1), (1, 0), 0)),
         (drawn(800, 900), places(800, 2, 40, 1000), drawn(40, 1000)),
     ),
-    "many batches of rows": (
+    (
         scattered(ScatterDimensionNumbers((2,), (0,), (0,), 2)),
         (drawn(5000, 16), places(5000, 700, 3), drawn(700, 3, 16)),
     ),
-    "windows between the vectors": (
+    (
         scattered(ScatterDimensionNumbers((0, 2), (1,), (1,), 1)),
         (drawn(3, 5000, 8), places(5000, 1500, 1), drawn(3, 1500, 8)),
     ),
-    "boxes that reach each other": (
+    (
         scattered(ScatterDimensionNumbers((1, 2), (0,), (0, 1, 2), 1)),
         (drawn(4, 210, 100), places(4, 20, 3), drawn(20, 190, 98)),
     ),
-    "half precision": (
+    (
         scattered(ROWS, HALVES_IN_ORDER),
         (drawn(9000, 16, dtype=np.float16), places(9000, 2100, 1), drawn(2100, 16)),
     ),
-    "several operands": (
+    (
         lambda x, y, i, u: ops.scatter([x, y], i, [u, u], PAIR_IN_ORDER, ROWS),
         (drawn(5000, 16), drawn(5000, 16), places(5000, 2100, 1), drawn(2100, 16)),
     ),
-    "all in one place": (
-        scattered(ROWS),
-        (drawn(5000, 16), np.full((2100, 1), 4321), drawn(2100, 16)),
-    ),
-}
+    (scattered(ROWS), (drawn(5000, 16), np.full((2100, 1), 4321), drawn(2100, 16))),
+)
 
 
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("case", SHARED)
 def test_shared_out_updates_are_combined_in_order(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    case: tuple[Callable[..., Any], tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    function, arguments = SHARED[name]
+    function, arguments = case
     module = built(function, arguments)
     assert trips_of(module) > 1
     found = [on_cpu(module, arguments, Cpu(threads=threads)) for threads in (1, 3)]
@@ -289,8 +281,6 @@ def test_updates_that_jax_writes(name: str) -> None:
 
 
 def test_batching_dimensions() -> None:
-    import jax
-
     random = np.random.default_rng(4)
     x = random.integers(0, 9, (3, 5, 4)).astype(np.float32)
     indices = random.integers(0, 5, (3, 7))
@@ -304,8 +294,6 @@ def test_batching_dimensions() -> None:
 
 
 def test_the_gradient_of_a_gather() -> None:
-    import jax
-
     random = np.random.default_rng(5)
     x = random.integers(0, 9, (8, 3)).astype(np.float32)
     indices = random.integers(0, 8, (20,))

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -124,8 +126,6 @@ def test_any_k(dtype: str, k: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["i4", "u1", *FLOATS])
 def test_orders_that_jax_writes(dtype: Any) -> None:
-    import jax.numpy as jnp
-
     x = values(dtype, (4, 50))
     assert_same_as_jax(jnp.sort, x)
     assert_same_as_jax(lambda a: jnp.sort(a, axis=0, descending=True), x)
@@ -134,9 +134,6 @@ def test_orders_that_jax_writes(dtype: Any) -> None:
 
 
 def test_several_keys_of_jax() -> None:
-    import jax
-    import jax.numpy as jnp
-
     x, y = values("f4", (300,)), values("i4", (300,)) % 4
     assert_same_as_jax(lambda a, b: jnp.lexsort((a, b)), x, y)
     assert_same_as_jax(lambda a, b: jax.lax.sort((b, a), num_keys=2), x, y)
@@ -146,8 +143,6 @@ def test_several_keys_of_jax() -> None:
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", ml_dtypes.bfloat16])
 def test_top_k_of_jax(dtype: Any) -> None:
-    import jax
-
     x = values(dtype, (3, 64))
     assert_same_as_jax(lambda a: jax.lax.top_k(a, 5), x)
     assert_same_as_jax(lambda a: jax.lax.top_k(a, 60), x)

@@ -5,9 +5,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws.depth import paired
@@ -56,8 +58,6 @@ def operands(form: str, count: int, kind: Any = np.float32) -> tuple[list[Any], 
 
 def joined(dimension: int, computed: Callable[[int], bool]) -> Callable[..., Any]:
     """Return a program that joins its operands, with a formula of its own for each computed one."""
-    import jax.numpy as jnp
-
     formulas = [
         lambda x, n: x + x.dtype.type(n),
         lambda x, n: x * x,
@@ -148,8 +148,6 @@ def test_large_arrays_are_shared_by_threads() -> None:
 
 
 def test_empty_operands_and_one_array_many_times() -> None:
-    import jax.numpy as jnp
-
     x, nothing = np.arange(60, dtype=np.float32).reshape(6, 10), np.zeros((6, 0), np.float32)
 
     def function(x: Any, nothing: Any) -> Any:
@@ -159,9 +157,6 @@ def test_empty_operands_and_one_array_many_times() -> None:
 
 
 def _views() -> dict[str, Callable[..., Any]]:
-    import jax.numpy as jnp
-    from jax import lax
-
     def windows(x: Any) -> Any:
         return jnp.stack([x[n : n + 30] for n in range(20)])
 

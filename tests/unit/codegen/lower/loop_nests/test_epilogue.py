@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
@@ -34,20 +37,14 @@ def _f32(*dimensions: int) -> Any:
 
 
 def _dense(x: Any, w: Any, b: Any) -> Any:
-    import jax
-
     return jax.nn.relu(x @ w + b)
 
 
 def _inner(x: Any, y: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.maximum(jnp.einsum("kbc,ckb->b", x, y), 0)
 
 
 def _half(x: Any, w: Any, b: Any) -> Any:
-    import jax.numpy as jnp
-
     return (x @ w + b).astype(jnp.bfloat16)
 
 
@@ -61,15 +58,10 @@ def _residual(x: Any, w: Any, r: Any) -> Any:
 
 
 def _weights(q: Any, k: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     return jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", q, k) / 8)
 
 
 def _overlap(x: Any, w: Any) -> Any:
-    import jax.numpy as jnp
-
     return jnp.tanh(jnp.einsum("ij,ji->", x, w))
 
 
@@ -147,9 +139,6 @@ def _convolution(
     stride: int = 1, name: str = "relu", padding: Any = "SAME", **options: Any
 ) -> Callable[..., Any]:
     def convolve(x: Any, w: Any, b: Any, *residual: Any) -> Any:
-        import jax
-        import jax.numpy as jnp
-
         labels = _LABELS[("first" if name == "first" else "last", x.ndim)]
         product = jax.lax.conv_general_dilated(
             x, w, (stride,) * (x.ndim - 2), padding, dimension_numbers=labels, **options
@@ -281,8 +270,6 @@ def test_a_loop_writes_results_of_other_dimensions(dimensions: tuple[int, ...]) 
     """A convolution that no tiles compute, beside what is made of its elements reshaped."""
 
     def convolve(x: Any, w: Any) -> Any:
-        import jax
-
         product = jax.lax.conv_general_dilated(x, w, (1, 1), "SAME")
         return product.reshape(dimensions) * 2 + 1, product
 
@@ -305,8 +292,6 @@ def test_what_follows_a_convolution_of_dimensions_of_one_element(
     inputs, outputs = features
 
     def convolved(x: Any, w: Any) -> Any:
-        from jax import lax
-
         numbers = ("NHWC", "HWIO", "NHWC")
         return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers) * 2 + 1
 

@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -102,9 +104,6 @@ def test_a_long_row_takes_one_pass() -> None:
 
 
 def test_running_values_of_jax() -> None:
-    import jax
-    import jax.numpy as jnp
-
     x = np.random.default_rng(6).integers(-9, 9, (6, 40)).astype(np.float32)
     for axis in (0, 1):
         for reverse in (False, True):

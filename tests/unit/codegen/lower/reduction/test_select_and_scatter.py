@@ -1,6 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -82,11 +84,7 @@ def test_nan_and_ties() -> None:
 
 
 def test_the_gradient_of_a_maximum_pool() -> None:
-    import jax
-
     def pooled(x: Any, padding: str) -> Any:
-        import jax.numpy as jnp
-
         window = (1, 3, 3, 1), (1, 2, 2, 1)
         found = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, *window, padding)
         return (found * found).sum()

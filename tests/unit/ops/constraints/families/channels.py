@@ -6,13 +6,14 @@ from xla_contract.ops.feeds.send_recv import ChannelAttributes, RecvAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_FIRST_HALF = "the operand must be the first half's (data, u32[], token[]), got "
+
 _CHANNEL = ChannelAttributes(3)
 _STARTED = "(f32[2], u32[], token[])"
 
 
-def _send(name: str, message: str, data: str, token: str) -> Case:
+def _send(message: str, data: str, token: str) -> Case:
     return Case(
-        name,
         Opcode.SEND,
         (data, token),
         message,
@@ -22,10 +23,9 @@ def _send(name: str, message: str, data: str, token: str) -> Case:
     )
 
 
-def _recv(name: str, message: str, token: str, data: str) -> Case:
+def _recv(message: str, token: str, data: str) -> Case:
     shape = Shape.parse(data)
     return Case(
-        name,
         Opcode.RECV,
         (token,),
         message,
@@ -36,17 +36,15 @@ def _recv(name: str, message: str, token: str, data: str) -> Case:
 
 
 CASES: tuple[Case, ...] = (
-    _send("after-an-array", "the second operand must be a token, got f32[2]", "f32[2]", "f32[2]"),
+    _send("the second operand must be a token, got f32[2]", "f32[2]", "f32[2]"),
     _send(
-        "of-a-token",
         "only arrays can go through a channel, got (f32[2], token[])",
         "(f32[2], token[])",
         "token[]",
     ),
-    _recv("after-an-array", "the operand must be a token, got f32[2]", "f32[2]", "f32[2]"),
-    _recv("of-a-token", "only arrays can go through a channel, got token[]", "token[]", "token[]"),
+    _recv("the operand must be a token, got f32[2]", "f32[2]", "f32[2]"),
+    _recv("only arrays can go through a channel, got token[]", "token[]", "token[]"),
     Case(
-        "that-gives-an-array",
         Opcode.RECV,
         ("token[]",),
         "the result must be (data, u32[], token[]), got f32[2]",
@@ -54,27 +52,18 @@ CASES: tuple[Case, ...] = (
         "the builder declares the tuple itself",
         edit=lambda proto: proto,
     ),
+    Case(Opcode.SEND_DONE, ("f32[2]",), _FIRST_HALF + "f32[2]", _CHANNEL, declared="token[]"),
     Case(
-        "of-an-array",
-        Opcode.SEND_DONE,
-        ("f32[2]",),
-        "the operand must be the first half's (data, u32[], token[]), got f32[2]",
-        _CHANNEL,
-        declared="token[]",
-    ),
-    Case(
-        "of-an-array",
         Opcode.RECV_DONE,
         ("f32[2]",),
-        "the operand must be the first half's (data, u32[], token[]), got f32[2]",
+        _FIRST_HALF + "f32[2]",
         _CHANNEL,
         declared="(f32[2], token[])",
     ),
     Case(
-        "of-another-context",
         Opcode.RECV_DONE,
         ("(f32[2], s32[], token[])",),
-        "the operand must be the first half's (data, u32[], token[]), got (f32[2], s32[], token[])",
+        _FIRST_HALF + "(f32[2], s32[], token[])",
         _CHANNEL,
         declared="(f32[2], token[])",
     ),

@@ -13,6 +13,8 @@ from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 
+_REDUCER = "the reducer must take two scalars and give one, got "
+
 _SUM = "(f32[], f32[]) -> f32[]"
 _Groups = Sequence[Sequence[int]]
 _PAIR: _Groups = ((0, 1),)
@@ -26,7 +28,6 @@ def _among(groups: _Groups, global_ids: bool = False) -> Participants:
 
 
 def _all_reduce(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[2]",),
     groups: _Groups = _PAIR,
@@ -38,7 +39,6 @@ def _all_reduce(
         return ops.all_reduce_tuple(given[:-1], given[-1], groups, use_global_device_ids=global_ids)
 
     return Case(
-        name,
         Opcode.ALL_REDUCE,
         operands,
         message,
@@ -49,31 +49,19 @@ def _all_reduce(
 
 
 _ALL_REDUCES = (
+    _all_reduce("at least one operand must be given, got none", (), build=_ANY_NUMBER),
+    _all_reduce("an operand must be an array, got token[]", ("token[]",)),
+    _all_reduce("replica groups must not be empty, got {{0},{}}", groups=((0,), ())),
     _all_reduce(
-        "of-nothing", "at least one operand must be given, got none", (), build=_ANY_NUMBER
+        "replica groups must name each id from 0 to 2 once, got {{0,1},{1}}", groups=((0, 1), (1,))
     ),
-    _all_reduce("of-a-token", "an operand must be an array, got token[]", ("token[]",)),
+    _all_reduce("replica groups must name each id from 0 to 1 once, got {{0,2}}", groups=((0, 2),)),
     _all_reduce(
-        "among-an-empty-group", "replica groups must not be empty, got {{0},{}}", groups=((0,), ())
-    ),
-    _all_reduce(
-        "that-names-an-id-twice",
-        "replica groups must name each id from 0 to 2 once, got {{0,1},{1}}",
-        groups=((0, 1), (1,)),
-    ),
-    _all_reduce(
-        "that-leaves-an-id-out",
-        "replica groups must name each id from 0 to 1 once, got {{0,2}}",
-        groups=((0, 2),),
-    ),
-    _all_reduce(
-        "by-global-ids-without-a-channel",
         "global device ids must come with a channel, got use_global_device_ids=true and "
         "channel_id=0",
         global_ids=True,
     ),
     Case(
-        "by-global-ids-without-groups",
         Opcode.ALL_REDUCE,
         ("f32[2]",),
         "replica groups must be listed for global device ids, got none",
@@ -82,23 +70,15 @@ _ALL_REDUCES = (
         (_SUM,),
     ),
     _all_reduce(
-        "without-a-reducer",
         "the called computations must be the reducer, got 0 of them",
         reducer="",
         build="the function takes a reducer",
     ),
+    _all_reduce(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
     _all_reduce(
-        "by-a-reducer-of-one",
-        "the reducer must take two scalars and give one, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
+        _REDUCER + "(p0: f32[2], p1: f32[2]) -> f32[2]", reducer="(f32[2], f32[2]) -> f32[2]"
     ),
     _all_reduce(
-        "by-a-reducer-of-arrays",
-        "the reducer must take two scalars and give one, got (p0: f32[2], p1: f32[2]) -> f32[2]",
-        reducer="(f32[2], f32[2]) -> f32[2]",
-    ),
-    _all_reduce(
-        "by-a-reducer-of-another-type",
         "the reducer must work on the operands' element types, got (p0: f32[], p1: f32[]) -> "
         "f32[] for (f32[2], s32[2])",
         ("f32[2]", "s32[2]"),
@@ -107,10 +87,9 @@ _ALL_REDUCES = (
 
 
 def _reduce(
-    name: str, message: str, operands: Sequence[str], groups: _Groups = _PAIR, reducer: str = _SUM
+    message: str, operands: Sequence[str], groups: _Groups = _PAIR, reducer: str = _SUM
 ) -> Case:
     return Case(
-        name,
         Opcode.COLLECTIVE_REDUCE,
         operands,
         message,
@@ -120,21 +99,12 @@ def _reduce(
 
 
 _REDUCES = (
-    _reduce("of-a-token", "an operand must be an array, got token[]", ("token[]",)),
+    _reduce("an operand must be an array, got token[]", ("token[]",)),
     _reduce(
-        "that-names-an-id-twice",
-        "replica groups must name each id from 0 to 1 once, got {{0,0}}",
-        ("f32[2]",),
-        ((0, 0),),
+        "replica groups must name each id from 0 to 1 once, got {{0,0}}", ("f32[2]",), ((0, 0),)
     ),
-    _reduce(
-        "by-a-reducer-of-one",
-        "the reducer must take two scalars and give one, got (p0: f32[]) -> f32[]",
-        ("f32[2]",),
-        reducer="(f32[]) -> f32[]",
-    ),
+    _reduce(_REDUCER + "(p0: f32[]) -> f32[]", ("f32[2]",), reducer="(f32[]) -> f32[]"),
     Case(
-        "to-a-root-that-is-chosen-late",
         Opcode.COLLECTIVE_REDUCE,
         ("f32[2]", "s32[]"),
         "the root of a group must be its first participant, got an operand more than results "
@@ -149,7 +119,6 @@ _REDUCES = (
 
 
 def _reduce_scatter(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[4]",),
     dimension: int = 0,
@@ -160,7 +129,6 @@ def _reduce_scatter(
     reducer: str = _SUM,
 ) -> Case:
     return Case(
-        name,
         Opcode.REDUCE_SCATTER,
         operands,
         message,
@@ -172,36 +140,23 @@ def _reduce_scatter(
 
 
 _REDUCE_SCATTERS = (
+    _reduce_scatter("replica groups must have one size, got {{0,1},{2}}", groups=((0, 1), (2,))),
+    _reduce_scatter("an operand must be an array, got (f32[4])", ("(f32[4])",)),
+    _reduce_scatter(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
     _reduce_scatter(
-        "among-groups-of-different-size",
-        "replica groups must have one size, got {{0,1},{2}}",
-        groups=((0, 1), (2,)),
-    ),
-    _reduce_scatter("of-a-tuple", "an operand must be an array, got (f32[4])", ("(f32[4])",)),
-    _reduce_scatter(
-        "by-a-reducer-of-one",
-        "the reducer must take two scalars and give one, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
+        "the scattered dimension must be in range [0, 1), got -1 for f32[4]", dimension=-1
     ),
     _reduce_scatter(
-        "along-no-dimension",
-        "the scattered dimension must be in range [0, 1), got -1 for f32[4]",
-        dimension=-1,
-    ),
-    _reduce_scatter(
-        "with-too-few-results",
         "there must be one result per operand, got 1 for (f32[4], f32[4])",
         ("f32[4]", "f32[4]"),
         build=_FROM_COUNT,
     ),
     _reduce_scatter(
-        "of-a-size-that-does-not-divide",
         "dimension 0 of the operand must be that of the result times the group's size 2, got "
         "f32[5] and 2 in the result",
         ("f32[5]",),
     ),
     Case(
-        "along-two-dimensions",
         Opcode.REDUCE_SCATTER,
         ("f32[4]",),
         "a reduce-scatter must name one dimension, got [0, 1] for f32[2]",

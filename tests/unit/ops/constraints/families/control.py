@@ -14,19 +14,23 @@ from xla_contract.ops.reduction.scan import ScanAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_CHOICE = "the operands must be a choice and one input per branch, got "
+_ARRAYS_FIRST = "a scan must have an array or more before its carried values, got "
+_CARRIED_LAST = "the step must give its carried values (f32[]) last, got "
+_TAKES_THREE = "the computation must take parameters (f32[3]), got "
+
 _TAKES_ONE = "the function takes one computation"
 
 
-def _call(name: str, message: str, operands: Sequence[str], called: Sequence[str]) -> Case:
+def _call(message: str, operands: Sequence[str], called: Sequence[str]) -> Case:
     build: Any = _TAKES_ONE
     if len(called) == 1:
         build = lambda *given: ops.call(given[-1], given[:-1])  # noqa: E731
-    return Case(name, Opcode.CALL, operands, message, build=build, called=called)
+    return Case(Opcode.CALL, operands, message, build=build, called=called)
 
 
-def _while(name: str, message: str, carried: str, body: str, condition: str) -> Case:
+def _while(message: str, carried: str, body: str, condition: str) -> Case:
     return Case(
-        name,
         Opcode.WHILE,
         (carried,),
         message,
@@ -37,11 +41,10 @@ def _while(name: str, message: str, carried: str, body: str, condition: str) -> 
 
 
 def _conditional(
-    name: str, message: str, operands: Sequence[str], branches: Sequence[str], build: Any = None
+    message: str, operands: Sequence[str], branches: Sequence[str], build: Any = None
 ) -> Case:
     count = len(operands)
     return Case(
-        name,
         Opcode.CONDITIONAL,
         operands,
         message,
@@ -54,32 +57,19 @@ _VECTOR = "(f32[2]) -> f32[2]"
 _TEST = "(f32[2]) -> pred[]"
 
 _CALLS = (
+    _call("the called computations must be the computation, got 0 of them", ("f32[2]",), ()),
     _call(
-        "of-nothing",
-        "the called computations must be the computation, got 0 of them",
-        ("f32[2]",),
-        (),
-    ),
-    _call(
-        "of-two-computations",
         "the called computations must be the computation, got 2 of them",
         ("f32[2]",),
         (_VECTOR, _VECTOR),
     ),
+    _call(_TAKES_THREE + "(p0: f32[2]) -> f32[2]", ("f32[3]",), (_VECTOR,)),
     _call(
-        "with-another-shape",
-        "the computation must take parameters (f32[3]), got (p0: f32[2]) -> f32[2]",
-        ("f32[3]",),
-        (_VECTOR,),
-    ),
-    _call(
-        "with-too-many-operands",
         "the computation must take parameters (f32[2], f32[2]), got (p0: f32[2]) -> f32[2]",
         ("f32[2]", "f32[2]"),
         (_VECTOR,),
     ),
     Case(
-        "with-another-shape",
         Opcode.FUSION,
         ("s32[2]",),
         "the computation must take parameters (s32[2]), got (p0: f32[2]) -> f32[2]",
@@ -87,7 +77,6 @@ _CALLS = (
         called=(_VECTOR,),
     ),
     Case(
-        "of-an-unknown-kind",
         Opcode.FUSION,
         ("f32[2]",),
         "fusion_kind must be one of kLoop, kInput, kOutput, kCustom, got 'kStrange'",
@@ -97,7 +86,6 @@ _CALLS = (
         edit=lambda proto: setattr(proto, "fusion_kind", "kStrange"),
     ),
     Case(
-        "without-a-name",
         Opcode.CUSTOM_CALL,
         ("f32[2]",),
         "custom_call_target must name a function, got '' for f32[2]",
@@ -105,7 +93,6 @@ _CALLS = (
         lambda x: ops.custom_call([x], "", Shape.parse("f32[2]")),
     ),
     Case(
-        "without-a-body",
         Opcode.WHILE,
         ("f32[2]",),
         "the called computations must be the body and the condition, got 1 of them",
@@ -113,42 +100,36 @@ _CALLS = (
         called=(_TEST,),
     ),
     _while(
-        "whose-body-takes-another-shape",
         "the body must take parameters (f32[2]), got (p0: f32[3]) -> f32[2]",
         "f32[2]",
         "(f32[3]) -> f32[2]",
         _TEST,
     ),
     _while(
-        "whose-body-takes-two",
         "the body must take parameters (f32[2]), got (p0: f32[2], p1: f32[2]) -> f32[2]",
         "f32[2]",
         "(f32[2], f32[2]) -> f32[2]",
         _TEST,
     ),
     _while(
-        "whose-body-gives-another-shape",
         "the body must give the shape it is given, got body (p0: f32[2]) -> f32[3] for f32[2]",
         "f32[2]",
         "(f32[2]) -> f32[3]",
         _TEST,
     ),
     _while(
-        "whose-condition-takes-another-shape",
         "the condition must take parameters (f32[2]), got (q0: s32[2]) -> pred[]",
         "f32[2]",
         _VECTOR,
         "(s32[2]) -> pred[]",
     ),
     _while(
-        "whose-condition-gives-a-number",
         "the condition must give pred[], got (q0: f32[2]) -> s32[]",
         "f32[2]",
         _VECTOR,
         "(f32[2]) -> s32[]",
     ),
     _while(
-        "whose-condition-gives-an-array",
         "the condition must give pred[], got (q0: f32[2]) -> pred[1]",
         "f32[2]",
         _VECTOR,
@@ -157,52 +138,28 @@ _CALLS = (
 )
 
 _CONDITIONALS = (
+    _conditional(_CHOICE + "() for 0 branches", (), (), build="the builder is that of the choice"),
+    _conditional(_CHOICE + "(s32[]) for 0 branches", ("s32[]",), ()),
     _conditional(
-        "without-a-choice",
-        "the operands must be a choice and one input per branch, got () for 0 branches",
-        (),
-        (),
-        build="the builder is that of the choice",
+        _CHOICE + "(pred[], f32[2]) for 2 branches", ("pred[]", "f32[2]"), (_VECTOR, _VECTOR)
     ),
     _conditional(
-        "without-branches",
-        "the operands must be a choice and one input per branch, got (s32[]) for 0 branches",
-        ("s32[]",),
-        (),
-    ),
-    _conditional(
-        "with-too-few-operands",
-        "the operands must be a choice and one input per branch, got (pred[], f32[2]) for 2 "
-        "branches",
-        ("pred[]", "f32[2]"),
-        (_VECTOR, _VECTOR),
-    ),
-    _conditional(
-        "by-an-array",
         "the choice must be pred[] or s32[], got pred[1]",
         ("pred[1]", "f32[2]", "f32[2]"),
         (_VECTOR, _VECTOR),
     ),
     _conditional(
-        "by-another-integer",
         "the choice must be pred[] or s32[], got s64[]",
         ("s64[]", "f32[2]", "f32[2]"),
         (_VECTOR, _VECTOR),
     ),
+    _conditional("a pred[] chooses between 2 branches, got 1", ("pred[]", "f32[2]"), (_VECTOR,)),
     _conditional(
-        "by-a-pred-among-one",
-        "a pred[] chooses between 2 branches, got 1",
-        ("pred[]", "f32[2]"),
-        (_VECTOR,),
-    ),
-    _conditional(
-        "whose-branch-takes-another-shape",
         "the computation of branch 1 must take parameters (f32[3]), got (q0: f32[2]) -> f32[2]",
         ("pred[]", "f32[2]", "f32[3]"),
         (_VECTOR, _VECTOR),
     ),
     _conditional(
-        "whose-branches-give-different-shapes",
         "all branches must give one shape, got branch 0 (p0: f32[2]) -> f32[2] and branch 1 "
         "(q0: f32[2]) -> s32[2]",
         ("s32[]", "f32[2]", "f32[2]"),
@@ -212,7 +169,6 @@ _CONDITIONALS = (
 
 
 def _scan(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[4,2]", "f32[]"),
     step: str = "(f32[2], f32[]) -> (f32[2], f32[])",
@@ -222,7 +178,6 @@ def _scan(
 ) -> Case:
     count = len(operands) - carries
     return Case(
-        name,
         Opcode.SCAN,
         operands,
         message,
@@ -237,73 +192,42 @@ _COUNTED = "the function counts the carried values itself"
 
 _SCANS = (
     _scan(
-        "without-a-step",
         "the called computations must be the step, got 0 of them",
         step="",
         build="the function takes a step",
     ),
+    _scan(_ARRAYS_FIRST + "num_carries 1 of 1 operands", ("f32[]",), build=_COUNTED),
+    _scan(_ARRAYS_FIRST + "num_carries -1 of 2 operands", carries=-1, build=_COUNTED),
+    _scan("a scanned operand must be an array, got (f32[4,2])", ("(f32[4,2])", "f32[]")),
+    _scan("scanned operands must have dimension 2 in one fixed size, got (f32[4,2])", dimension=2),
     _scan(
-        "of-carried-values-alone",
-        "a scan must have an array or more before its carried values, got num_carries 1 of 1 "
-        "operands",
-        ("f32[]",),
-        build=_COUNTED,
-    ),
-    _scan(
-        "of-fewer-carried-values-than-none",
-        "a scan must have an array or more before its carried values, got num_carries -1 of 2"
-        " operands",
-        carries=-1,
-        build=_COUNTED,
-    ),
-    _scan(
-        "of-a-tuple", "a scanned operand must be an array, got (f32[4,2])", ("(f32[4,2])", "f32[]")
-    ),
-    _scan(
-        "along-no-dimension",
-        "scanned operands must have dimension 2 in one fixed size, got (f32[4,2])",
-        dimension=2,
-    ),
-    _scan(
-        "along-different-sizes",
         "scanned operands must have dimension 0 in one fixed size, got (f32[4,2], f32[5,2])",
         ("f32[4,2]", "f32[5,2]", "f32[]"),
     ),
     _scan(
-        "along-a-dynamic-dimension",
         "scanned operands must have dimension 0 in one fixed size, got (f32[<=4,2])",
         ("f32[<=4,2]", "f32[]"),
     ),
     _scan(
-        "whose-step-takes-no-slice",
         "the step must take parameters (f32[2], f32[]), got (p0: f32[4,2], p1: f32[]) -> "
         "(f32[2], f32[])",
         step="(f32[4,2], f32[]) -> (f32[2], f32[])",
     ),
     _scan(
-        "whose-step-gives-another-carried-value",
-        "the step must give its carried values (f32[]) last, got (p0: f32[2], p1: f32[]) -> "
-        "(f32[2], s32[])",
+        _CARRIED_LAST + "(p0: f32[2], p1: f32[]) -> (f32[2], s32[])",
         step="(f32[2], f32[]) -> (f32[2], s32[])",
     ),
+    _scan(_CARRIED_LAST + "(p0: f32[2], p1: f32[]) -> ()", step="(f32[2], f32[]) -> ()"),
     _scan(
-        "whose-step-gives-too-few",
-        "the step must give its carried values (f32[]) last, got (p0: f32[2], p1: f32[]) -> ()",
-        step="(f32[2], f32[]) -> ()",
-    ),
-    _scan(
-        "whose-step-gives-a-token",
         "what the step gives for a slice must be an array, got token[]",
         step="(f32[2], f32[]) -> (token[], f32[])",
     ),
     _scan(
-        "whose-step-gives-scalars-for-the-last-dimension",
         "a slice of a result must have room for dimension 1, got f32[]",
         step="(f32[4], f32[]) -> (f32[], f32[])",
         dimension=1,
     ),
     Case(
-        "along-two-dimensions",
         Opcode.SCAN,
         ("f32[4,2]", "f32[]"),
         "a scan must name one dimension, got [0, 1] for (f32[4,2], f32[])",
@@ -316,10 +240,9 @@ _SCANS = (
 )
 
 
-def _feed_in(name: str, message: str, operand: str, data: str) -> Case:
+def _feed_in(message: str, operand: str, data: str) -> Case:
     shape = Shape.parse(data)
     return Case(
-        name,
         Opcode.INFEED,
         (operand,),
         message,
@@ -329,10 +252,9 @@ def _feed_in(name: str, message: str, operand: str, data: str) -> Case:
     )
 
 
-def _feed_out(name: str, message: str, operands: tuple[str, str], data: str) -> Case:
+def _feed_out(message: str, operands: tuple[str, str], data: str) -> Case:
     shape = Shape.parse(data)
     return Case(
-        name,
         Opcode.OUTFEED,
         operands,
         message,
@@ -343,15 +265,9 @@ def _feed_out(name: str, message: str, operands: tuple[str, str], data: str) -> 
 
 
 _FEEDS = (
-    _feed_in("after-an-array", "the operand must be a token, got f32[2]", "f32[2]", "f32[2]"),
-    _feed_in(
-        "of-a-token",
-        "only arrays can be fed, got (f32[2], token[])",
-        "token[]",
-        "(f32[2], token[])",
-    ),
+    _feed_in("the operand must be a token, got f32[2]", "f32[2]", "f32[2]"),
+    _feed_in("only arrays can be fed, got (f32[2], token[])", "token[]", "(f32[2], token[])"),
     Case(
-        "that-gives-no-token",
         Opcode.INFEED,
         ("token[]",),
         "the result must be a pair of data and token, got f32[2]",
@@ -359,23 +275,14 @@ _FEEDS = (
         "the builder declares the pair itself",
         edit=lambda proto: proto,
     ),
+    _feed_out("the second operand must be a token, got f32[2]", ("f32[2]", "f32[2]"), "f32[2]"),
     _feed_out(
-        "after-an-array",
-        "the second operand must be a token, got f32[2]",
-        ("f32[2]", "f32[2]"),
-        "f32[2]",
-    ),
-    _feed_out(
-        "of-another-shape",
         "the data must have the shape that is sent, got f32[2] and f32[3]",
         ("f32[2]", "token[]"),
         "f32[3]",
     ),
-    _feed_out(
-        "of-a-token", "only arrays can be sent, got token[]", ("token[]", "token[]"), "token[]"
-    ),
+    _feed_out("only arrays can be sent, got token[]", ("token[]", "token[]"), "token[]"),
     Case(
-        "without-a-shape",
         Opcode.OUTFEED,
         ("f32[2]", "token[]"),
         "outfeed_shape must be present, got none",
@@ -385,7 +292,6 @@ _FEEDS = (
         edit=lambda proto: proto.ClearField("outfeed_shape"),
     ),
     Case(
-        "of-an-array",
         Opcode.AFTER_ALL,
         ("token[]", "f32[2]"),
         "operand 1 must be a token, got f32[2]",
@@ -393,7 +299,6 @@ _FEEDS = (
         build=lambda *tokens: tokens[0].builder.after_all(tokens),
     ),
     Case(
-        "on-an-array",
         Opcode.ADD_DEPENDENCY,
         ("f32[2]", "f32[2]"),
         "the second operand must be a token, got f32[2]",
@@ -404,7 +309,6 @@ _START = "((f32[2]), f32[2], u32[])"
 
 _ASYNC = (
     Case(
-        "of-nothing",
         Opcode.ASYNC_START,
         ("f32[2]",),
         "the called computations must be the computation, got 0 of them",
@@ -412,16 +316,14 @@ _ASYNC = (
         declared=_START,
     ),
     Case(
-        "of-another-shape",
         Opcode.ASYNC_START,
         ("f32[3]",),
-        "the computation must take parameters (f32[3]), got (p0: f32[2]) -> f32[2]",
+        _TAKES_THREE + "(p0: f32[2]) -> f32[2]",
         AsyncAttributes(),
         called=(_VECTOR,),
         declared=_START,
     ),
     Case(
-        "that-gives-an-array",
         Opcode.ASYNC_START,
         ("f32[2]",),
         "the result must be a tuple ((operands), result, ...), got f32[2]",
@@ -431,7 +333,6 @@ _ASYNC = (
         edit=lambda proto: proto,
     ),
     Case(
-        "of-two-operands",
         Opcode.ASYNC_UPDATE,
         (_START, _START),
         "there must be one operand, got (((f32[2]), f32[2], u32[]), ((f32[2]), f32[2], u32[]))",
@@ -442,14 +343,12 @@ _ASYNC = (
         for opcode in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE)
         for case in (
             Case(
-                "of-an-array",
                 opcode,
                 ("f32[2]",),
                 "the operand must be a tuple ((operands), result, ...), got f32[2]",
                 AsyncAttributes(),
             ),
             Case(
-                "of-another-computation",
                 opcode,
                 (_START,),
                 "the computation must take parameters (f32[2]), got (p0: f32[3]) -> f32[2]",
@@ -457,7 +356,6 @@ _ASYNC = (
                 called=("(f32[3]) -> f32[2]",),
             ),
             Case(
-                "of-another-result",
                 opcode,
                 (_START,),
                 "the computation must give the operand's result, got (p0: f32[2]) -> f32[3] and "
@@ -468,13 +366,11 @@ _ASYNC = (
         )
     ),
     Case(
-        "of-an-array",
         Opcode.COPY_DONE,
         ("f32[2]",),
         "the operand must be the first half's tuple of at least 2, got f32[2]",
     ),
     Case(
-        "of-different-shapes",
         Opcode.COPY_DONE,
         ("(f32[2], f32[3], u32[])",),
         "copy and original must have one shape, got f32[2] and f32[3]",

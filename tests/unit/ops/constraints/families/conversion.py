@@ -11,10 +11,12 @@ from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_ARRAY_TYPE = "an array can only be converted to an array element type, got "
+_REAL_OR_COMPLEX = "bits must not change between real and complex types, got "
 
-def _convert(name: str, operand: str, to: ElementType, message: str, declared: str) -> Case:
+
+def _convert(operand: str, to: ElementType, message: str, declared: str) -> Case:
     return Case(
-        name,
         Opcode.CONVERT,
         (operand,),
         message,
@@ -24,9 +26,8 @@ def _convert(name: str, operand: str, to: ElementType, message: str, declared: s
     )
 
 
-def _bitcast_convert(name: str, operand: str, to: ElementType, message: str, declared: str) -> Case:
+def _bitcast_convert(operand: str, to: ElementType, message: str, declared: str) -> Case:
     return Case(
-        name,
         Opcode.BITCAST_CONVERT,
         (operand,),
         message,
@@ -36,17 +37,14 @@ def _bitcast_convert(name: str, operand: str, to: ElementType, message: str, dec
     )
 
 
-def _bitcast(name: str, operand: str, message: str, declared: str) -> Case:
+def _bitcast(operand: str, message: str, declared: str) -> Case:
     attributes = BitcastAttributes(Shape.parse(declared))
-    return Case(name, Opcode.BITCAST, (operand,), message, attributes, declared=declared)
+    return Case(Opcode.BITCAST, (operand,), message, attributes, declared=declared)
 
 
-def _stochastic(
-    name: str, operand: str, random: str, message: str, declared: str = "s32[2]"
-) -> Case:
+def _stochastic(operand: str, random: str, message: str, declared: str = "s32[2]") -> Case:
     to = Shape.parse(declared).element_type
     return Case(
-        name,
         Opcode.STOCHASTIC_CONVERT,
         (operand, random),
         message,
@@ -56,9 +54,8 @@ def _stochastic(
     )
 
 
-def _reduce_precision(name: str, operand: str, exponent: int, mantissa: int, message: str) -> Case:
+def _reduce_precision(operand: str, exponent: int, mantissa: int, message: str) -> Case:
     return Case(
-        name,
         Opcode.REDUCE_PRECISION,
         (operand,),
         message,
@@ -68,126 +65,68 @@ def _reduce_precision(name: str, operand: str, exponent: int, mantissa: int, mes
 
 
 CASES: tuple[Case, ...] = (
-    _convert(
-        "of-a-tuple",
-        "(f32[2])",
-        ElementType.S32,
-        "the operand must be an array, got (f32[2])",
-        "s32[2]",
-    ),
-    _convert(
-        "to-a-tuple",
-        "f32[2]",
-        ElementType.TUPLE,
-        "an array can only be converted to an array element type, got f32[2] to tuple",
-        "(f32[2])",
-    ),
-    _convert(
-        "to-a-token",
-        "f32[]",
-        ElementType.TOKEN,
-        "an array can only be converted to an array element type, got f32[] to token",
-        "token[]",
+    _convert("(f32[2])", ElementType.S32, "the operand must be an array, got (f32[2])", "s32[2]"),
+    _convert("f32[2]", ElementType.TUPLE, _ARRAY_TYPE + "f32[2] to tuple", "(f32[2])"),
+    _convert("f32[]", ElementType.TOKEN, _ARRAY_TYPE + "f32[] to token", "token[]"),
+    _bitcast_convert(
+        "token[]", ElementType.S32, "the operand must be an array, got token[]", "s32[]"
     ),
     _bitcast_convert(
-        "of-a-token",
-        "token[]",
-        ElementType.S32,
-        "the operand must be an array, got token[]",
-        "s32[]",
-    ),
-    _bitcast_convert(
-        "to-a-tuple",
         "f32[2]",
         ElementType.TUPLE,
         "bits can only be read as an array element type, got f32[2] to tuple",
         "(f32[2])",
     ),
+    _bitcast_convert("c64[2]", ElementType.F64, _REAL_OR_COMPLEX + "c64[2] to f64", "f64[2]"),
+    _bitcast_convert("u64[2]", ElementType.C64, _REAL_OR_COMPLEX + "u64[2] to c64", "c64[2]"),
     _bitcast_convert(
-        "from-complex",
-        "c64[2]",
-        ElementType.F64,
-        "bits must not change between real and complex types, got c64[2] to f64",
-        "f64[2]",
-    ),
-    _bitcast_convert(
-        "to-complex",
-        "u64[2]",
-        ElementType.C64,
-        "bits must not change between real and complex types, got u64[2] to c64",
-        "c64[2]",
-    ),
-    _bitcast_convert(
-        "of-widths-that-do-not-divide",
         "f6e3m2fn[2]",
         ElementType.U4,
         "one width in bits must be a multiple of the other, got f6e3m2fn[2] to u4",
         "u4[2]",
     ),
     _bitcast_convert(
-        "of-too-many-parts",
         "u8[3]",
         ElementType.U16,
         "the last dimension must hold the 2 parts of an element, got u8[3] to u16",
         "u16[]",
     ),
     _bitcast_convert(
-        "of-a-scalar-that-is-too-narrow",
         "u8[]",
         ElementType.U32,
         "the last dimension must hold the 4 parts of an element, got u8[] to u32",
         "u32[]",
     ),
-    _bitcast("of-a-tuple", "(f32[2])", "the operand must be an array, got (f32[2])", "f32[2]"),
-    _bitcast("to-a-tuple", "f32[2]", "the result must be an array, got (f32[2])", "(f32[2])"),
+    _bitcast("(f32[2])", "the operand must be an array, got (f32[2])", "f32[2]"),
+    _bitcast("f32[2]", "the result must be an array, got (f32[2])", "(f32[2])"),
     _bitcast(
-        "to-another-size",
         "f32[2]",
         "operand and result must take the same number of bytes, got f32[2] and f32[3]",
         "f32[3]",
     ),
+    _stochastic("s32[2]", "u32[2]", "the element type of the operand must be floating, got s32[2]"),
     _stochastic(
-        "of-integers",
-        "s32[2]",
-        "u32[2]",
-        "the element type of the operand must be floating, got s32[2]",
+        "f32[2]", "s32[2]", "the element type of the random operand must be unsigned, got s32[2]"
     ),
     _stochastic(
-        "by-signed-numbers",
-        "f32[2]",
-        "s32[2]",
-        "the element type of the random operand must be unsigned, got s32[2]",
-    ),
-    _stochastic(
-        "by-too-few-numbers",
         "f32[2]",
         "u32[1]",
         "the operand and the random operand must have equal dimensions, got f32[2] and u32[1]",
     ),
     _stochastic(
-        "by-narrow-numbers",
         "f32[2]",
         "u16[2]",
         "random numbers must have as many bits as the operand's elements, got u16[2] and f32[2]",
     ),
     _stochastic(
-        "to-unsigned",
         "f32[2]",
         "u32[2]",
         "the new element type must be a signed integer, got f32[2] to u32",
         "u32[2]",
     ),
     _reduce_precision(
-        "of-integers",
-        "s32[2]",
-        5,
-        10,
-        "the element type of the operand must be floating, got s32[2]",
+        "s32[2]", 5, 10, "the element type of the operand must be floating, got s32[2]"
     ),
-    _reduce_precision(
-        "without-an-exponent", "f32[2]", 0, 10, "exponent_bits must be at least 1, got 0"
-    ),
-    _reduce_precision(
-        "to-a-negative-mantissa", "f32[2]", 5, -1, "mantissa_bits must not be negative, got -1"
-    ),
+    _reduce_precision("f32[2]", 0, 10, "exponent_bits must be at least 1, got 0"),
+    _reduce_precision("f32[2]", 5, -1, "mantissa_bits must not be negative, got -1"),
 )

@@ -14,9 +14,8 @@ from xla_contract.types.opcode import Opcode
 _ONE_DIMENSION = "the function takes one dimension number"
 
 
-def _get(name: str, message: str, operand: str, dimension: int = 0) -> Case:
+def _get(message: str, operand: str, dimension: int = 0) -> Case:
     return Case(
-        name,
         Opcode.GET_DIMENSION_SIZE,
         (operand,),
         message,
@@ -27,10 +26,9 @@ def _get(name: str, message: str, operand: str, dimension: int = 0) -> Case:
 
 
 def _set(
-    name: str, message: str, operands: Sequence[str], dimension: int = 0, declared: str = "f32[<=4]"
+    message: str, operands: Sequence[str], dimension: int = 0, declared: str = "f32[<=4]"
 ) -> Case:
     return Case(
-        name,
         Opcode.SET_DIMENSION_SIZE,
         operands,
         message,
@@ -41,16 +39,11 @@ def _set(
 
 
 def _reshape(
-    name: str,
-    message: str,
-    operands: Sequence[str],
-    bounds: Sequence[int] = (2, 2),
-    build: Any = None,
+    message: str, operands: Sequence[str], bounds: Sequence[int] = (2, 2), build: Any = None
 ) -> Case:
     flags = (True,) + (False,) * (len(bounds) - 1)
     sizes = "<=" + ",".join(map(str, bounds))
     return Case(
-        name,
         Opcode.DYNAMIC_RESHAPE,
         operands,
         message,
@@ -61,21 +54,11 @@ def _reshape(
 
 
 CASES: tuple[Case, ...] = (
-    _get("of-a-tuple", "the operand must be an array, got (f32[2])", "(f32[2])"),
-    _get("of-no-dimension", "the dimension must be in [0, 1), got 1 for f32[2]", "f32[2]", 1),
-    _get(
-        "of-a-negative-dimension",
-        "the dimension must be in [0, 1), got -1 for f32[2]",
-        "f32[2]",
-        -1,
-    ),
-    _get(
-        "too-large-for-s32",
-        "the size must fit into s32, got dimension 0 of pred[2147483648]",
-        "pred[2147483648]",
-    ),
+    _get("the operand must be an array, got (f32[2])", "(f32[2])"),
+    _get("the dimension must be in [0, 1), got 1 for f32[2]", "f32[2]", 1),
+    _get("the dimension must be in [0, 1), got -1 for f32[2]", "f32[2]", -1),
+    _get("the size must fit into s32, got dimension 0 of pred[2147483648]", "pred[2147483648]"),
     Case(
-        "of-two-dimensions",
         Opcode.GET_DIMENSION_SIZE,
         ("f32[2,2]",),
         "dimensions must hold the dimension asked about alone, got {0,1}",
@@ -84,29 +67,17 @@ CASES: tuple[Case, ...] = (
         declared="s32[]",
         edit=lambda proto: proto.dimensions.append(1),
     ),
-    _set("of-a-token", "the operand must be an array, got token[]", ("token[]", "s32[]")),
+    _set("the operand must be an array, got token[]", ("token[]", "s32[]")),
+    _set("the dimension must be in [0, 1), got 1 for f32[4]", ("f32[4]", "s32[]"), 1),
+    _set("the dimension must be in [0, 1), got -1 for f32[4]", ("f32[4]", "s32[]"), -1),
+    _set("the size must be s32[], got s32[1]", ("f32[4]", "s32[1]")),
+    _set("the size must be s32[], got s64[]", ("f32[4]", "s64[]")),
     _set(
-        "of-no-dimension",
-        "the dimension must be in [0, 1), got 1 for f32[4]",
-        ("f32[4]", "s32[]"),
-        1,
-    ),
-    _set(
-        "of-a-negative-dimension",
-        "the dimension must be in [0, 1), got -1 for f32[4]",
-        ("f32[4]", "s32[]"),
-        -1,
-    ),
-    _set("to-a-vector", "the size must be s32[], got s32[1]", ("f32[4]", "s32[1]")),
-    _set("to-a-longer-integer", "the size must be s32[], got s64[]", ("f32[4]", "s64[]")),
-    _set(
-        "too-large-for-s32",
         "the bound must fit into s32, got dimension 0 of pred[2147483648]",
         ("pred[2147483648]", "s32[]"),
         declared="pred[<=2147483648]",
     ),
     Case(
-        "of-two-dimensions",
         Opcode.SET_DIMENSION_SIZE,
         ("f32[2,2]", "s32[]"),
         "dimensions must hold the dimension set alone, got {0,1}",
@@ -116,31 +87,22 @@ CASES: tuple[Case, ...] = (
         edit=lambda proto: proto.dimensions.append(1),
     ),
     _reshape(
-        "of-nothing",
         "an operand and its new sizes are needed, got 0 operands",
         (),
         build="the function takes an operand",
     ),
+    _reshape("the operand must be an array, got (f32[4])", ("(f32[4])", "s32[]", "s32[]")),
+    _reshape("size 1 must be s32[], got s64[]", ("f32[4]", "s32[]", "s64[]")),
     _reshape(
-        "of-a-tuple", "the operand must be an array, got (f32[4])", ("(f32[4])", "s32[]", "s32[]")
+        "the sizes must have one entry per dimension, got 1 for f32[<=2,2]", ("f32[4]", "s32[]")
     ),
     _reshape(
-        "to-a-longer-integer", "size 1 must be s32[], got s64[]", ("f32[4]", "s32[]", "s64[]")
-    ),
-    _reshape(
-        "to-too-few-sizes",
-        "the sizes must have one entry per dimension, got 1 for f32[<=2,2]",
-        ("f32[4]", "s32[]"),
-    ),
-    _reshape(
-        "to-another-number-of-elements",
         "operand and result must have room for the same number of elements, got 4 of f32[4] "
         "and 6 of f32[<=2,3]",
         ("f32[4]", "s32[]", "s32[]"),
         (2, 3),
     ),
     Case(
-        "of-a-dynamic-dimension-to-two",
         Opcode.RESHAPE,
         ("f32[<=6]",),
         "one of the dimensions that a dynamic dimension becomes must be dynamic, got {0} of "

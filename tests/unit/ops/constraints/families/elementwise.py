@@ -87,13 +87,7 @@ def _unary_cases() -> Iterator[Case]:
             rule = f"the element type of the operand must be {allowed}"
             if text == _TUPLE:
                 rule = "the operand must be an array"
-            yield Case(
-                f"of-{'tuple' if text == _TUPLE else text}",
-                opcode,
-                (shape,),
-                f"{rule}, got {shape}",
-                build=function,
-            )
+            yield Case(opcode, (shape,), f"{rule}, got {shape}", build=function)
 
 
 def _binary_cases() -> Iterator[Case]:
@@ -102,14 +96,12 @@ def _binary_cases() -> Iterator[Case]:
         for text in refused:
             shape = f"{text}[2]"
             message = f"the element type of the left operand must be {allowed}, got {shape}"
-            yield Case(f"of-{text}", opcode, (shape, shape), message, build=function)
+            yield Case(opcode, (shape, shape), message, build=function)
         yield from _binary_pairs(opcode, function, types)
 
 
 def _binary_pairs(
-    opcode: Opcode,
-    function: Callable[..., object],
-    types: tuple[str, tuple[str, ...]] | None,
+    opcode: Opcode, function: Callable[..., object], types: tuple[str, tuple[str, ...]] | None
 ) -> Iterator[Case]:
     good, other = next(
         (first, second)
@@ -118,7 +110,6 @@ def _binary_pairs(
     )
     sizes = (f"{good}[2]", f"{good}[3]")
     yield Case(
-        "of-different-dimensions",
         opcode,
         sizes,
         f"operands must have equal dimensions, got {sizes[0]} and {sizes[1]}",
@@ -129,7 +120,6 @@ def _binary_pairs(
     )
     mixed = (f"{good}[2]", f"{other}[2]")
     yield Case(
-        "of-different-types",
         opcode,
         mixed,
         f"operands must have the same element type, got {mixed[0]} and {mixed[1]}",
@@ -137,7 +127,6 @@ def _binary_pairs(
     )
     tuples = (f"{good}[2]", f"({good}[2])")
     yield Case(
-        "of-a-tuple-on-the-right",
         opcode,
         tuples,
         f"the right operand must be an array, got {tuples[1]}",
@@ -145,7 +134,6 @@ def _binary_pairs(
         at_call=f"operands must be arrays, got {tuples[0]} and {tuples[1]}",
     )
     yield Case(
-        "of-a-tuple-on-the-left",
         opcode,
         tuples[::-1],
         f"the left operand must be an array, got {tuples[1]}",
@@ -155,7 +143,6 @@ def _binary_pairs(
     if types is not None:
         wrong = (f"{good}[2]", f"{types[1][0]}[2]")
         yield Case(
-            "of-a-wrong-type-on-the-right",
             opcode,
             wrong,
             f"the element type of the right operand must be {types[0]}, got {wrong[1]}",
@@ -167,7 +154,6 @@ _EQ, _LT = ComparisonDirection.EQ, ComparisonDirection.LT
 
 
 def _compare(
-    name: str,
     operands: tuple[str, str],
     message: str,
     direction: ComparisonDirection = _EQ,
@@ -175,7 +161,6 @@ def _compare(
     at_call: str = "",
 ) -> Case:
     return Case(
-        name,
         Opcode.COMPARE,
         operands,
         message,
@@ -188,31 +173,25 @@ def _compare(
 
 _COMPARE = (
     _compare(
-        "of-a-tuple",
         ("(f32[2])", "f32[2]"),
         "the left operand must be an array, got (f32[2])",
         at_call="operands must be arrays, got (f32[2]) and f32[2]",
     ),
     _compare(
-        "with-a-token",
         ("f32[]", "token[]"),
         "the right operand must be an array, got token[]",
         at_call="operands must be arrays, got f32[] and token[]",
     ),
     _compare(
-        "of-different-dimensions",
         ("f32[2]", "f32[3]"),
         "operands must have equal dimensions, got f32[2] and f32[3]",
         at_call="dimensions that meet must have equal size or size 1, got lhs dim 0 = 2",
     ),
     _compare(
-        "of-different-types",
-        ("f32[2]", "s32[2]"),
-        "operands must have the same element type, got f32[2] and s32[2]",
+        ("f32[2]", "s32[2]"), "operands must have the same element type, got f32[2] and s32[2]"
     ),
     *(
         _compare(
-            f"{kind.lower()}-of-{text}",
             (f"{text}[2]", f"{text}[2]"),
             f"the comparison type of {text} must be {allowed}, got {kind} on {text}[2]",
             kind=kind,
@@ -228,13 +207,11 @@ _COMPARE = (
         )
     ),
     _compare(
-        "order-of-complex",
         ("c64[2]", "c64[2]"),
         "complex numbers have no order, so the direction must be EQ or NE, got LT on c64[2]",
         _LT,
     ),
     Case(
-        "unknown-direction",
         Opcode.COMPARE,
         ("f32[2]", "f32[2]"),
         "comparison_direction must be one of EQ, NE, GE, GT, LE, LT, got 'SAME'",
@@ -244,7 +221,6 @@ _COMPARE = (
         edit=lambda proto: setattr(proto, "comparison_direction", "SAME"),
     ),
     Case(
-        "unknown-type",
         Opcode.COMPARE,
         ("f32[2]", "f32[2]"),
         "comparison_type must be empty or one of FLOAT, TOTALORDER, SIGNED, UNSIGNED, got 'ROUGH'",
@@ -256,81 +232,53 @@ _COMPARE = (
 )
 
 
-def _ternary(name: str, opcode: Opcode, operands: str, message: str, at_call: str = "") -> Case:
+def _ternary(opcode: Opcode, operands: str, message: str, at_call: str = "") -> Case:
     function = ops.select if opcode is Opcode.SELECT else ops.clamp
-    return Case(name, opcode, operands.split(), message, build=function, at_call=at_call)
+    return Case(opcode, operands.split(), message, build=function, at_call=at_call)
 
 
 _TERNARY = (
     _ternary(
-        "of-a-wide-predicate",
         Opcode.SELECT,
         "pred[3] f32[2] f32[2]",
         "the predicate and on_true must have equal dimensions, got pred[3] and f32[2]",
     ),
     _ternary(
-        "by-a-number",
         Opcode.SELECT,
         "s32[] f32[2] f32[2]",
         "the element type of the predicate must be pred, got s32[]",
     ),
+    _ternary(Opcode.SELECT, "token[] f32[2] f32[2]", "the predicate must be an array, got token[]"),
     _ternary(
-        "by-a-token",
-        Opcode.SELECT,
-        "token[] f32[2] f32[2]",
-        "the predicate must be an array, got token[]",
-    ),
-    _ternary(
-        "of-different-types",
         Opcode.SELECT,
         "pred[2] f32[2] s32[2]",
         "on_true and on_false must have the same element type, got f32[2] and s32[2]",
     ),
     _ternary(
-        "of-different-dimensions",
         Opcode.SELECT,
         "pred[] f32[2] f32[3]",
         "on_true and on_false must have equal dimensions, got f32[2] and f32[3]",
     ),
     _ternary(
-        "of-a-tuple-when-true",
         Opcode.SELECT,
         "pred[] (f32[2]) f32[2]",
         "on_true must be an array, got (f32[2])",
         at_call="tuples must have equally many elements, got (f32[2]) and f32[2]",
     ),
+    _ternary(Opcode.SELECT, "pred[] f32[2] token[]", "on_false must be an array, got token[]"),
     _ternary(
-        "of-a-token-when-false",
-        Opcode.SELECT,
-        "pred[] f32[2] token[]",
-        "on_false must be an array, got token[]",
-    ),
-    _ternary(
-        "of-complex",
         Opcode.CLAMP,
         "c64[2] c64[2] c64[2]",
         "the element type of the operand must be pred, integral or floating, got c64[2]",
     ),
+    _ternary(Opcode.CLAMP, "f32[] (f32[2]) f32[]", "the operand must be an array, got (f32[2])"),
+    _ternary(Opcode.CLAMP, "token[] f32[2] f32[]", "min must be an array, got token[]"),
     _ternary(
-        "of-a-tuple",
-        Opcode.CLAMP,
-        "f32[] (f32[2]) f32[]",
-        "the operand must be an array, got (f32[2])",
-    ),
-    _ternary(
-        "from-a-token",
-        Opcode.CLAMP,
-        "token[] f32[2] f32[]",
-        "min must be an array, got token[]",
-    ),
-    _ternary(
-        "from-another-type",
         Opcode.CLAMP,
         "s32[] f32[2] f32[]",
         "min and the operand must have the same element type, got s32[] and f32[2]",
     ),
     _ternary(
-        "up-to-other-dimensions",
         Opcode.CLAMP,
         "f32[] f32[2] f32[3]",
         "max and the operand must have equal dimensions, got f32[3] and f32[2]",

@@ -15,6 +15,9 @@ from xla_contract.ops.collectives.ragged_all_to_all import RaggedAllToAllAttribu
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.replica_groups import ReplicaGroups
 
+_FIRST_HALF = "the operand must be the first half's tuple of at least 2, got "
+_ROWS = "input and output must have rows of the same shape, got "
+
 _Groups = Sequence[Sequence[int]]
 _PAIR: _Groups = ((0, 1),)
 _FROM_COUNT = "the function takes the results' sizes from the number of shards"
@@ -27,7 +30,6 @@ def _among(groups: _Groups) -> Participants:
 
 
 def _all_gather(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[2,3]",),
     dimension: int = 0,
@@ -37,7 +39,6 @@ def _all_gather(
     declared: str = "f32[4,3]",
 ) -> Case:
     return Case(
-        name,
         Opcode.ALL_GATHER,
         operands,
         message,
@@ -48,26 +49,19 @@ def _all_gather(
 
 
 _ALL_GATHERS = (
+    _all_gather("replica groups must have one size, got {{0,1},{2}}", groups=((0, 1), (2,))),
+    _all_gather("an operand must be an array, got (f32[2,3])", ("(f32[2,3])",)),
     _all_gather(
-        "among-groups-of-different-size",
-        "replica groups must have one size, got {{0,1},{2}}",
-        groups=((0, 1), (2,)),
-    ),
-    _all_gather("of-a-tuple", "an operand must be an array, got (f32[2,3])", ("(f32[2,3])",)),
-    _all_gather(
-        "along-no-dimension",
         "the gathered dimension must be in range [0, 2), got 2 for f32[2,3]",
         dimension=2,
         declared="f32[2,3]",
     ),
     _all_gather(
-        "with-too-few-results",
         "there must be one result per operand, got 1 for (f32[2,3], f32[2,3])",
         ("f32[2,3]", "f32[2,3]"),
         build=_FROM_COUNT,
     ),
     _all_gather(
-        "of-another-number",
         "dimension 0 of the result must be that of the operand times the group's size 4, got "
         "6 for f32[2,3]",
         gathered=(6,),
@@ -76,7 +70,6 @@ _ALL_GATHERS = (
         declared="f32[6,3]",
     ),
     _all_gather(
-        "that-adds-a-part",
         "dimension 0 of the result must be that of the operand times the group's size 2, got "
         "5 for f32[2,3]",
         gathered=(5,),
@@ -85,7 +78,6 @@ _ALL_GATHERS = (
         declared="f32[5,3]",
     ),
     Case(
-        "along-two-dimensions",
         Opcode.ALL_GATHER,
         ("f32[2,3]",),
         "an all-gather must name one dimension, got [0, 1] for f32[4,3]",
@@ -95,7 +87,6 @@ _ALL_GATHERS = (
         edit=lambda proto: proto.dimensions.append(1),
     ),
     Case(
-        "that-gives-an-array",
         Opcode.ALL_GATHER_START,
         ("f32[2,3]",),
         "the result must be a pair of operands and result, got f32[4,3]",
@@ -105,7 +96,6 @@ _ALL_GATHERS = (
         edit=lambda proto: proto,
     ),
     Case(
-        "of-another-number",
         Opcode.ALL_GATHER_START,
         ("f32[2,3]",),
         "dimension 0 of the result must be that of the operand times the group's size 2, got "
@@ -113,17 +103,11 @@ _ALL_GATHERS = (
         AllGatherAttributes(0, (6,), _among(_PAIR)),
         declared="(f32[2,3], f32[6,3])",
     ),
-    Case(
-        "of-an-array",
-        Opcode.ALL_GATHER_DONE,
-        ("f32[2,3]",),
-        "the operand must be the first half's tuple of at least 2, got f32[2,3]",
-    ),
+    Case(Opcode.ALL_GATHER_DONE, ("f32[2,3]",), _FIRST_HALF + "f32[2,3]"),
 )
 
 
 def _all_to_all(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[4,2]",),
     dimension: int | None = 0,
@@ -136,7 +120,6 @@ def _all_to_all(
         return ops.all_to_all(given[0], dimension, 0, 2, groups)
 
     return Case(
-        name,
         Opcode.ALL_TO_ALL,
         operands,
         message,
@@ -147,49 +130,26 @@ def _all_to_all(
 
 
 _ALL_TO_ALLS = (
+    _all_to_all("at least one operand must be given, got none", (), None, build=_ANY_NUMBER),
+    _all_to_all("replica groups must have one size, got {{0,1},{2}}", groups=((0, 1), (2,))),
     _all_to_all(
-        "of-nothing", "at least one operand must be given, got none", (), None, build=_ANY_NUMBER
+        "operands must have equal shapes, got (f32[2], f32[3])", ("f32[2]", "f32[3]"), None
     ),
     _all_to_all(
-        "among-groups-of-different-size",
-        "replica groups must have one size, got {{0,1},{2}}",
-        groups=((0, 1), (2,)),
+        "there must be one operand for each of a group, got 1 for groups {{0,1}}", ("f32[2]",), None
     ),
     _all_to_all(
-        "of-different-shapes",
-        "operands must have equal shapes, got (f32[2], f32[3])",
-        ("f32[2]", "f32[3]"),
-        None,
-    ),
-    _all_to_all(
-        "of-one-operand-for-two",
-        "there must be one operand for each of a group, got 1 for groups {{0,1}}",
-        ("f32[2]",),
-        None,
-    ),
-    _all_to_all(
-        "of-two-operands-split",
         "a split all-to-all must have one operand, got (f32[2], f32[2])",
         ("f32[2]", "f32[2]"),
         build="the function takes one operand",
     ),
+    _all_to_all("the split dimension must be in range [0, 2), got 2 for f32[4,2]", dimension=2),
+    _all_to_all("a split all-to-all must be of static size, got f32[<=4,2]", ("f32[<=4,2]",)),
     _all_to_all(
-        "along-no-dimension",
-        "the split dimension must be in range [0, 2), got 2 for f32[4,2]",
-        dimension=2,
-    ),
-    _all_to_all(
-        "of-dynamic-size",
-        "a split all-to-all must be of static size, got f32[<=4,2]",
-        ("f32[<=4,2]",),
-    ),
-    _all_to_all(
-        "of-a-size-that-does-not-divide",
         "the split dimension must be divisible by the group's size 2, got dim 0 = 3 of f32[3,2]",
         ("f32[3,2]",),
     ),
     Case(
-        "along-two-dimensions",
         Opcode.ALL_TO_ALL,
         ("f32[4,2]",),
         "an all-to-all may name one dimension, got [0, 1] for f32[4,2]",
@@ -201,11 +161,8 @@ _ALL_TO_ALLS = (
 )
 
 
-def _broadcast(
-    name: str, message: str, groups: _Groups, operands: Sequence[str] = ("f32[2]",)
-) -> Case:
+def _broadcast(message: str, groups: _Groups, operands: Sequence[str] = ("f32[2]",)) -> Case:
     return Case(
-        name,
         Opcode.COLLECTIVE_BROADCAST,
         operands,
         message,
@@ -215,14 +172,12 @@ def _broadcast(
 
 
 def _permute(
-    name: str,
     message: str,
     pairs: tuple[tuple[int, int], ...],
     operands: Sequence[str] = ("f32[2]",),
     build: Any = None,
 ) -> Case:
     return Case(
-        name,
         Opcode.COLLECTIVE_PERMUTE,
         operands,
         message,
@@ -232,44 +187,26 @@ def _permute(
 
 
 _MOVES = (
+    _broadcast("groups must not be empty, and name an id from 0 at most once, got {{}}", ((),)),
     _broadcast(
-        "among-an-empty-group",
-        "groups must not be empty, and name an id from 0 at most once, got {{}}",
-        ((),),
-    ),
-    _broadcast(
-        "that-names-an-id-twice",
         "groups must not be empty, and name an id from 0 at most once, got {{0,1},{1,2}}",
         ((0, 1), (1, 2)),
     ),
     _broadcast(
-        "that-names-a-negative-id",
-        "groups must not be empty, and name an id from 0 at most once, got {{-1,0}}",
-        ((-1, 0),),
+        "groups must not be empty, and name an id from 0 at most once, got {{-1,0}}", ((-1, 0),)
     ),
-    _broadcast("of-nothing", "at least one operand must be given, got none", _PAIR, ()),
-    _broadcast("of-a-tuple", "an operand must be an array, got (f32[2])", _PAIR, ("(f32[2])",)),
+    _broadcast("at least one operand must be given, got none", _PAIR, ()),
+    _broadcast("an operand must be an array, got (f32[2])", _PAIR, ("(f32[2])",)),
     _permute(
-        "from-one-source-twice",
-        "sources must be distinct and not negative, got pairs {{0,1},{0,2}}",
-        ((0, 1), (0, 2)),
+        "sources must be distinct and not negative, got pairs {{0,1},{0,2}}", ((0, 1), (0, 2))
     ),
     _permute(
-        "to-one-target-twice",
-        "targets must be distinct and not negative, got pairs {{0,1},{2,1}}",
-        ((0, 1), (2, 1)),
+        "targets must be distinct and not negative, got pairs {{0,1},{2,1}}", ((0, 1), (2, 1))
     ),
-    _permute(
-        "from-a-negative-source",
-        "sources must be distinct and not negative, got pairs {{-1,1}}",
-        ((-1, 1),),
-    ),
-    _permute(
-        "of-nothing", "at least one operand must be given, got none", ((0, 1),), (), _ANY_NUMBER
-    ),
-    _permute("of-a-token", "an operand must be an array, got token[]", ((0, 1),), ("token[]",)),
+    _permute("sources must be distinct and not negative, got pairs {{-1,1}}", ((-1, 1),)),
+    _permute("at least one operand must be given, got none", ((0, 1),), (), _ANY_NUMBER),
+    _permute("an operand must be an array, got token[]", ((0, 1),), ("token[]",)),
     Case(
-        "of-a-token",
         Opcode.COLLECTIVE_PERMUTE_START,
         ("token[]",),
         "an operand must be an array, got token[]",
@@ -277,7 +214,6 @@ _MOVES = (
         declared="(token[], token[])",
     ),
     Case(
-        "that-gives-an-array",
         Opcode.COLLECTIVE_PERMUTE_START,
         ("f32[2]",),
         "the result must be a tuple of operands and result, got f32[2]",
@@ -286,7 +222,6 @@ _MOVES = (
         edit=lambda proto: proto,
     ),
     Case(
-        "of-slices",
         Opcode.COLLECTIVE_PERMUTE,
         ("f32[2]",),
         "values are permuted whole, got slice sizes [1]",
@@ -295,18 +230,12 @@ _MOVES = (
         edit=lambda proto: proto.dynamic_slice_sizes.append(1),
         error=UnimplementedError,
     ),
-    Case(
-        "of-an-array",
-        Opcode.COLLECTIVE_PERMUTE_DONE,
-        ("f32[2]",),
-        "the operand must be the first half's tuple of at least 2, got f32[2]",
-    ),
+    Case(Opcode.COLLECTIVE_PERMUTE_DONE, ("f32[2]",), _FIRST_HALF + "f32[2]"),
 )
 
 
-def _ragged(name: str, message: str, operands: str, groups: _Groups = _PAIR) -> Case:
+def _ragged(message: str, operands: str, groups: _Groups = _PAIR) -> Case:
     return Case(
-        name,
         Opcode.RAGGED_ALL_TO_ALL,
         operands.split(),
         message,
@@ -320,41 +249,23 @@ _TABLES = "s32[2] s32[2] s32[2] s32[2]"
 
 _RAGGED = (
     _ragged(
-        "among-groups-of-different-size",
         "replica groups must have one size, got {{0,1},{2}}",
         f"f32[4,2] f32[6,2] {_TABLES}",
         ((0, 1), (2,)),
     ),
+    _ragged("an operand must be an array, got token[]", f"token[] f32[6,2] {_TABLES}"),
+    _ragged(_ROWS + "f32[4,3] and f32[6,2]", f"f32[4,3] f32[6,2] {_TABLES}"),
+    _ragged(_ROWS + "s32[4,2] and f32[6,2]", f"s32[4,2] f32[6,2] {_TABLES}"),
+    _ragged(_ROWS + "f32[] and f32[6,2]", f"f32[] f32[6,2] {_TABLES}"),
     _ragged(
-        "of-a-token", "an operand must be an array, got token[]", f"token[] f32[6,2] {_TABLES}"
-    ),
-    _ragged(
-        "of-different-rows",
-        "input and output must have rows of the same shape, got f32[4,3] and f32[6,2]",
-        f"f32[4,3] f32[6,2] {_TABLES}",
-    ),
-    _ragged(
-        "of-different-types",
-        "input and output must have rows of the same shape, got s32[4,2] and f32[6,2]",
-        f"s32[4,2] f32[6,2] {_TABLES}",
-    ),
-    _ragged(
-        "of-a-scalar",
-        "input and output must have rows of the same shape, got f32[] and f32[6,2]",
-        f"f32[] f32[6,2] {_TABLES}",
-    ),
-    _ragged(
-        "at-fractions",
         "offsets and sizes must be integers of rank 1 or 2, got f32[2]",
         "f32[4,2] f32[6,2] f32[2] f32[2] f32[2] f32[2]",
     ),
     _ragged(
-        "with-different-tables",
         "offsets and sizes must have one shape, got (s32[2], s32[2], s32[2], s32[4])",
         "f32[4,2] f32[6,2] s32[2] s32[2] s32[2] s32[4]",
     ),
     _ragged(
-        "with-rows-that-do-not-divide",
         "offsets and sizes must have rows for each of a group of 2, got s32[3]",
         "f32[4,2] f32[6,2] s32[3] s32[3] s32[3] s32[3]",
     ),

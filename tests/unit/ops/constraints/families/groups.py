@@ -14,15 +14,16 @@ from xla_contract.ops.collectives.reduce_scatter import ReduceScatterAttributes
 from xla_contract.stubs import hlo_pb2, xla_data_pb2
 from xla_contract.types.opcode import Opcode
 
+_IOTA_IDS = "an iota of replica groups must have 1 to 1048576 ids, got "
+
 _LISTS = "the functions take groups as lists, which the rule itself checks"
 
 
-def _groups(name: str, message: str, **fields: Any) -> Case:
+def _groups(message: str, **fields: Any) -> Case:
     def edit(proto: hlo_pb2.HloInstructionProto) -> None:
         proto.MergeFrom(hlo_pb2.HloInstructionProto(**fields))
 
     return Case(
-        name,
         Opcode.ALL_REDUCE,
         ("f32[2]",),
         message,
@@ -65,61 +66,46 @@ def _mesh(
 
 
 _FORMS = (
+    _groups(_IOTA_IDS + "0 groups of 2", iota_collective_device_list=_iota(0, 2, [], [])),
     _groups(
-        "of-no-iota",
-        "an iota of replica groups must have 1 to 1048576 ids, got 0 groups of 2",
-        iota_collective_device_list=_iota(0, 2, [], []),
-    ),
-    _groups(
-        "of-a-huge-iota",
-        "an iota of replica groups must have 1 to 1048576 ids, got 1099511627776 groups of "
-        "1099511627776",
+        _IOTA_IDS + "1099511627776 groups of 1099511627776",
         iota_collective_device_list=_iota(2**40, 2**40, [], []),
     ),
     _groups(
-        "of-an-iota-of-other-sizes",
         "an iota must be reshaped to its 4 ids, got {3}",
         iota_collective_device_list=_iota(2, 2, [3], [0]),
     ),
     _groups(
-        "of-an-iota-moved-strangely",
         "an iota must be transposed by a permutation, got {1,1} for {2,2}",
         iota_collective_device_list=_iota(2, 2, [2, 2], [1, 1]),
     ),
     _groups(
-        "of-an-iota-in-a-list",
         "an iota must be reshaped to its 4 ids, got {5}",
         collective_device_list=xla_data_pb2.CollectiveDeviceListProto(
             iota_replica_group_list=_iota(2, 2, [5], [0])
         ),
     ),
     _groups(
-        "of-an-empty-mesh-axis",
         "a mesh must have axes of at least 1 and 1 to 1048576 devices, got {0}",
         mesh_axes_replica_group_list=_mesh([0], (0, 1, 0)),
     ),
     _groups(
-        "of-no-mesh-axis",
         "mesh axes must be in range [0, 1), got 1 for a mesh of {2}",
         mesh_axes_replica_group_list=_mesh([2], (1, 1, 0)),
     ),
     _groups(
-        "of-a-part-that-does-not-divide",
         "a part of a mesh axis must divide it, got (1)3 of axis 0 with size 4",
         mesh_axes_replica_group_list=_mesh([4], (0, 1, 3)),
     ),
     _groups(
-        "of-parts-that-overlap",
         "the parts of a mesh axis must not overlap, got (2)4 of axis 0 after its first 4",
         mesh_axes_replica_group_list=_mesh([8], (0, 1, 4), (0, 2, 4)),
     ),
     _groups(
-        "of-a-mesh-reshaped-to-another-size",
         "an iota must be reshaped to its 4 ids, got {3}",
         mesh_axes_replica_group_list=_mesh([4], (0, 1, 0), reshaped=3),
     ),
     _groups(
-        "of-a-mesh-of-too-few-devices",
         "a mesh must have one device per position, got 2 for 4",
         mesh_axes_replica_group_list=_mesh([4], (0, 1, 0), devices=[0, 1]),
     ),
@@ -135,14 +121,7 @@ def _empty_iota(proto: hlo_pb2.HloInstructionProto) -> None:
 
 _READERS = tuple(
     Case(
-        "among-no-groups",
-        opcode,
-        operands,
-        "an iota of replica groups must have 1 to 1048576 ids, got 0 groups of 0",
-        attributes,
-        _LISTS,
-        called,
-        edit=_empty_iota,
+        opcode, operands, _IOTA_IDS + "0 groups of 0", attributes, _LISTS, called, edit=_empty_iota
     )
     for opcode, operands, attributes, called in (
         (Opcode.ALL_REDUCE_START, ("f32[2]",), AllReduceAttributes(), _SUM),

@@ -10,9 +10,21 @@ from xla_contract.ops.indexing.scatter import ScatterAttributes
 from xla_contract.types.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xla_contract.types.opcode import Opcode
 
+_COLLAPSED = "collapsed and batching dimensions must be distinct and in range [0, 2), got "
+_MAPPED = "start_index_map and batching dimensions must be distinct and in range [0, 2), got "
+_MAP_ENTRIES = "start_index_map must have one entry per entry of an index vector, got "
+_BATCHING_PAIRS = "batching dimensions must pair up and not be the index vector, got "
+_BATCHING_SIZES = "batching dimensions must have equal size, got "
+_SLICE_SIZES = "slice_sizes must have one size per operand dimension and fit in it, got "
+_OFFSETS = "offset_dims must be sorted and one for each kept slice dimension, got "
+_WINDOWS = "update_window_dims must be distinct and in range [0, 2), got "
+_SORTED_WINDOWS = (
+    "update_window_dims must be sorted and one for each input dimension that is neither "
+    "inserted nor batching, got "
+)
+
 
 def _gather(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[3,4]", "s32[5,1]"),
     sizes: tuple[int, ...] = (1, 4),
@@ -26,7 +38,6 @@ def _gather(
     }
     stated = GatherDimensionNumbers(**(rows | numbers))
     return Case(
-        name,
         Opcode.GATHER,
         operands,
         message,
@@ -37,49 +48,25 @@ def _gather(
 
 
 _GATHERS = (
+    _gather("the operand must be an array, got (f32[3,4])", ("(f32[3,4])", "s32[5,1]")),
+    _gather("indices must be integers, got f32[5,1]", ("f32[3,4]", "f32[5,1]")),
+    _gather("indices must be integers, got token[]", ("f32[3,4]", "token[]")),
+    _gather("index_vector_dim must be in range [0, 2], got 3 for s32[5,1]", index_vector_dim=3),
+    _gather("index_vector_dim must be in range [0, 2], got -1 for s32[5,1]", index_vector_dim=-1),
+    _gather(_COLLAPSED + "{2} for f32[3,4]", collapsed_slice_dims=(2,)),
+    _gather(_COLLAPSED + "{0,0} for f32[3,4]", collapsed_slice_dims=(0, 0)),
     _gather(
-        "of-a-tuple", "the operand must be an array, got (f32[3,4])", ("(f32[3,4])", "s32[5,1]")
-    ),
-    _gather("at-fractions", "indices must be integers, got f32[5,1]", ("f32[3,4]", "f32[5,1]")),
-    _gather("at-a-token", "indices must be integers, got token[]", ("f32[3,4]", "token[]")),
-    _gather(
-        "with-index-vectors-nowhere",
-        "index_vector_dim must be in range [0, 2], got 3 for s32[5,1]",
-        index_vector_dim=3,
-    ),
-    _gather(
-        "with-index-vectors-before-the-first",
-        "index_vector_dim must be in range [0, 2], got -1 for s32[5,1]",
-        index_vector_dim=-1,
-    ),
-    _gather(
-        "that-collapses-no-dimension",
-        "collapsed and batching dimensions must be distinct and in range [0, 2), got {2} for "
-        "f32[3,4]",
-        collapsed_slice_dims=(2,),
-    ),
-    _gather(
-        "that-collapses-one-dimension-twice",
-        "collapsed and batching dimensions must be distinct and in range [0, 2), got {0,0} "
-        "for f32[3,4]",
-        collapsed_slice_dims=(0, 0),
-    ),
-    _gather(
-        "that-collapses-a-batching-dimension",
-        "collapsed and batching dimensions must be distinct and in range [0, 2), got {0,0} "
-        "for f32[3,4]",
+        _COLLAPSED + "{0,0} for f32[3,4]",
         operand_batching_dims=(0,),
         start_indices_batching_dims=(0,),
     ),
     _gather(
-        "that-collapses-out-of-order",
         "collapsed_slice_dims must be sorted, got {2,0} for f32[3,4,2]",
         ("f32[3,4,2]", "s32[5,1]"),
         (1, 4, 1),
         collapsed_slice_dims=(2, 0),
     ),
     _gather(
-        "batched-out-of-order",
         "operand_batching_dims must be sorted, got {1,0} for f32[3,3,4]",
         ("f32[3,3,4]", "s32[3,3,1]"),
         (1, 1, 1),
@@ -90,34 +77,15 @@ _GATHERS = (
         operand_batching_dims=(1, 0),
         start_indices_batching_dims=(0, 1),
     ),
+    _gather(_MAPPED + "{2} for f32[3,4]", start_index_map=(2,)),
+    _gather(_MAPPED + "{0,0} for f32[3,4]", ("f32[3,4]", "s32[5,2]"), start_index_map=(0, 0)),
+    _gather(_MAP_ENTRIES + "{0} for vectors of 2 in dim 1 of s32[5,2]", ("f32[3,4]", "s32[5,2]")),
     _gather(
-        "from-no-dimension",
-        "start_index_map and batching dimensions must be distinct and in range [0, 2), got "
-        "{2} for f32[3,4]",
-        start_index_map=(2,),
-    ),
-    _gather(
-        "from-one-dimension-twice",
-        "start_index_map and batching dimensions must be distinct and in range [0, 2), got "
-        "{0,0} for f32[3,4]",
-        ("f32[3,4]", "s32[5,2]"),
-        start_index_map=(0, 0),
-    ),
-    _gather(
-        "of-longer-index-vectors",
-        "start_index_map must have one entry per entry of an index vector, got {0} for "
-        "vectors of 2 in dim 1 of s32[5,2]",
-        ("f32[3,4]", "s32[5,2]"),
-    ),
-    _gather(
-        "of-scalar-indices-for-two",
-        "start_index_map must have one entry per entry of an index vector, got {0,1} for "
-        "vectors of 1 in dim 2 of s32[5,1]",
+        _MAP_ENTRIES + "{0,1} for vectors of 1 in dim 2 of s32[5,1]",
         start_index_map=(0, 1),
         index_vector_dim=2,
     ),
     _gather(
-        "batched-along-one-dimension-of-the-indices-twice",
         "batching dimensions of indices must be distinct and in range [0, 3), got {0,0} for "
         "s32[3,0,0]",
         collapsed_slice_dims=(),
@@ -128,68 +96,38 @@ _GATHERS = (
         operands=("f32[3,3]", "s32[3,0,0]"),
     ),
     _gather(
-        "batched-along-the-index-vector",
-        "batching dimensions must pair up and not be the index vector, got {0} of f32[3,4] "
-        "and {1} of s32[5,1]",
+        _BATCHING_PAIRS + "{0} of f32[3,4] and {1} of s32[5,1]",
         collapsed_slice_dims=(),
         start_index_map=(1,),
         operand_batching_dims=(0,),
         start_indices_batching_dims=(1,),
     ),
     _gather(
-        "with-batching-dimensions-that-do-not-pair",
-        "batching dimensions must pair up and not be the index vector, got {0} of f32[3,4] "
-        "and {} of s32[5,1]",
+        _BATCHING_PAIRS + "{0} of f32[3,4] and {} of s32[5,1]",
         collapsed_slice_dims=(),
         start_index_map=(1,),
         operand_batching_dims=(0,),
     ),
     _gather(
-        "of-different-batches",
-        "batching dimensions must have equal size, got operand dim 0 = 3 of f32[3,4] and "
-        "indices dim 0 = 5 of s32[5,1]",
+        _BATCHING_SIZES + "operand dim 0 = 3 of f32[3,4] and indices dim 0 = 5 of s32[5,1]",
         collapsed_slice_dims=(),
         start_index_map=(1,),
         operand_batching_dims=(0,),
         start_indices_batching_dims=(0,),
     ),
+    _gather(_SLICE_SIZES + "{1} for f32[3,4]", sizes=(1,)),
+    _gather(_SLICE_SIZES + "{1,5} for f32[3,4]", sizes=(1, 5)),
+    _gather(_SLICE_SIZES + "{1,-1} for f32[3,4]", sizes=(1, -1)),
     _gather(
-        "with-too-few-sizes",
-        "slice_sizes must have one size per operand dimension and fit in it, got {1} for f32[3,4]",
-        sizes=(1,),
-    ),
-    _gather(
-        "of-slices-larger-than-the-operand",
-        "slice_sizes must have one size per operand dimension and fit in it, got {1,5} for "
-        "f32[3,4]",
-        sizes=(1, 5),
-    ),
-    _gather(
-        "of-slices-of-negative-size",
-        "slice_sizes must have one size per operand dimension and fit in it, got {1,-1} for "
-        "f32[3,4]",
-        sizes=(1, -1),
-    ),
-    _gather(
-        "that-collapses-a-long-slice",
         "slices must have size 1 or 0 in collapsed and batching dimensions, got {2,4} for f32[3,4]",
         sizes=(2, 4),
     ),
     _gather(
-        "with-offsets-nowhere",
-        "offset_dims must be distinct and in range [0, 2), got {2} for f32[3,4]",
-        offset_dims=(2,),
+        "offset_dims must be distinct and in range [0, 2), got {2} for f32[3,4]", offset_dims=(2,)
     ),
+    _gather(_OFFSETS + "{} for 1 kept of f32[3,4]", offset_dims=()),
     _gather(
-        "with-too-few-offsets",
-        "offset_dims must be sorted and one for each kept slice dimension, got {} for 1 kept "
-        "of f32[3,4]",
-        offset_dims=(),
-    ),
-    _gather(
-        "with-offsets-out-of-order",
-        "offset_dims must be sorted and one for each kept slice dimension, got {2,1} for 2 "
-        "kept of f32[3,4]",
+        _OFFSETS + "{2,1} for 2 kept of f32[3,4]",
         sizes=(1, 4),
         offset_dims=(2, 1),
         collapsed_slice_dims=(),
@@ -200,7 +138,6 @@ _SUM = "(f32[], f32[]) -> f32[]"
 
 
 def _scatter(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[3,4]", "s32[5,1]", "f32[5,4]"),
     computation: str = _SUM,
@@ -220,7 +157,6 @@ def _scatter(
         return ops.scatter(given[:count], given[count], given[count + 1 : -1], given[-1], stated)
 
     return Case(
-        name,
         Opcode.SCATTER,
         operands,
         message,
@@ -233,45 +169,28 @@ def _scatter(
 
 _SCATTERS = (
     _scatter(
-        "without-updates",
         "operands must be inputs, indices and as many updates, got (f32[3,4], s32[5,1])",
         ("f32[3,4]", "s32[5,1]"),
     ),
+    _scatter("an operand must be an array, got (f32[3,4])", ("(f32[3,4])", "s32[5,1]", "f32[5,4]")),
     _scatter(
-        "into-a-tuple",
-        "an operand must be an array, got (f32[3,4])",
-        ("(f32[3,4])", "s32[5,1]", "f32[5,4]"),
-    ),
-    _scatter(
-        "into-different-dimensions",
         "inputs and updates must have equal dimensions each, got (f32[3,4], f32[4,4], "
         "s32[5,1], f32[5,4], f32[5,4])",
         ("f32[3,4]", "f32[4,4]", "s32[5,1]", "f32[5,4]", "f32[5,4]"),
     ),
+    _scatter("indices must be integers, got f32[5,1]", ("f32[3,4]", "f32[5,1]", "f32[5,4]")),
+    _scatter("index_vector_dim must be in range [0, 2], got 3 for s32[5,1]", index_vector_dim=3),
     _scatter(
-        "at-fractions",
-        "indices must be integers, got f32[5,1]",
-        ("f32[3,4]", "f32[5,1]", "f32[5,4]"),
-    ),
-    _scatter(
-        "with-index-vectors-nowhere",
-        "index_vector_dim must be in range [0, 2], got 3 for s32[5,1]",
-        index_vector_dim=3,
-    ),
-    _scatter(
-        "that-inserts-one-dimension-twice",
         "inserted and batching dimensions must be distinct and in range [0, 2), got {0,0} for"
         " f32[3,4]",
         inserted_window_dims=(0, 0),
     ),
     _scatter(
-        "that-inserts-out-of-order",
         "inserted_window_dims must be sorted, got {2,0} for f32[3,4,2]",
         ("f32[3,4,2]", "s32[5,1]", "f32[5,4]"),
         inserted_window_dims=(2, 0),
     ),
     _scatter(
-        "batched-out-of-order",
         "input_batching_dims must be sorted, got {1,0} for f32[3,3,4]",
         ("f32[3,3,4]", "s32[3,3,1]", "f32[3,3]"),
         update_window_dims=(),
@@ -282,74 +201,50 @@ _SCATTERS = (
         scatter_indices_batching_dims=(0, 1),
     ),
     _scatter(
-        "to-no-dimension",
         "scatter_dims_to_operand_dims and batching dimensions must be distinct and in range "
         "[0, 2), got {2} for f32[3,4]",
         scatter_dims_to_operand_dims=(2,),
     ),
     _scatter(
-        "of-longer-index-vectors",
         "scatter_dims_to_operand_dims must have one entry per entry of an index vector, got "
         "{0} for vectors of 2 in dim 1 of s32[5,2]",
         ("f32[3,4]", "s32[5,2]", "f32[5,4]"),
     ),
     _scatter(
-        "of-different-batches",
-        "batching dimensions must have equal size, got operand dim 0 = 3 of f32[3,4] and "
-        "indices dim 0 = 5 of s32[5,1]",
+        _BATCHING_SIZES + "operand dim 0 = 3 of f32[3,4] and indices dim 0 = 5 of s32[5,1]",
         inserted_window_dims=(),
         scatter_dims_to_operand_dims=(1,),
         input_batching_dims=(0,),
         scatter_indices_batching_dims=(0,),
     ),
+    _scatter(_WINDOWS + "{2} for f32[5,4]", update_window_dims=(2,)),
+    _scatter(_WINDOWS + "{1,1} for f32[5,4]", update_window_dims=(1, 1)),
+    _scatter(_SORTED_WINDOWS + "{} for f32[3,4]", update_window_dims=()),
     _scatter(
-        "of-windows-nowhere",
-        "update_window_dims must be distinct and in range [0, 2), got {2} for f32[5,4]",
-        update_window_dims=(2,),
-    ),
-    _scatter(
-        "of-one-window-dimension-twice",
-        "update_window_dims must be distinct and in range [0, 2), got {1,1} for f32[5,4]",
-        update_window_dims=(1, 1),
-    ),
-    _scatter(
-        "of-too-few-window-dimensions",
-        "update_window_dims must be sorted and one for each input dimension that is neither "
-        "inserted nor batching, got {} for f32[3,4]",
-        update_window_dims=(),
-    ),
-    _scatter(
-        "of-windows-out-of-order",
-        "update_window_dims must be sorted and one for each input dimension that is neither "
-        "inserted nor batching, got {2,1} for f32[3,4]",
+        _SORTED_WINDOWS + "{2,1} for f32[3,4]",
         ("f32[3,4]", "s32[5,1]", "f32[5,1,4]"),
         update_window_dims=(2, 1),
         inserted_window_dims=(),
     ),
     _scatter(
-        "of-windows-larger-than-the-input",
         "an update window must fit the input, got updates dim 1 = 5 of f32[5,5] and 4 of f32[3,4]",
         ("f32[3,4]", "s32[5,1]", "f32[5,5]"),
     ),
     _scatter(
-        "of-too-many-updates",
         "updates must have the sizes of the indices outside the window, got f32[6,4] with "
         "window dims {1} and s32[5,1] with index_vector_dim 1",
         ("f32[3,4]", "s32[5,1]", "f32[6,4]"),
     ),
     _scatter(
-        "without-a-computation",
         "the called computations must be the update computation, got 0 of them",
         computation="",
         build="the function takes a computation",
     ),
     _scatter(
-        "by-a-computation-of-one",
         "the update computation must take 2 scalars and give 1, got (p0: f32[]) -> f32[]",
         computation="(f32[]) -> f32[]",
     ),
     _scatter(
-        "of-updates-of-another-type",
         "the update computation must take and give the element type of operand 0, got s32 and"
         " (p0: f32[], p1: f32[]) -> f32[]",
         ("f32[3,4]", "s32[5,1]", "s32[5,4]"),

@@ -7,7 +7,6 @@ from xla_contract.types.opcode import VARIADIC, Opcode
 
 _TOO_MANY = tuple(
     Case(
-        "with-an-operand-too-many",
         opcode,
         ("f32[2]",) * (opcode.arity + 1),
         f"the number of operands must be {opcode.arity}, got {opcode.arity + 1}",
@@ -18,7 +17,6 @@ _TOO_MANY = tuple(
 
 _TOO_FEW = tuple(
     Case(
-        "with-an-operand-too-few",
         opcode,
         ("f32[2]",) * (opcode.arity - 1),
         f"the number of operands must be {opcode.arity}, got {opcode.arity - 1}",
@@ -27,13 +25,7 @@ _TOO_FEW = tuple(
 )
 
 _WITHOUT_MEANING = tuple(
-    Case(
-        "without-a-meaning",
-        opcode,
-        ("f32[2]",),
-        f"{reason}, got opcode {opcode}",
-        error=UnimplementedError,
-    )
+    Case(opcode, ("f32[2]",), f"{reason}, got opcode {opcode}", error=UnimplementedError)
     for opcode, reason in UNDEFINED.items()
 )
 

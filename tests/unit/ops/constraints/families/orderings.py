@@ -10,11 +10,13 @@ from xla_contract.ops.indexing.sort import SortAttributes
 from xla_contract.ops.indexing.topk import TopKAttributes
 from xla_contract.types.opcode import Opcode
 
+_COMPARATOR = "the comparator must take parameters (f32[], f32[], s32[], s32[]), got "
+_SORTED = "the sorted dimension must be in range [0, 2), got "
+
 _SUM = "(f32[], f32[]) -> f32[]"
 
 
 def _map(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[2,3]",),
     dimensions: Sequence[int] = (0, 1),
@@ -22,7 +24,6 @@ def _map(
     build: Any = None,
 ) -> Case:
     return Case(
-        name,
         Opcode.MAP,
         operands,
         message,
@@ -35,46 +36,29 @@ def _map(
 
 _MAPS = (
     _map(
-        "of-nothing",
         "at least one operand must be mapped, got none",
         (),
         (),
         build="the builder is that of the operands, of which there must be one",
     ),
-    _map("of-a-tuple", "an operand must be an array, got (f32[2])", ("(f32[2])",), ()),
+    _map("an operand must be an array, got (f32[2])", ("(f32[2])",), ()),
+    _map("operands must have equal dimensions, got (f32[2,3], f32[3,2])", ("f32[2,3]", "f32[3,2]")),
+    _map("the mapped dimensions must be all in order, got {0} for f32[2,3]", dimensions=(0,)),
+    _map("the mapped dimensions must be all in order, got {1,0} for f32[2,3]", dimensions=(1, 0)),
     _map(
-        "of-different-dimensions",
-        "operands must have equal dimensions, got (f32[2,3], f32[3,2])",
-        ("f32[2,3]", "f32[3,2]"),
-    ),
-    _map(
-        "of-some-dimensions",
-        "the mapped dimensions must be all in order, got {0} for f32[2,3]",
-        dimensions=(0,),
-    ),
-    _map(
-        "of-dimensions-out-of-order",
-        "the mapped dimensions must be all in order, got {1,0} for f32[2,3]",
-        dimensions=(1, 0),
-    ),
-    _map(
-        "without-a-computation",
         "the called computations must be the computation, got 0 of them",
         computation="",
         build="the function takes a computation",
     ),
     _map(
-        "by-a-computation-of-another-type",
         "the computation must take parameters (f32[]), got (p0: s32[]) -> f32[]",
         computation="(s32[]) -> f32[]",
     ),
     _map(
-        "by-a-computation-of-more",
         "the computation must take parameters (f32[]), got (p0: f32[], p1: f32[]) -> f32[]",
         computation=_SUM,
     ),
     _map(
-        "by-a-computation-that-gives-an-array",
         "the computation must give a scalar, got (p0: f32[]) -> f32[2]",
         computation="(f32[]) -> f32[2]",
     ),
@@ -84,7 +68,6 @@ _LESS = "(f32[], f32[]) -> pred[]"
 
 
 def _sort(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[2,3]",),
     dimension: int = 1,
@@ -93,7 +76,6 @@ def _sort(
     at_call: str = "",
 ) -> Case:
     return Case(
-        name,
         Opcode.SORT,
         operands,
         message,
@@ -109,66 +91,37 @@ _NO_DIMENSION = "a dimension of rank"
 
 _SORTS = (
     _sort(
-        "of-nothing",
         "at least one operand must be sorted, got none",
         (),
         build="the builder is that of the operands, of which there must be one",
     ),
+    _sort("an operand must be an array, got (f32[2])", ("(f32[2])",), 0, at_call=_NO_DIMENSION),
     _sort(
-        "of-a-tuple",
-        "an operand must be an array, got (f32[2])",
-        ("(f32[2])",),
-        0,
-        at_call=_NO_DIMENSION,
+        "operands must have equal dimensions, got (f32[2,3], s32[3,2])", ("f32[2,3]", "s32[3,2]")
     ),
+    _sort(_SORTED + "2 for f32[2,3]", dimension=2, at_call=_NO_DIMENSION),
     _sort(
-        "of-different-dimensions",
-        "operands must have equal dimensions, got (f32[2,3], s32[3,2])",
-        ("f32[2,3]", "s32[3,2]"),
-    ),
-    _sort(
-        "along-no-dimension",
-        "the sorted dimension must be in range [0, 2), got 2 for f32[2,3]",
-        dimension=2,
-        at_call=_NO_DIMENSION,
-    ),
-    _sort(
-        "along-a-negative-dimension",
-        "the sorted dimension must be in range [0, 2), got -1 for f32[2,3]",
+        _SORTED + "-1 for f32[2,3]",
         dimension=-1,
         build="the function counts negative numbers from the end",
     ),
     _sort(
-        "without-a-comparator",
         "the called computations must be the comparator, got 0 of them",
         comparator="",
         build="the function takes a comparator",
     ),
     _sort(
-        "by-a-comparator-of-another-type",
         "the comparator must take parameters (f32[], f32[]), got (p0: s32[], p1: s32[]) -> pred[]",
         comparator="(s32[], s32[]) -> pred[]",
     ),
+    _sort(_COMPARATOR + "(p0: f32[], p1: f32[]) -> pred[]", ("f32[2,3]", "s32[2,3]")),
     _sort(
-        "by-a-comparator-of-too-few",
-        "the comparator must take parameters (f32[], f32[], s32[], s32[]), got (p0: f32[], "
-        "p1: f32[]) -> pred[]",
-        ("f32[2,3]", "s32[2,3]"),
-    ),
-    _sort(
-        "by-a-comparator-in-another-order",
-        "the comparator must take parameters (f32[], f32[], s32[], s32[]), got (p0: f32[], "
-        "p1: s32[], p2: f32[], p3: s32[]) -> pred[]",
+        _COMPARATOR + "(p0: f32[], p1: s32[], p2: f32[], p3: s32[]) -> pred[]",
         ("f32[2,3]", "s32[2,3]"),
         comparator="(f32[], s32[], f32[], s32[]) -> pred[]",
     ),
-    _sort(
-        "by-a-comparator-that-gives-a-number",
-        "the comparator must give pred[], got (p0: f32[], p1: f32[]) -> f32[]",
-        comparator=_SUM,
-    ),
+    _sort("the comparator must give pred[], got (p0: f32[], p1: f32[]) -> f32[]", comparator=_SUM),
     Case(
-        "along-two-dimensions",
         Opcode.SORT,
         ("f32[2,3]",),
         "a sort must name one dimension, got [0, 1] for f32[2,3]",
@@ -182,7 +135,6 @@ _SORTS = (
 
 _TOPKS = tuple(
     Case(
-        name,
         Opcode.TOPK,
         (operand,),
         "k must be at most the last dimension of an array that can be ordered, got k = "
@@ -191,12 +143,12 @@ _TOPKS = tuple(
         lambda x, k=k: ops.top_k(x, k),
         declared="(f32[1], s32[1])",
     )
-    for name, operand, k in (
-        ("of-too-many", "f32[2,3]", 4),
-        ("of-fewer-than-none", "f32[2,3]", -1),
-        ("of-a-scalar", "f32[]", 1),
-        ("of-complex", "c64[3]", 1),
-        ("of-a-tuple", "(f32[3])", 1),
+    for operand, k in (
+        ("f32[2,3]", 4),
+        ("f32[2,3]", -1),
+        ("f32[]", 1),
+        ("c64[3]", 1),
+        ("(f32[3])", 1),
     )
 )
 

@@ -11,13 +11,22 @@ from xla_contract.ops.reduction.select_and_scatter import SelectAndScatterAttrib
 from xla_contract.types.dimension_numbers import Window, WindowDimension
 from xla_contract.types.opcode import Opcode
 
+_INITIAL_VALUES = "operands must be arrays and as many initial values, got "
+_EQUAL = "reduced operands must have equal dimensions, got "
+_REDUCED = "reduced dimensions must be distinct and in range [0, 2), got "
+_REDUCER = "the reducer must take 2 scalars and give 1, got "
+_INITIAL_VALUE = "initial value 0 must be a scalar of the reducer's result type, got "
+_SOURCE = (
+    "the source must have one value per window position, f32[3] for f32[4] with window "
+    "{size=2}, got "
+)
+
 _SUM = "(f32[], f32[]) -> f32[]"
 _PAIRS = "(f32[], s32[], f32[], s32[]) -> (f32[], s32[])"
 _NO_SPLIT = "the function takes arrays and initial values apart"
 
 
 def _reduce(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[2,3]", "f32[]"),
     dimensions: Sequence[int] = (0,),
@@ -31,7 +40,6 @@ def _reduce(
         return ops.reduce(arrays[:count], arrays[count:], computation, dimensions)
 
     return Case(
-        name,
         Opcode.REDUCE,
         operands,
         message,
@@ -43,112 +51,54 @@ def _reduce(
 
 
 _REDUCES = (
+    _reduce(_INITIAL_VALUES + "()", (), (), build=_NO_SPLIT),
+    _reduce(_INITIAL_VALUES + "(f32[2], f32[2], f32[])", ("f32[2]", "f32[2]", "f32[]")),
+    _reduce("a reduced operand must be an array, got (f32[2])", ("(f32[2])", "f32[]")),
+    _reduce(_EQUAL + "(f32[2], s32[3])", ("f32[2]", "s32[3]", "f32[]", "s32[]"), (0,), _PAIRS),
+    _reduce(_REDUCED + "{2} for f32[2,3]", dimensions=(2,)),
+    _reduce(_REDUCED + "{-1} for f32[2,3]", dimensions=(-1,)),
+    _reduce(_REDUCED + "{1,1} for f32[2,3]", dimensions=(1, 1)),
     _reduce(
-        "of-nothing",
-        "operands must be arrays and as many initial values, got ()",
-        (),
-        (),
-        build=_NO_SPLIT,
-    ),
-    _reduce(
-        "without-an-initial-value",
-        "operands must be arrays and as many initial values, got (f32[2], f32[2], f32[])",
-        ("f32[2]", "f32[2]", "f32[]"),
-    ),
-    _reduce(
-        "of-a-tuple", "a reduced operand must be an array, got (f32[2])", ("(f32[2])", "f32[]")
-    ),
-    _reduce(
-        "of-different-dimensions",
-        "reduced operands must have equal dimensions, got (f32[2], s32[3])",
-        ("f32[2]", "s32[3]", "f32[]", "s32[]"),
-        (0,),
-        _PAIRS,
-    ),
-    _reduce(
-        "of-a-dimension-that-is-not-there",
-        "reduced dimensions must be distinct and in range [0, 2), got {2} for f32[2,3]",
-        dimensions=(2,),
-    ),
-    _reduce(
-        "of-a-negative-dimension",
-        "reduced dimensions must be distinct and in range [0, 2), got {-1} for f32[2,3]",
-        dimensions=(-1,),
-    ),
-    _reduce(
-        "of-one-dimension-twice",
-        "reduced dimensions must be distinct and in range [0, 2), got {1,1} for f32[2,3]",
-        dimensions=(1, 1),
-    ),
-    _reduce(
-        "without-a-reducer",
         "the called computations must be the reducer, got 0 of them",
         reducer="",
         build="the function takes a reducer",
     ),
+    _reduce(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
     _reduce(
-        "by-a-reducer-of-one",
-        "the reducer must take 2 scalars and give 1, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
-    ),
-    _reduce(
-        "by-a-reducer-that-gives-two",
-        "the reducer must take 2 scalars and give 1, got (p0: f32[], p1: f32[]) -> (f32[], f32[])",
+        _REDUCER + "(p0: f32[], p1: f32[]) -> (f32[], f32[])",
         reducer="(f32[], f32[]) -> (f32[], f32[])",
     ),
+    _reduce(_REDUCER + "(p0: f32[], p1: f32[]) -> (f32[])", reducer="(f32[], f32[]) -> (f32[])"),
     _reduce(
-        "by-a-reducer-that-gives-a-tuple-of-one",
-        "the reducer must take 2 scalars and give 1, got (p0: f32[], p1: f32[]) -> (f32[])",
-        reducer="(f32[], f32[]) -> (f32[])",
-    ),
-    _reduce(
-        "by-a-reducer-of-arrays",
         "the reducer must work on scalars, got (p0: f32[2], p1: f32[2]) -> f32[2]",
         reducer="(f32[2], f32[2]) -> f32[2]",
     ),
     _reduce(
-        "by-a-reducer-of-another-type",
-        "initial value 0 must be a scalar of the reducer's result type, got f32[] and (p0: "
-        "s32[], p1: s32[]) -> s32[]",
+        _INITIAL_VALUE + "f32[] and (p0: s32[], p1: s32[]) -> s32[]",
         reducer="(s32[], s32[]) -> s32[]",
     ),
     _reduce(
-        "by-a-reducer-that-changes-type",
-        "initial value 0 must be a scalar of the reducer's result type, got f32[] and (p0: "
-        "f32[], p1: f32[]) -> pred[]",
+        _INITIAL_VALUE + "f32[] and (p0: f32[], p1: f32[]) -> pred[]",
         reducer="(f32[], f32[]) -> pred[]",
     ),
     _reduce(
-        "by-a-reducer-whose-accumulator-changes-precision",
         "parameter 0 of the reducer must have the type of its result 0, got bf16[] and f32[] "
         "in (p0: bf16[], p1: f32[]) -> f32[]",
         reducer="(bf16[], f32[]) -> f32[]",
     ),
     _reduce(
-        "by-a-reducer-of-another-operand-type",
         "the reducer must take and give the element type of operand 0, got s32 and (p0: "
         "f32[], p1: f32[]) -> f32[]",
         ("s32[2]", "f32[]"),
     ),
-    _reduce(
-        "from-an-array",
-        "initial value 0 must be a scalar of the reducer's result type, got f32[1] and (p0: "
-        "f32[], p1: f32[]) -> f32[]",
-        ("f32[2,3]", "f32[1]"),
-    ),
-    _reduce(
-        "from-another-type",
-        "initial value 0 must be a scalar of the reducer's result type, got s32[] and (p0: "
-        "f32[], p1: f32[]) -> f32[]",
-        ("f32[2,3]", "s32[]"),
-    ),
+    _reduce(_INITIAL_VALUE + "f32[1] and (p0: f32[], p1: f32[]) -> f32[]", ("f32[2,3]", "f32[1]")),
+    _reduce(_INITIAL_VALUE + "s32[] and (p0: f32[], p1: f32[]) -> f32[]", ("f32[2,3]", "s32[]")),
 )
 
 _WIDE = WindowDimension(2)
 
 
 def _reduce_window(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[4]", "f32[]"),
     dimensions: Sequence[WindowDimension] = (_WIDE,),
@@ -171,7 +121,6 @@ def _reduce_window(
         )
 
     return Case(
-        name,
         Opcode.REDUCE_WINDOW,
         operands,
         message,
@@ -182,65 +131,43 @@ def _reduce_window(
 
 
 _REDUCE_WINDOWS = (
+    _reduce_window(_INITIAL_VALUES + "()", (), (), build=_NO_SPLIT),
+    _reduce_window("a reduced operand must be an array, got token[]", ("token[]", "f32[]")),
     _reduce_window(
-        "of-nothing",
-        "operands must be arrays and as many initial values, got ()",
-        (),
-        (),
-        build=_NO_SPLIT,
+        _EQUAL + "(f32[4], s32[5])", ("f32[4]", "s32[5]", "f32[]", "s32[]"), reducer=_PAIRS
     ),
     _reduce_window(
-        "of-a-token", "a reduced operand must be an array, got token[]", ("token[]", "f32[]")
-    ),
-    _reduce_window(
-        "of-different-dimensions",
-        "reduced operands must have equal dimensions, got (f32[4], s32[5])",
-        ("f32[4]", "s32[5]", "f32[]", "s32[]"),
-        reducer=_PAIRS,
-    ),
-    _reduce_window(
-        "of-another-rank",
         "a window must have one dimension for each dimension it slides over, got 1 in "
         "{size=2} for 2",
         ("f32[4,4]", "f32[]"),
     ),
     _reduce_window(
-        "of-no-size",
         "a window's size must be positive, got 0 in dimension 0 of {size=0}",
         dimensions=(WindowDimension(0),),
     ),
     _reduce_window(
-        "of-negative-stride",
         "a window's stride must be positive, got -1 in dimension 0 of {size=2 stride=-1}",
         dimensions=(WindowDimension(2, -1),),
     ),
     _reduce_window(
-        "without-a-dilation",
         "a window's window_dilation must be positive, got 0 in dimension 0 of {size=2 "
         "rhs_dilate=0}",
         dimensions=(WindowDimension(2, window_dilation=0),),
     ),
     _reduce_window(
-        "without-a-base-dilation",
         "a window's base_dilation must be positive, got 0 in dimension 0 of {size=2 lhs_dilate=0}",
         dimensions=(WindowDimension(2, base_dilation=0),),
     ),
     _reduce_window(
-        "without-a-reducer",
         "the called computations must be the reducer, got 0 of them",
         reducer="",
         build="the function takes a reducer",
     ),
-    _reduce_window(
-        "by-a-reducer-of-one",
-        "the reducer must take 2 scalars and give 1, got (p0: f32[]) -> f32[]",
-        reducer="(f32[]) -> f32[]",
-    ),
+    _reduce_window(_REDUCER + "(p0: f32[]) -> f32[]", reducer="(f32[]) -> f32[]"),
 )
 
 
 def _select_and_scatter(
-    name: str,
     message: str,
     operands: Sequence[str] = ("f32[4]", "f32[3]", "f32[]"),
     dimension: WindowDimension = _WIDE,
@@ -260,7 +187,6 @@ def _select_and_scatter(
         )
 
     return Case(
-        name,
         Opcode.SELECT_AND_SCATTER,
         operands,
         message,
@@ -273,58 +199,39 @@ def _select_and_scatter(
 
 _SELECT_AND_SCATTERS = (
     _select_and_scatter(
-        "of-a-tuple", "the operand must be an array, got (f32[4])", ("(f32[4])", "f32[3]", "f32[]")
+        "the operand must be an array, got (f32[4])", ("(f32[4])", "f32[3]", "f32[]")
     ),
+    _select_and_scatter("the source must be an array, got token[]", ("f32[4]", "token[]", "f32[]")),
     _select_and_scatter(
-        "from-a-token", "the source must be an array, got token[]", ("f32[4]", "token[]", "f32[]")
-    ),
-    _select_and_scatter(
-        "by-one-computation",
         "the called computations must be select and scatter, got 1 of them",
         called=(_SUM,),
         build="the function takes both computations",
     ),
     _select_and_scatter(
-        "by-a-choice-of-other-types",
         "the select computation must take parameters (f32[], f32[]), got (p0: s32[], p1: "
         "s32[]) -> pred[]",
         called=("(s32[], s32[]) -> pred[]", _SUM),
     ),
     _select_and_scatter(
-        "by-a-choice-that-gives-no-pred",
         "the select computation must give pred[], got (p0: f32[], p1: f32[]) -> f32[]",
         called=(_SUM, _SUM),
     ),
     _select_and_scatter(
-        "by-a-scatter-of-one",
         "the scatter computation must take 2 scalars and give 1, got (q0: f32[]) -> f32[]",
         called=("(f32[], f32[]) -> pred[]", "(f32[]) -> f32[]"),
     ),
     _select_and_scatter(
-        "from-another-type",
         "initial value 0 must be a scalar of the scatter computation's result type, got s32[]"
         " and (q0: f32[], q1: f32[]) -> f32[]",
         ("f32[4]", "f32[3]", "s32[]"),
     ),
+    _select_and_scatter(_SOURCE + "f32[2]", ("f32[4]", "f32[2]", "f32[]")),
+    _select_and_scatter(_SOURCE + "bf16[3]", ("f32[4]", "bf16[3]", "f32[]")),
     _select_and_scatter(
-        "of-too-few-values",
-        "the source must have one value per window position, f32[3] for f32[4] with window "
-        "{size=2}, got f32[2]",
-        ("f32[4]", "f32[2]", "f32[]"),
-    ),
-    _select_and_scatter(
-        "of-values-of-another-precision",
-        "the source must have one value per window position, f32[3] for f32[4] with window "
-        "{size=2}, got bf16[3]",
-        ("f32[4]", "bf16[3]", "f32[]"),
-    ),
-    _select_and_scatter(
-        "without-a-stride",
         "a window's stride must be positive, got 0 in dimension 0 of {size=2 stride=0}",
         dimension=WindowDimension(2, 0),
     ),
     _select_and_scatter(
-        "with-dilation",
         "the window must have no dilation, got {size=2 rhs_dilate=2}",
         dimension=WindowDimension(2, window_dilation=2),
         build="the function takes no dilation",

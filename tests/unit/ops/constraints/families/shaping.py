@@ -15,9 +15,12 @@ from xla_contract.ops.shaping.transpose import TransposeAttributes
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
+_DISTINCT = "dimensions must be distinct and in [0, 2), got "
+_OF_THE_RESULT = "broadcast_dimensions must be dimensions of the result of rank 2, got "
+_EQUAL = "operands must have equal dimensions except dimension 0, got "
+
 
 def _broadcast(
-    name: str,
     operand: str,
     mapping: tuple[int, ...],
     sizes: tuple[int, ...],
@@ -26,7 +29,6 @@ def _broadcast(
     declared: str = "",
 ) -> Case:
     return Case(
-        name,
         Opcode.BROADCAST,
         (operand,),
         message,
@@ -37,9 +39,8 @@ def _broadcast(
     )
 
 
-def _reshape(name: str, operand: str, sizes: tuple[int, ...], message: str) -> Case:
+def _reshape(operand: str, sizes: tuple[int, ...], message: str) -> Case:
     return Case(
-        name,
         Opcode.RESHAPE,
         (operand,),
         message,
@@ -49,9 +50,8 @@ def _reshape(name: str, operand: str, sizes: tuple[int, ...], message: str) -> C
     )
 
 
-def _transpose(name: str, operand: str, permutation: tuple[int, ...], message: str) -> Case:
+def _transpose(operand: str, permutation: tuple[int, ...], message: str) -> Case:
     return Case(
-        name,
         Opcode.TRANSPOSE,
         (operand,),
         message,
@@ -60,9 +60,8 @@ def _transpose(name: str, operand: str, permutation: tuple[int, ...], message: s
     )
 
 
-def _reverse(name: str, operand: str, dimensions: tuple[int, ...], message: str) -> Case:
+def _reverse(operand: str, dimensions: tuple[int, ...], message: str) -> Case:
     return Case(
-        name,
         Opcode.REVERSE,
         (operand,),
         message,
@@ -71,9 +70,8 @@ def _reverse(name: str, operand: str, dimensions: tuple[int, ...], message: str)
     )
 
 
-def _concatenate(name: str, operands: Sequence[str], dimension: int, message: str) -> Case:
+def _concatenate(operands: Sequence[str], dimension: int, message: str) -> Case:
     return Case(
-        name,
         Opcode.CONCATENATE,
         operands,
         message,
@@ -82,59 +80,31 @@ def _concatenate(name: str, operands: Sequence[str], dimension: int, message: st
     )
 
 
-def _iota(name: str, shape: str, dimension: int, message: str) -> Case:
+def _iota(shape: str, dimension: int, message: str) -> Case:
     return Case(
-        name,
-        Opcode.IOTA,
-        (),
-        message,
-        IotaAttributes(Shape.parse(shape), dimension),
-        declared=shape,
+        Opcode.IOTA, (), message, IotaAttributes(Shape.parse(shape), dimension), declared=shape
     )
 
 
 _BROADCASTS = (
+    _broadcast("(f32[2])", (), (2,), "the operand must be an array, got (f32[2])"),
     _broadcast(
-        "of-a-tuple",
-        "(f32[2])",
-        (),
-        (2,),
-        "the operand must be an array, got (f32[2])",
-    ),
-    _broadcast(
-        "with-too-few-dimensions",
         "f32[2]",
         (),
         (2, 3),
         "dimensions must have one entry per dimension, got 0 for f32[2]",
         "broadcast_dimensions must have one entry per dimension of the smaller operand, got {}",
     ),
+    _broadcast("f32[2]", (2,), (2, 3), _DISTINCT + "{2} for f32[2,3]", _OF_THE_RESULT + "{2}"),
+    _broadcast("f32[2]", (-1,), (2, 3), _DISTINCT + "{-1} for f32[2,3]", _OF_THE_RESULT + "{-1}"),
     _broadcast(
-        "to-a-dimension-that-is-not-there",
-        "f32[2]",
-        (2,),
-        (2, 3),
-        "dimensions must be distinct and in [0, 2), got {2} for f32[2,3]",
-        "broadcast_dimensions must be dimensions of the result of rank 2, got {2}",
-    ),
-    _broadcast(
-        "to-a-negative-dimension",
-        "f32[2]",
-        (-1,),
-        (2, 3),
-        "dimensions must be distinct and in [0, 2), got {-1} for f32[2,3]",
-        "broadcast_dimensions must be dimensions of the result of rank 2, got {-1}",
-    ),
-    _broadcast(
-        "to-one-dimension-twice",
         "f32[2,2]",
         (0, 0),
         (2, 3),
-        "dimensions must be distinct and in [0, 2), got {0,0} for f32[2,3]",
+        _DISTINCT + "{0,0} for f32[2,3]",
         "broadcast_dimensions must increase, got {0,0}",
     ),
     _broadcast(
-        "to-another-size",
         "f32[2]",
         (1,),
         (2, 3),
@@ -144,7 +114,6 @@ _BROADCASTS = (
         "2 of f32[2] and dim 1 = 3 of f32[2,3]",
     ),
     Case(
-        "to-a-negative-size",
         Opcode.BROADCAST,
         ("f32[]",),
         "a dimension size must not be negative, got dimension 0 = -2 of f32[-2]",
@@ -155,89 +124,42 @@ _BROADCASTS = (
 )
 
 _RESHAPES = (
-    _reshape("of-a-token", "token[]", (1,), "the operand must be an array, got token[]"),
+    _reshape("token[]", (1,), "the operand must be an array, got token[]"),
     _reshape(
-        "to-another-number-of-elements",
         "f32[2,3]",
         (5,),
         "operand and result must have the same number of elements, got 6 of f32[2,3] and 5 of "
         "f32[5]",
     ),
-    _transpose("of-a-tuple", "(f32[2])", (), "the operand must be an array, got (f32[2])"),
+    _transpose("(f32[2])", (), "the operand must be an array, got (f32[2])"),
     _transpose(
-        "by-a-short-permutation",
-        "f32[2,3]",
-        (0,),
-        "the permutation must have one entry per dimension, got 1 for f32[2,3]",
+        "f32[2,3]", (0,), "the permutation must have one entry per dimension, got 1 for f32[2,3]"
     ),
     _transpose(
-        "by-a-repeated-dimension",
-        "f32[2,3]",
-        (1, 1),
-        "the permutation must be distinct and in [0, 2), got {1,1} for f32[2,3]",
+        "f32[2,3]", (1, 1), "the permutation must be distinct and in [0, 2), got {1,1} for f32[2,3]"
     ),
     _transpose(
-        "by-a-dimension-that-is-not-there",
-        "f32[2,3]",
-        (0, 2),
-        "the permutation must be distinct and in [0, 2), got {0,2} for f32[2,3]",
+        "f32[2,3]", (0, 2), "the permutation must be distinct and in [0, 2), got {0,2} for f32[2,3]"
     ),
-    _reverse("of-a-tuple", "(f32[2])", (), "the operand must be an array, got (f32[2])"),
-    _reverse(
-        "of-a-repeated-dimension",
-        "f32[2,3]",
-        (0, 0),
-        "dimensions must be distinct and in [0, 2), got {0,0} for f32[2,3]",
-    ),
-    _reverse(
-        "of-a-negative-dimension",
-        "f32[2,3]",
-        (-1,),
-        "dimensions must be distinct and in [0, 2), got {-1} for f32[2,3]",
-    ),
+    _reverse("(f32[2])", (), "the operand must be an array, got (f32[2])"),
+    _reverse("f32[2,3]", (0, 0), _DISTINCT + "{0,0} for f32[2,3]"),
+    _reverse("f32[2,3]", (-1,), _DISTINCT + "{-1} for f32[2,3]"),
 )
 
 _CONCATENATES = (
-    Case(
-        "of-nothing",
-        Opcode.CONCATENATE,
-        (),
-        "at least one operand is needed, got 0",
-        ConcatenateAttributes(0),
-    ),
-    _concatenate("of-a-tuple", ["(f32[2])"], 0, "operand 0 must be an array, got (f32[2])"),
+    Case(Opcode.CONCATENATE, (), "at least one operand is needed, got 0", ConcatenateAttributes(0)),
+    _concatenate(["(f32[2])"], 0, "operand 0 must be an array, got (f32[2])"),
+    _concatenate(["f32[2]", "token[]"], 0, "operand 1 must be an array, got token[]"),
+    _concatenate(["f32[2]", "f32[2]"], 1, "the dimension must be in [0, 1), got 1 for f32[2]"),
+    _concatenate(["f32[]"], 0, "the dimension must be in [0, 0), got 0 for f32[]"),
     _concatenate(
-        "with-a-token", ["f32[2]", "token[]"], 0, "operand 1 must be an array, got token[]"
-    ),
-    _concatenate(
-        "along-no-dimension",
-        ["f32[2]", "f32[2]"],
-        1,
-        "the dimension must be in [0, 1), got 1 for f32[2]",
-    ),
-    _concatenate("of-scalars", ["f32[]"], 0, "the dimension must be in [0, 0), got 0 for f32[]"),
-    _concatenate(
-        "of-different-types",
         ["f32[2]", "f32[2]", "s32[2]"],
         0,
         "operands 0 and 2 must have the same element type, got f32[2] and s32[2]",
     ),
-    _concatenate(
-        "of-different-dimensions",
-        ["f32[2,3]", "f32[2,4]"],
-        0,
-        "operands must have equal dimensions except dimension 0, got operand 0 f32[2,3] and "
-        "operand 1 f32[2,4]",
-    ),
-    _concatenate(
-        "of-different-ranks",
-        ["f32[2,3]", "f32[2]"],
-        0,
-        "operands must have equal dimensions except dimension 0, got operand 0 f32[2,3] and "
-        "operand 1 f32[2]",
-    ),
+    _concatenate(["f32[2,3]", "f32[2,4]"], 0, _EQUAL + "operand 0 f32[2,3] and operand 1 f32[2,4]"),
+    _concatenate(["f32[2,3]", "f32[2]"], 0, _EQUAL + "operand 0 f32[2,3] and operand 1 f32[2]"),
     Case(
-        "along-two-dimensions",
         Opcode.CONCATENATE,
         ("f32[2,2]",),
         "dimensions must hold the concatenated dimension alone, got {0,1}",
@@ -249,21 +171,14 @@ _CONCATENATES = (
 
 _SOURCES = (
     _iota(
-        "of-pred",
         "pred[2]",
         0,
         "the element type of the result must be integral, floating or complex, got pred[2]",
     ),
-    _iota("of-a-tuple", "(f32[2])", 0, "the result must be an array, got (f32[2])"),
-    _iota("of-a-scalar", "s32[]", 0, "iota_dimension must be in [0, 0), got 0 for s32[]"),
-    _iota(
-        "along-a-negative-dimension",
-        "s32[2]",
-        -1,
-        "iota_dimension must be in [0, 1), got -1 for s32[2]",
-    ),
+    _iota("(f32[2])", 0, "the result must be an array, got (f32[2])"),
+    _iota("s32[]", 0, "iota_dimension must be in [0, 0), got 0 for s32[]"),
+    _iota("s32[2]", -1, "iota_dimension must be in [0, 1), got -1 for s32[2]"),
     Case(
-        "along-no-dimension-at-all",
         Opcode.IOTA,
         (),
         "dimensions must hold the iota dimension alone, got {}",
@@ -273,7 +188,6 @@ _SOURCES = (
         edit=lambda proto: proto.ClearField("dimensions"),
     ),
     Case(
-        "without-a-literal",
         Opcode.CONSTANT,
         (),
         "a constant must have a literal, got none for f32[2]",
@@ -281,7 +195,6 @@ _SOURCES = (
         edit=lambda proto: proto.ClearField("literal"),
     ),
     Case(
-        "of-a-negative-number",
         Opcode.PARAMETER,
         (),
         "the parameter number must not be negative, got -1",
@@ -293,7 +206,6 @@ _SOURCES = (
 
 _TUPLES = (
     Case(
-        "of-an-array",
         Opcode.GET_TUPLE_ELEMENT,
         ("f32[2]",),
         "the operand must be a tuple, got f32[2]",
@@ -302,7 +214,6 @@ _TUPLES = (
     ),
     *(
         Case(
-            f"number-{index}",
             Opcode.GET_TUPLE_ELEMENT,
             ("(f32[2], s32[])",),
             f"the index must be in [0, 2), got {index} for (f32[2], s32[])",

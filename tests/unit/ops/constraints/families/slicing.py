@@ -10,11 +10,13 @@ from xla_contract.ops.shaping.slice import SliceAttributes
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
 from xla_contract.types.opcode import Opcode
 
+_STARTS = "start indices must have one entry per dimension, got "
+_SIZES = "sizes must be in [0, size of the operand], got "
+
 _ONE_RECORD = "start, limit and stride of a dimension are one message"
 
 
 def _slice(
-    name: str,
     operand: str,
     box: tuple[Sequence[int], Sequence[int], Sequence[int]],
     message: str,
@@ -22,7 +24,6 @@ def _slice(
 ) -> Case:
     starts, limits, strides = box
     return Case(
-        name,
         Opcode.SLICE,
         (operand,),
         message,
@@ -32,11 +33,8 @@ def _slice(
     )
 
 
-def _dynamic_slice(
-    name: str, operands: Sequence[str], sizes: tuple[int, ...], message: str
-) -> Case:
+def _dynamic_slice(operands: Sequence[str], sizes: tuple[int, ...], message: str) -> Case:
     return Case(
-        name,
         Opcode.DYNAMIC_SLICE,
         operands,
         message,
@@ -45,9 +43,8 @@ def _dynamic_slice(
     )
 
 
-def _update(name: str, operands: Sequence[str], message: str) -> Case:
+def _update(operands: Sequence[str], message: str) -> Case:
     return Case(
-        name,
         Opcode.DYNAMIC_UPDATE_SLICE,
         operands,
         message,
@@ -55,12 +52,9 @@ def _update(name: str, operands: Sequence[str], message: str) -> Case:
     )
 
 
-def _pad(
-    name: str, operands: tuple[str, str], amounts: Sequence[tuple[int, int, int]], message: str
-) -> Case:
+def _pad(operands: tuple[str, str], amounts: Sequence[tuple[int, int, int]], message: str) -> Case:
     config = PaddingConfig(tuple(PaddingDimension(*amount) for amount in amounts))
     return Case(
-        name,
         Opcode.PAD,
         operands,
         message,
@@ -70,53 +64,45 @@ def _pad(
 
 
 _SLICES = (
-    _slice("of-a-token", "token[]", ((), (), ()), "the operand must be an array, got token[]"),
+    _slice("token[]", ((), (), ()), "the operand must be an array, got token[]"),
     _slice(
-        "with-too-few-starts",
         "f32[4,4]",
         ((0,), (4,), (1,)),
         "starts must have one entry per dimension, got 1 for f32[4,4]",
     ),
     _slice(
-        "with-too-few-limits",
         "f32[4]",
         ((0,), (), (1,)),
         "limits must have one entry per dimension, got 0 for f32[4]",
         off_wire=_ONE_RECORD,
     ),
     _slice(
-        "with-too-many-strides",
         "f32[4]",
         ((0,), (4,), (1, 1)),
         "strides must have one entry per dimension, got 2 for f32[4]",
         off_wire=_ONE_RECORD,
     ),
     _slice(
-        "from-below",
         "f32[4]",
         ((-1,), (2,), (1,)),
         "0 <= start <= limit <= 4 must hold, got [-1:2:1] in dimension 0 of f32[4]",
     ),
     _slice(
-        "past-the-end",
         "f32[4]",
         ((0,), (5,), (1,)),
         "0 <= start <= limit <= 4 must hold, got [0:5:1] in dimension 0 of f32[4]",
     ),
     _slice(
-        "that-ends-before-it-starts",
         "f32[4]",
         ((3,), (2,), (1,)),
         "0 <= start <= limit <= 4 must hold, got [3:2:1] in dimension 0 of f32[4]",
     ),
     _slice(
-        "without-a-step",
         "f32[4]",
         ((0,), (4,), (0,)),
         "strides must be positive, got [0:4:0] in dimension 0 of f32[4]",
     ),
     _slice(
-        "backwards",
         "f32[4]",
         ((0,), (4,), (-1,)),
         "strides must be positive, got [0:4:-1] in dimension 0 of f32[4]",
@@ -125,126 +111,82 @@ _SLICES = (
 
 _DYNAMIC_SLICES = (
     Case(
-        "of-nothing",
         Opcode.DYNAMIC_SLICE,
         (),
         "an operand and start indices are needed, got 0 operands",
         DynamicSliceAttributes(()),
     ),
-    _dynamic_slice("of-a-tuple", ["(f32[4])"], (), "the operand must be an array, got (f32[4])"),
+    _dynamic_slice(["(f32[4])"], (), "the operand must be an array, got (f32[4])"),
     _dynamic_slice(
-        "with-too-few-sizes",
         ["f32[4,4]", "s32[]", "s32[]"],
         (2,),
         "sizes must have one entry per dimension, got 1 for f32[4,4]",
     ),
+    _dynamic_slice(["f32[4,4]", "s32[]"], (2, 2), _STARTS + "1 for f32[4,4]"),
     _dynamic_slice(
-        "with-too-few-starts",
-        ["f32[4,4]", "s32[]"],
-        (2, 2),
-        "start indices must have one entry per dimension, got 1 for f32[4,4]",
+        ["f32[4]", "f32[]"], (2,), "the element type of start indices must be integral, got f32[]"
     ),
+    _dynamic_slice(["f32[4]", "token[]"], (2,), "start indices must be an array, got token[]"),
     _dynamic_slice(
-        "from-a-fraction",
-        ["f32[4]", "f32[]"],
-        (2,),
-        "the element type of start indices must be integral, got f32[]",
-    ),
-    _dynamic_slice(
-        "from-a-token", ["f32[4]", "token[]"], (2,), "start indices must be an array, got token[]"
-    ),
-    _dynamic_slice(
-        "from-a-short-vector",
         ["f32[4,4]", "s32[1]"],
         (2, 2),
         "the vector of start indices must have one entry per dimension, got s32[1] for f32[4,4]",
     ),
     _dynamic_slice(
-        "from-two-vectors",
-        ["f32[4,4]", "s32[1]", "s32[1]"],
-        (2, 2),
-        "a start index must be a scalar, got s32[1]",
+        ["f32[4,4]", "s32[1]", "s32[1]"], (2, 2), "a start index must be a scalar, got s32[1]"
     ),
     _dynamic_slice(
-        "from-different-types",
         ["f32[4,4]", "s32[]", "s64[]"],
         (2, 2),
         "start indices must have the same element type, got s32[] and s64[]",
     ),
-    _dynamic_slice(
-        "larger-than-the-operand",
-        ["f32[4]", "s32[]"],
-        (5,),
-        "sizes must be in [0, size of the operand], got 5 in dimension 0 of f32[4]",
-    ),
-    _dynamic_slice(
-        "of-negative-size",
-        ["f32[4]", "s32[]"],
-        (-1,),
-        "sizes must be in [0, size of the operand], got -1 in dimension 0 of f32[4]",
-    ),
+    _dynamic_slice(["f32[4]", "s32[]"], (5,), _SIZES + "5 in dimension 0 of f32[4]"),
+    _dynamic_slice(["f32[4]", "s32[]"], (-1,), _SIZES + "-1 in dimension 0 of f32[4]"),
 )
 
 _UPDATES = (
     Case(
-        "of-nothing",
         Opcode.DYNAMIC_UPDATE_SLICE,
         ("f32[4]",),
         "an operand, an update and start indices are needed, got 1 operands",
     ),
-    _update("of-a-tuple", ["(f32[4])", "f32[2]"], "the operand must be an array, got (f32[4])"),
-    _update("by-a-token", ["f32[4]", "token[]"], "the update must be an array, got token[]"),
+    _update(["(f32[4])", "f32[2]"], "the operand must be an array, got (f32[4])"),
+    _update(["f32[4]", "token[]"], "the update must be an array, got token[]"),
     _update(
-        "by-another-type",
         ["f32[4]", "s32[2]", "s32[]"],
         "the operand and the update must have the same element type, got f32[4] and s32[2]",
     ),
     _update(
-        "by-another-rank",
         ["f32[4,4]", "f32[2]", "s32[]", "s32[]"],
         "the update f32[2] must have one entry per dimension, got 1 for f32[4,4]",
     ),
     _update(
-        "by-something-larger",
         ["f32[4]", "f32[5]", "s32[]"],
         "the sizes of the update must be in [0, size of the operand], got 5 in dimension 0 of "
         "f32[4]",
     ),
-    _update(
-        "without-starts",
-        ["f32[4]", "f32[2]"],
-        "start indices must have one entry per dimension, got 0 for f32[4]",
-    ),
+    _update(["f32[4]", "f32[2]"], _STARTS + "0 for f32[4]"),
 )
 
 _PADS = (
-    _pad("of-a-tuple", ("(f32[2])", "f32[]"), (), "the operand must be an array, got (f32[2])"),
+    _pad(("(f32[2])", "f32[]"), (), "the operand must be an array, got (f32[2])"),
+    _pad(("f32[2]", "f32[1]"), [(0, 0, 0)], "the padding value must be a scalar, got f32[1]"),
     _pad(
-        "with-an-array",
-        ("f32[2]", "f32[1]"),
-        [(0, 0, 0)],
-        "the padding value must be a scalar, got f32[1]",
-    ),
-    _pad(
-        "with-another-type",
         ("f32[2]", "s32[]"),
         [(0, 0, 0)],
         "the operand and the padding value must have the same element type, got f32[2] and s32[]",
     ),
     _pad(
-        "of-too-few-dimensions",
         ("f32[2,2]", "f32[]"),
         [(0, 0, 0)],
         "the padding must have one entry per dimension, got 1 for f32[2,2]",
     ),
     _pad(
-        "with-negative-interior",
         ("f32[2]", "f32[]"),
         [(0, 0, -1)],
         "interior padding must not be negative, got 0_0_-1 in dimension 0 of f32[2]",
     ),
     _pad(
-        "that-cuts-off-too-much",
         ("f32[2]", "f32[]"),
         [(-2, -1, 0)],
         "padding must not cut off more than there is, got -2_-1 in dimension 0 of f32[2]",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.passes.passing import assert_kept, opcodes, passed, stated
+from tests.unit.passes.passing import assert_kept, opcodes, passed, rewritten, stated
 from xla_server.passes.framework.fixpoint import Fixpoint
 from xla_server.passes.simplify import map_inliner
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
@@ -14,187 +14,139 @@ SIMPLIFY = Fixpoint("simplify", (AlgebraicSimplifier(),))
 
 X = "f32[4,6]"
 
-FIRES: dict[str, tuple[Any, dict[str, int]]] = {
-    "reshape_twice": (
-        ([X], "f32[2,12] reshape(r)", "r = f32[24] reshape(x0)"),
-        {"reshape": 1},
-    ),
-    "reshape_there_and_back": (([X], "f32[4,6] reshape(r)", "r = f32[24] reshape(x0)"), {}),
-    "reshape_of_a_repeated_scalar": (
-        (["f32[]"], "f32[24] reshape(b)", "b = f32[4,6] broadcast(x0), dimensions={}"),
+FIRES: tuple[tuple[Any, ...], ...] = (
+    ({"reshape": 1}, [X], "f32[2,12] reshape(r)", "r = f32[24] reshape(x0)"),
+    ({}, [X], "f32[4,6] reshape(r)", "r = f32[24] reshape(x0)"),
+    (
         {"broadcast": 1},
+        ["f32[]"],
+        "f32[24] reshape(b)",
+        "b = f32[4,6] broadcast(x0), dimensions={}",
     ),
-    "reshape_of_a_broadcast": (
-        (["f32[4]"], "f32[4,2,3] reshape(b)", "b = f32[4,6] broadcast(x0), dimensions={0}"),
+    (
         {"broadcast": 1},
+        ["f32[4]"],
+        "f32[4,2,3] reshape(b)",
+        "b = f32[4,6] broadcast(x0), dimensions={0}",
     ),
-    "transpose_twice": (
-        (
-            ["f32[2,3,4]"],
-            "f32[4,2,3] transpose(t), dimensions={2,1,0}",
-            "t = f32[3,2,4] transpose(x0), dimensions={1,0,2}",
-        ),
+    (
         {"transpose": 1},
+        ["f32[2,3,4]"],
+        "f32[4,2,3] transpose(t), dimensions={2,1,0}",
+        "t = f32[3,2,4] transpose(x0), dimensions={1,0,2}",
     ),
-    "transpose_back": (
-        (
-            ["f32[2,3,4]"],
-            "f32[2,3,4] transpose(t), dimensions={1,0,2}",
-            "t = f32[3,2,4] transpose(x0), dimensions={1,0,2}",
-        ),
+    (
         {},
+        ["f32[2,3,4]"],
+        "f32[2,3,4] transpose(t), dimensions={1,0,2}",
+        "t = f32[3,2,4] transpose(x0), dimensions={1,0,2}",
     ),
-    "transpose_of_one": (
-        (["f32[2,1,4]"], "f32[1,2,4] transpose(x0), dimensions={1,0,2}"),
-        {"reshape": 1},
-    ),
-    "transpose_of_a_broadcast": (
-        (
-            ["f32[6]"],
-            "f32[6,4] transpose(b), dimensions={1,0}",
-            "b = f32[4,6] broadcast(x0), dimensions={1}",
-        ),
+    ({"reshape": 1}, ["f32[2,1,4]"], "f32[1,2,4] transpose(x0), dimensions={1,0,2}"),
+    (
         {"broadcast": 1},
+        ["f32[6]"],
+        "f32[6,4] transpose(b), dimensions={1,0}",
+        "b = f32[4,6] broadcast(x0), dimensions={1}",
     ),
-    "transpose_of_iota": (
-        ([], "s32[6,4] transpose(b), dimensions={1,0}", "b = s32[4,6] iota(), iota_dimension=1"),
+    (
         {"iota": 1},
+        [],
+        "s32[6,4] transpose(b), dimensions={1,0}",
+        "b = s32[4,6] iota(), iota_dimension=1",
     ),
-    "broadcast_twice": (
-        (
-            ["f32[6]"],
-            "f32[2,4,6] broadcast(b), dimensions={1,2}",
-            "b = f32[4,6] broadcast(x0), dimensions={1}",
-        ),
+    (
         {"broadcast": 1},
+        ["f32[6]"],
+        "f32[2,4,6] broadcast(b), dimensions={1,2}",
+        "b = f32[4,6] broadcast(x0), dimensions={1}",
     ),
-    "broadcast_of_nothing": (([X], "f32[4,6] broadcast(x0), dimensions={0,1}"), {}),
-    "broadcast_that_transposes": (
-        ([X], "f32[6,4] broadcast(x0), dimensions={1,0}"),
-        {"transpose": 1},
-    ),
-    "broadcast_that_reshapes": (
-        ([X], "f32[4,1,6] broadcast(x0), dimensions={0,2}"),
-        {"reshape": 1},
-    ),
-    "iota_of_one": (([], "s32[1,4] iota(), iota_dimension=0"), {"broadcast": 1, "constant": 1}),
-    "copy": (([X], "f32[4,6] copy(x0)"), {}),
-    "slice_of_all": (([X], "f32[4,6] slice(x0), slice={[0:4], [0:6]}"), {}),
-    "slice_twice": (
-        (
-            [X],
-            "f32[1,2] slice(s), slice={[1:2], [0:3:2]}",
-            "s = f32[2,3] slice(x0), slice={[0:4:2], [1:6:2]}",
-        ),
+    ({}, [X], "f32[4,6] broadcast(x0), dimensions={0,1}"),
+    ({"transpose": 1}, [X], "f32[6,4] broadcast(x0), dimensions={1,0}"),
+    ({"reshape": 1}, [X], "f32[4,1,6] broadcast(x0), dimensions={0,2}"),
+    ({"broadcast": 1, "constant": 1}, [], "s32[1,4] iota(), iota_dimension=0"),
+    ({}, [X], "f32[4,6] copy(x0)"),
+    ({}, [X], "f32[4,6] slice(x0), slice={[0:4], [0:6]}"),
+    (
         {"slice": 1},
+        [X],
+        "f32[1,2] slice(s), slice={[1:2], [0:3:2]}",
+        "s = f32[2,3] slice(x0), slice={[0:4:2], [1:6:2]}",
     ),
-    "slice_of_one_part": (
-        (
-            [X, X],
-            "f32[4,2] slice(c), slice={[0:4], [7:9]}",
-            "c = f32[4,12] concatenate(x0, x1), dimensions={1}",
-        ),
+    (
         {"slice": 1},
+        [X, X],
+        "f32[4,2] slice(c), slice={[0:4], [7:9]}",
+        "c = f32[4,12] concatenate(x0, x1), dimensions={1}",
     ),
-    "slice_of_a_broadcast": (
-        (
-            ["f32[6]"],
-            "f32[2,3] slice(b), slice={[0:2], [1:4]}",
-            "b = f32[4,6] broadcast(x0), dimensions={1}",
-        ),
+    (
         {"slice": 1, "broadcast": 1},
+        ["f32[6]"],
+        "f32[2,3] slice(b), slice={[0:2], [1:4]}",
+        "b = f32[4,6] broadcast(x0), dimensions={1}",
     ),
-    "pad_of_nothing": (([X], "f32[4,6] pad(x0, z), padding=0_0x0_0"), {}),
-    "pad_that_cuts": (([X], "f32[2,5] pad(x0, z), padding=-1_-1x0_-1"), {"slice": 1}),
-    "pad_that_cuts_and_adds": (
-        ([X], "f32[4,6] pad(x0, o), padding=-1_1x0_0"),
-        {"slice": 1, "pad": 1, "constant": 1},
-    ),
-    "pad_with_the_same": (
-        (["f32[]"], "f32[6] pad(b, x0), padding=1_1", "b = f32[4] broadcast(x0), dimensions={}"),
+    ({}, [X], "f32[4,6] pad(x0, z), padding=0_0x0_0"),
+    ({"slice": 1}, [X], "f32[2,5] pad(x0, z), padding=-1_-1x0_-1"),
+    ({"slice": 1, "pad": 1, "constant": 1}, [X], "f32[4,6] pad(x0, o), padding=-1_1x0_0"),
+    (
         {"broadcast": 1},
+        ["f32[]"],
+        "f32[6] pad(b, x0), padding=1_1",
+        "b = f32[4] broadcast(x0), dimensions={}",
     ),
-    "concatenate_of_one": (([X], "f32[4,6] concatenate(x0), dimensions={1}"), {}),
-    "concatenate_of_concatenations": (
-        (
-            [X, X],
-            "f32[4,18] concatenate(c, x0), dimensions={1}",
-            "c = f32[4,12] concatenate(x0, x1), dimensions={1}",
-        ),
+    ({}, [X], "f32[4,6] concatenate(x0), dimensions={1}"),
+    (
         {"concatenate": 1},
+        [X, X],
+        "f32[4,18] concatenate(c, x0), dimensions={1}",
+        "c = f32[4,12] concatenate(x0, x1), dimensions={1}",
     ),
-    "concatenate_of_neighbours": (
-        (
-            [X],
-            "f32[4,6] concatenate(a, b), dimensions={1}",
-            "a = f32[4,2] slice(x0), slice={[0:4], [0:2]}",
-            "b = f32[4,4] slice(x0), slice={[0:4], [2:6]}",
-        ),
+    (
         {},
+        [X],
+        "f32[4,6] concatenate(a, b), dimensions={1}",
+        "a = f32[4,2] slice(x0), slice={[0:4], [0:2]}",
+        "b = f32[4,4] slice(x0), slice={[0:4], [2:6]}",
     ),
-    "dynamic_slice_of_all": (
-        ([X, "s32[]"], "f32[4,6] dynamic-slice(x0, x1, n), dynamic_slice_sizes={4,6}"),
-        {},
-    ),
-    "dynamic_slice_at_a_constant": (
-        (
-            [X],
-            "f32[2,3] dynamic-slice(x0, k, n), dynamic_slice_sizes={2,3}",
-            "k = s32[] constant(9)",
-        ),
+    ({}, [X, "s32[]"], "f32[4,6] dynamic-slice(x0, x1, n), dynamic_slice_sizes={4,6}"),
+    (
         {"slice": 1},
+        [X],
+        "f32[2,3] dynamic-slice(x0, k, n), dynamic_slice_sizes={2,3}",
+        "k = s32[] constant(9)",
     ),
-    "dynamic_slice_without_a_choice": (
-        ([X, "s32[]"], "f32[4,3] dynamic-slice(x0, x1, n), dynamic_slice_sizes={4,3}"),
-        {"slice": 1},
-    ),
-    "dynamic_update_of_all": (
-        ([X, X, "s32[]"], "f32[4,6] dynamic-update-slice(x0, x1, x2, n)"),
-        {},
-    ),
-    "gather_of_one_slice": (
-        (
-            [X],
-            "f32[6] gather(x0, k), offset_dims={0}, collapsed_slice_dims={0}, "
-            "start_index_map={0}, index_vector_dim=0, slice_sizes={1,6}",
-            "k = s32[1] constant({2})",
-        ),
+    ({"slice": 1}, [X, "s32[]"], "f32[4,3] dynamic-slice(x0, x1, n), dynamic_slice_sizes={4,3}"),
+    ({}, [X, X, "s32[]"], "f32[4,6] dynamic-update-slice(x0, x1, x2, n)"),
+    (
         {"slice": 1, "reshape": 1},
+        [X],
+        "f32[6] gather(x0, k), offset_dims={0}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=0, slice_sizes={1,6}",
+        "k = s32[1] constant({2})",
     ),
-    "gather_of_two_windows_without_indices": (
-        (
-            ["pred[1]", "s8[0,2]"],
-            "pred[2] gather(x0, x1), offset_dims={}, collapsed_slice_dims={0}, "
-            "start_index_map={}, index_vector_dim=0, slice_sizes={1}",
-        ),
+    (
         {"reshape": 1, "broadcast": 1},
+        ["pred[1]", "s8[0,2]"],
+        "pred[2] gather(x0, x1), offset_dims={}, collapsed_slice_dims={0}, "
+        "start_index_map={}, index_vector_dim=0, slice_sizes={1}",
     ),
-    "gather_without_a_choice": (
-        (
-            ["f32[4,1]", "s32[3,1]"],
-            "f32[4,3] gather(x0, x1), offset_dims={0}, collapsed_slice_dims={1}, "
-            "start_index_map={1}, index_vector_dim=1, slice_sizes={4,1}",
-        ),
+    (
         {"reshape": 1, "broadcast": 1},
+        ["f32[4,1]", "s32[3,1]"],
+        "f32[4,3] gather(x0, x1), offset_dims={0}, collapsed_slice_dims={1}, "
+        "start_index_map={1}, index_vector_dim=1, slice_sizes={4,1}",
     ),
-    "gather_without_a_choice_of_first_rows": (
-        (
-            [X, "s32[5]"],
-            "f32[2,5,6] gather(x0, x1), offset_dims={0,2}, collapsed_slice_dims={}, "
-            "start_index_map={1}, index_vector_dim=1, slice_sizes={2,6}",
-        ),
+    (
         {"slice": 1, "broadcast": 1},
+        [X, "s32[5]"],
+        "f32[2,5,6] gather(x0, x1), offset_dims={0,2}, collapsed_slice_dims={}, "
+        "start_index_map={1}, index_vector_dim=1, slice_sizes={2,6}",
     ),
-    "reduce_of_nothing": (
-        ([X], "f32[4,6] reduce(x0, o), dimensions={}, to_apply=add"),
+    (
         {"add": 1, "broadcast": 1, "constant": 1},
+        [X],
+        "f32[4,6] reduce(x0, o), dimensions={}, to_apply=add",
     ),
-    "reduce_of_pairs_of_one": (
-        (
-            ["f32[5,1]", "s32[5,1]"],
-            "(f32[5], s32[5]) reduce(x0, x1, o, start), dimensions={1}, to_apply=argmax",
-            "start = s32[] constant(0)",
-        ),
+    (
         {
             "and": 1,
             "broadcast": 2,
@@ -205,131 +157,117 @@ FIRES: dict[str, tuple[Any, dict[str, int]]] = {
             "select": 2,
             "tuple": 1,
         },
+        ["f32[5,1]", "s32[5,1]"],
+        "(f32[5], s32[5]) reduce(x0, x1, o, start), dimensions={1}, to_apply=argmax",
+        "start = s32[] constant(0)",
     ),
-    "reduce_of_nothing_by_any": (
-        ([X], "f32[4,6] reduce(x0, o), dimensions={}, to_apply=hypot"),
+    (
         {"add": 1, "multiply": 1, "sqrt": 1, "broadcast": 1, "constant": 1},
+        [X],
+        "f32[4,6] reduce(x0, o), dimensions={}, to_apply=hypot",
     ),
-    "window_of_one": (
-        ([X], "f32[4,6] reduce-window(x0, o), window={size=1x1}, to_apply=max"),
+    (
         {"maximum": 1, "broadcast": 1, "constant": 1},
+        [X],
+        "f32[4,6] reduce-window(x0, o), window={size=1x1}, to_apply=max",
     ),
-    "windows_of_one_element_among_zeros": (
-        (
-            [X],
-            "f32[8,18] reduce-window(x0, zero), "
-            "window={size=2x3 pad=1_1x2_2 lhs_dilate=2x3}, to_apply=add",
-            "zero = f32[] constant(0)",
-        ),
+    (
         # One of the zeros, which make 0 of -0, is left.
         {"broadcast": 2, "reshape": 1, "constant": 1, "add": 1},
+        [X],
+        "f32[8,18] reduce-window(x0, zero), "
+        "window={size=2x3 pad=1_1x2_2 lhs_dilate=2x3}, to_apply=add",
+        "zero = f32[] constant(0)",
     ),
-    "windows_over_what_is_padded_to_have_one_element_each": (
-        (
-            [X],
-            "f32[8,18] reduce-window(padded, zero), window={size=2x3 pad=0_0x1_0}, to_apply=add",
-            "zero = f32[] constant(0)",
-            "padded = f32[9,19] pad(x0, zero), padding=1_1_1x1_2_2",
-        ),
+    (
         {"broadcast": 2, "reshape": 1, "constant": 1, "add": 1},
+        [X],
+        "f32[8,18] reduce-window(padded, zero), window={size=2x3 pad=0_0x1_0}, to_apply=add",
+        "zero = f32[] constant(0)",
+        "padded = f32[9,19] pad(x0, zero), padding=1_1_1x1_2_2",
     ),
-    "size_of_a_dimension": (
-        ([X], "s32[] get-dimension-size(x0), dimensions={1}"),
-        {"constant": 1},
-    ),
-    "sort_of_one": (
-        (
-            ["f32[3,1]", "s32[3,1]"],
-            "(f32[3,1], s32[3,1]) sort(x0, x1), dimensions={1}, to_apply=by_value",
-        ),
+    ({"constant": 1}, [X], "s32[] get-dimension-size(x0), dimensions={1}"),
+    (
         {"tuple": 1},
+        ["f32[3,1]", "s32[3,1]"],
+        "(f32[3,1], s32[3,1]) sort(x0, x1), dimensions={1}, to_apply=by_value",
     ),
-}
+)
 
-STAYS: dict[str, tuple[Any, ...]] = {
-    "reshape": ([X], "f32[24] reshape(x0)"),
-    "reshape_that_splits_a_mapped_dimension": (
-        ["f32[6]"],
-        "f32[4,2,3] reshape(b)",
-        "b = f32[4,6] broadcast(x0), dimensions={1}",
-    ),
-    "transpose": ([X], "f32[6,4] transpose(x0), dimensions={1,0}"),
-    "broadcast": (["f32[6]"], "f32[4,6] broadcast(x0), dimensions={1}"),
-    "slice_across_parts": (
+STAYS: tuple[tuple[Any, ...], ...] = (
+    ([X], "f32[24] reshape(x0)"),
+    (["f32[6]"], "f32[4,2,3] reshape(b)", "b = f32[4,6] broadcast(x0), dimensions={1}"),
+    ([X], "f32[6,4] transpose(x0), dimensions={1,0}"),
+    (["f32[6]"], "f32[4,6] broadcast(x0), dimensions={1}"),
+    (
         [X, X],
         "f32[4,4] slice(c), slice={[0:4], [4:8]}",
         "c = f32[4,12] concatenate(x0, x1), dimensions={1}",
     ),
-    "pad": ([X], "f32[6,6] pad(x0, z), padding=1_1x0_0"),
-    "pad_between": ([X], "f32[4,10] pad(x0, z), padding=0_0x-1_0_1"),
-    "concatenate": ([X, X], "f32[4,12] concatenate(x0, x1), dimensions={1}"),
-    "concatenate_in_another_order": (
+    ([X], "f32[6,6] pad(x0, z), padding=1_1x0_0"),
+    ([X], "f32[4,10] pad(x0, z), padding=0_0x-1_0_1"),
+    ([X, X], "f32[4,12] concatenate(x0, x1), dimensions={1}"),
+    (
         [X],
         "f32[4,6] concatenate(b, a), dimensions={1}",
         "a = f32[4,2] slice(x0), slice={[0:4], [0:2]}",
         "b = f32[4,4] slice(x0), slice={[0:4], [2:6]}",
     ),
-    "dynamic_slice": (
-        [X, "s32[]"],
-        "f32[2,3] dynamic-slice(x0, x1, n), dynamic_slice_sizes={2,3}",
-    ),
-    "gather_of_parts_of_rows": (
+    ([X, "s32[]"], "f32[2,3] dynamic-slice(x0, x1, n), dynamic_slice_sizes={2,3}"),
+    (
         [X, "s32[2,1]"],
         "f32[2,2] gather(x0, x1), offset_dims={0}, collapsed_slice_dims={1}, "
         "start_index_map={1}, index_vector_dim=1, slice_sizes={2,1}",
     ),
-    "gather_of_more": (
+    (
         [X],
         "f32[2,6] gather(x0, k), offset_dims={1}, collapsed_slice_dims={0}, "
         "start_index_map={0}, index_vector_dim=1, slice_sizes={1,6}",
         "k = s32[2] constant({2, 1})",
     ),
-    "reduce": ([X], "f32[4] reduce(x0, o), dimensions={1}, to_apply=add"),
-    "reduce_of_pairs": (
+    ([X], "f32[4] reduce(x0, o), dimensions={1}, to_apply=add"),
+    (
         ["f32[5,2]", "s32[5,2]"],
         "(f32[5], s32[5]) reduce(x0, x1, o, start), dimensions={1}, to_apply=argmax",
         "start = s32[] constant(0)",
     ),
-    "window": ([X], "f32[4,5] reduce-window(x0, o), window={size=1x2}, to_apply=max"),
-    "windows_over_dilated_ends": (
+    ([X], "f32[4,5] reduce-window(x0, o), window={size=1x2}, to_apply=max"),
+    (
         [X],
         "f32[4,17] reduce-window(x0, zero), window={size=1x3 pad=0_0x2_1 lhs_dilate=1x3}, "
         "to_apply=add",
         "zero = f32[] constant(0)",
     ),
-    "windows_over_what_is_padded_with_another_zero": (
+    (
         [X],
         "f32[8,6] reduce-window(padded, zero), window={size=2x1}, to_apply=add",
         "zero = f32[] constant(-0)",
         "other = f32[] constant(0)",
         "padded = f32[9,6] pad(x0, other), padding=1_1_1x0_0",
     ),
-    "windows_over_what_is_padded_and_dilated": (
+    (
         [X],
         "f32[14,6] reduce-window(padded, zero), window={size=2x1 lhs_dilate=2x1}, to_apply=add",
         "zero = f32[] constant(0)",
         "padded = f32[8,6] pad(x0, zero), padding=2_2x0_0",
     ),
-    "products_over_dilated_windows": (
+    (
         [X],
         "f32[8,6] reduce-window(x0, o), window={size=2x1 pad=1_1x0_0 lhs_dilate=2x1}, to_apply=mul",
     ),
-    "sort": ([X], "f32[4,6] sort(x0), dimensions={1}, to_apply=ge"),
-}
+    ([X], "f32[4,6] sort(x0), dimensions={1}, to_apply=ge"),
+)
 
 
-@pytest.mark.parametrize("name", FIRES)
-def test_fires(name: str) -> None:
-    program, expected = FIRES[name]
-    before = stated(*program)
-    after = passed(before, SIMPLIFY)
-    assert opcodes(after) == expected
-    assert_kept(before, after)
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case: tuple[Any, ...]) -> None:
+    expected, *program = case
+    assert opcodes(rewritten(stated(*program), SIMPLIFY)) == expected
 
 
-@pytest.mark.parametrize("name", STAYS)
-def test_does_not_fire(name: str) -> None:
-    passed(stated(*STAYS[name]), AlgebraicSimplifier(), fires=False)
+@pytest.mark.parametrize("case", STAYS, ids=str)
+def test_does_not_fire(case: tuple[Any, ...]) -> None:
+    passed(stated(*case), AlgebraicSimplifier(), fires=False)
 
 
 def test_a_reduction_by_a_long_computation_becomes_a_map() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.fault.plain import until
+from tests.unit.sessions.engines import shared_resources
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, PAIR, compiled, endless, kept, program
 from xla_client import Builder, Computation, ops
 from xla_contract.errors import (
@@ -23,12 +24,10 @@ from xla_contract.errors import (
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.sharding import REPLICATED, Sharding
-from xla_server.backends.interpreter import Interpreter
 from xla_server.execution.cancellation import Cancellation
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.sessions.feeds.device_table import DeviceHandle
 from xla_server.sessions.limits.quotas import Quotas
-from xla_server.sessions.limits.server_limits import Limits
 from xla_server.sessions.programs.device_assignment import DeviceAssignment
 from xla_server.sessions.runs.requests import (
     GraphProgram,
@@ -38,7 +37,6 @@ from xla_server.sessions.runs.requests import (
     WholeArgument,
 )
 from xla_server.sessions.session import Session
-from xla_server.sessions.shared_resources import SharedResources
 
 ONES = np.ones(4, np.float32)
 MATRIX = np.arange(16, dtype=np.float32)
@@ -49,8 +47,8 @@ Options = xla_pb2.ExecutionOptions
 
 def session(**quotas: Any) -> Session:
     quotas = {"device_bytes": 2000, "handles": 40, "concurrent_executions": 4} | quotas
-    limits = Limits(max_device_bytes=2000, execution_wait_seconds=0.0)
-    return Session(SharedResources(Interpreter(5), limits, Quotas(**quotas)))
+    options = {"devices": 5, "execution_wait_seconds": 0.0}
+    return Session(shared_resources(2000, Quotas(**quotas), **options))
 
 
 @pytest.fixture
