@@ -10,6 +10,7 @@ from xla_server.buffers.assignment import Location, MemoryUse
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
@@ -56,13 +57,14 @@ class LoadedProgram(Protocol):
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
+        collectives: Collectives = ALONE_RUN,
     ) -> tuple[Mapping[int, Memory], int]:
         """Return the memory of the results that have their own, by number, and the cycles it took.
 
         `addresses` are those of dense row-major arrays of the parameters' types on `device`, as
-        `DeviceBuffer.address` gives them; `host` makes what host rows need, and the times of rows
-        are written to `times`. Raises what the cancellation was given once it is set, and what host
-        rows raise.
+        `DeviceBuffer.address` gives them; `host` makes what host rows need, the times of rows are
+        written to `times`, and `collectives` are where it meets others. Raises what the
+        cancellation was given once it is set, and what host rows raise.
         """
 
     def run_on_arrays(

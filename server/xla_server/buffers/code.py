@@ -5,6 +5,7 @@ sequence and the executor needs no stack.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -114,10 +115,43 @@ class HostThunk:
 
 
 @dataclasses.dataclass(eq=False, slots=True)
+class Gathered(Value):
+    """An operand of one member of a group, which is in memory that the member has filled."""
+
+    member: int
+    operand: int
+
+
+PLACE = Value(Shape.parse("s64[]"), "place")
+"""The place of the participant in its group as an argument of the kernels of a meeting."""
+
+
+@dataclasses.dataclass(eq=False, slots=True)
 class Label:
     """A target of jumps."""
 
     name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MeetThunk:
+    """Meet the others of a group in native code, where the group of a run has `members`.
+
+    The `kernels`, which are the rows up to `end`, then make the results from `Gathered` operands.
+    Elsewhere `host` makes them, and the run goes on at `end`.
+    """
+
+    host: HostThunk
+    instruction: HloInstruction
+    members: int
+    kernels: tuple[KernelThunk, ...]
+    end: Label
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each operand begins in an area, and last the bytes of an area."""
+        sizes = (-(-value.byte_size // 64) * 64 for value in self.host.reads)
+        return tuple(itertools.accumulate(sizes, initial=0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +177,7 @@ class Switch:
     labels: tuple[Label, ...]
 
 
-Row: TypeAlias = KernelThunk | CopyThunk | HostThunk | Label | Jump | Branch | Switch
+Row: TypeAlias = KernelThunk | CopyThunk | HostThunk | MeetThunk | Label | Jump | Branch | Switch
 
 
 @dataclasses.dataclass(slots=True)
@@ -177,6 +211,8 @@ def reads(row: Row) -> tuple[Value, ...]:
         return (*row.reads, *row.updates)
     if isinstance(row, HostThunk):
         return row.reads
+    if isinstance(row, MeetThunk):
+        return row.host.reads
     if isinstance(row, CopyThunk):
         return (row.source,)
     if isinstance(row, Branch):
@@ -188,4 +224,6 @@ def writes(row: Row) -> tuple[Value, ...]:
     """The values a row writes."""
     if isinstance(row, (KernelThunk, HostThunk)):
         return row.writes
+    if isinstance(row, MeetThunk):
+        return row.host.writes
     return (row.target,) if isinstance(row, CopyThunk) else ()

@@ -1,12 +1,39 @@
 """Where collectives meet the other participants of an execution."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
+from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
+
+
+class NativeMeeting(NamedTuple):
+    """A collective that groups of `members` may meet at in native code.
+
+    Each member's operands take `area_bytes`, a multiple of 64.
+    """
+
+    instruction: HloInstruction
+    members: int
+    area_bytes: int
+
+
+class MeetingPlan:
+    """The native meetings of a program, by number, and memory for them that waits for a run."""
+
+    __slots__ = ("idle", "meetings")
+
+    def __init__(self, meetings: Sequence[NativeMeeting]) -> None:
+        self.meetings = tuple(meetings)
+        self.idle: list[Any] = []
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes that a participant needs for what it gives at two visits of each meeting."""
+        return 2 * sum(each.area_bytes for each in self.meetings)
 
 
 class Collectives(Protocol):
@@ -37,6 +64,15 @@ class Collectives(Protocol):
         Raises what another participant failed with, what cancelled the execution, and
         FailedPreconditionError where a member does not come.
         """
+
+    def records(self, plan: MeetingPlan) -> int:
+        """The address of the records of this participant's native meetings, as long as it runs.
+
+        0 where it meets by `exchange` alone. The layout is that of runtime/meetings.py.
+        """
+
+    def wait(self, number: int) -> None:
+        """Wait until all members have come to a native meeting, by number; raises as `exchange`."""
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, which is not copied.
@@ -74,6 +110,13 @@ class NoCollectives:
     ) -> SharedT:
         """Raise InvalidArgumentError: the program runs on one device."""
         raise _alone(meeting)
+
+    def records(self, plan: MeetingPlan) -> int:
+        """Return 0: there is no other to meet."""
+        return 0
+
+    def wait(self, number: int) -> None:
+        """Do nothing, as it has no records."""
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Raise InvalidArgumentError."""

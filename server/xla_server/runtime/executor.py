@@ -9,6 +9,16 @@ from collections.abc import Callable
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
+from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
+from xla_server.runtime.meetings import (
+    RECORD_WORDS,
+    arrive,
+    doze,
+    gather,
+    has_sleeper,
+    is_full,
+    pause,
+)
 from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
 from xla_server.runtime.row_times import mark
@@ -17,7 +27,7 @@ from xla_server.runtime.threads import run_loop
 ROW_WORDS = 6
 """Each row: what to do, then up to five numbers."""
 
-END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST = range(7)
+END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 """Operations, with the numbers that follow them in a row.
 
 - END: none.
@@ -27,17 +37,22 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST = range(7)
 - BRANCH: slot of a PRED, row where it is false.
 - SWITCH: slot of an S32, number of branches, first of their rows in the targets.
 - HOST: none.
+- MEET: number of the meeting, first of its words in the targets. These are the number of operands
+  and, for each, its slot, bytes and offset in an area; the number of buffers of kernels that are
+  operands of members and, for each, its place in the tables, the member, or -1 for the place of
+  this participant, and the offset. It is as HOST where the meeting has no members in this run.
 """
 
-CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, CYCLES, ROW = range(9)
-SLOTS = 9
+CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, LOOKS, CYCLES, ROW = range(11)
+SLOTS = 11
 """A run is a block of int64 words, from here on its slots, of which the first has the address of
 the cancellation flag.
 
 Before them are the addresses of the code, of the tables of buffer addresses, of the slot numbers
-that fill these tables, and their count; the addresses of the targets, of the board, and for the
-times of rows, or 0. Then come the cycles of the walk, and the row to begin with, which the outcome
-replaces.
+that fill these tables, and their count; the addresses of the targets, of the board, for the
+times of rows, or 0, and of the records of meetings, or 0. Then come the looks at seats before a
+meeting that is not full goes to the host, less than 0 where the caller walks others meanwhile; the
+cycles of the walk, and the row to begin with, which the outcome replaces.
 """
 
 CANCELLED = -2
@@ -59,6 +74,8 @@ def _walk(
     cancelled: int,
     board: int,
     times: int,
+    meetings: int,
+    looks: int,
     row: int,
 ) -> int:
     while True:
@@ -101,11 +118,32 @@ def _walk(
             if chosen < 0 or chosen >= count:
                 chosen = count - 1
             row = _word(targets, _word(code, at + 3) + chosen)
+        elif kind == MEET and meetings != 0:
+            # A kernel that saw the cancellation left out a part of its work.
+            if _is_to_stop(cancelled) != 0:
+                return CANCELLED
+            record = meetings + 8 * RECORD_WORDS * _word(code, at + 1)
+            if _word(record, MEMBER_COUNT) == 0:
+                return row
+            words = targets + 8 * _word(code, at + 2)
+            arrive(record, words, slots)
+            left = looks
+            while is_full(record) == 0:
+                if _is_to_stop(cancelled) != 0:
+                    return CANCELLED
+                if left < 0 or (left == 0 and doze(record) != 0):
+                    return row
+                left -= 1
+                pause()
+            if has_sleeper(record) != 0:
+                return row
+            gather(record, words, tables)
+            row += 1
         else:
             # A kernel that saw the cancellation left out a part of its work.
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
-            return row if kind == HOST else FINISHED
+            return FINISHED if kind == END else row
 
 
 def _enter(run: int) -> None:
@@ -125,6 +163,8 @@ def _enter(run: int) -> None:
         _word(slots, 0),
         _word(run, BOARD),
         _word(run, TIMES),
+        _word(run, MEETINGS),
+        _word(run, LOOKS),
         row,
     )
     _set_word(run, CYCLES, _word(run, CYCLES) + cycles() - begun)

@@ -1,5 +1,6 @@
 """A program ready to run: its tables, its kernels, its constants, and runs that wait for work."""
 
+import dataclasses
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -8,14 +9,22 @@ import numpy as np
 
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, Row, Value
+from xla_server.buffers.code import Code, HostThunk, MeetThunk, Row, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.lower.host import placed
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import (
+    ALONE_RUN,
+    Collectives,
+    MeetingPlan,
+    NativeMeeting,
+)
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.encoding import encode
 from xla_server.runtime.host import HostRun, arrays_of
+from xla_server.runtime.meetings import LOOKS, meets_natively
 from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import KernelThreads
 
@@ -24,8 +33,8 @@ Array = Any
 _Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
 """For each value the index of its address in the words of a run, and what makes its array."""
 
-_HostRow: TypeAlias = tuple[HostThunk, _Views, _Views]
-"""A row for Python, with the values it reads and writes."""
+_HostRow: TypeAlias = tuple[HostThunk, int, _Views, _Views]
+"""A row for Python, the row that follows, and the values it reads and writes."""
 
 KEPT_RUNS = 16
 """Runs that a program keeps for the next executions; more than that side by side are rare."""
@@ -49,6 +58,7 @@ class Program:
         threads: KernelThreads,
         blocks: BlockPool,
         work: ProgramWork | None = None,
+        plan: MeetingPlan | None = None,
     ) -> None:
         self._code = code
         self._assignment = assignment
@@ -58,7 +68,10 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = encode(code, assignment, kernels)
-        self._hosts = {row: self._host_row(each) for row, each in self._encoded.hosts.items()}
+        self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
+        meetings = self._encoded.meetings
+        self._meetings = {self._encoded.walked.index(row): n for n, row in enumerate(meetings)}
+        self._plan = plan or MeetingPlan([_native(row) for row in meetings])
         self.work = work
         """The static count of its code, where it was counted."""
         self.results = assignment.results
@@ -76,13 +89,20 @@ class Program:
         """This program for runs that may write over parameters: these numbers of them."""
         assignment = assign(self._code, donated)
         return Program(
-            self._code, assignment, self._kernels, self._threads, self._blocks, self.work
+            self._code,
+            assignment,
+            self._kernels,
+            self._threads,
+            self._blocks,
+            self.work,
+            self._plan,
         )
 
     @property
     def memory(self) -> MemoryUse:
         """The bytes that an execution needs, known before it starts."""
-        return memory_use(self._code, self._assignment)
+        use = memory_use(self._code, self._assignment)
+        return dataclasses.replace(use, arena=use.arena + self._plan.byte_size)
 
     def run(
         self,
@@ -91,6 +111,7 @@ class Program:
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
+        collectives: Collectives = ALONE_RUN,
     ) -> tuple[dict[int, Block], int]:
         """The memory of the results that have their own, by their numbers, and the cycles it took.
 
@@ -117,10 +138,12 @@ class Program:
         self._given.pack_into(run.memory, _GIVEN, *given)
         if times is not None:
             run.words[executor.TIMES] = times.address
+        if self._meetings:
+            run.words[executor.MEETINGS] = collectives.records(self._plan)
         self._walk(run.address)
         words = run.words
         if words[_ROW] != _FINISHED:
-            self._finish(run, cancellation, host)
+            self._finish(run, cancellation, host, collectives)
         cycles = words[_CYCLES]
         if times is not None:
             run.words[executor.TIMES] = 0
@@ -169,7 +192,13 @@ class Program:
         """The thunks of the program."""
         return self._code
 
-    def _finish(self, run: "_Run", cancellation: Cancellation, host: Callable[[], HostRun]) -> None:
+    def _finish(
+        self,
+        run: "_Run",
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        collectives: Collectives,
+    ) -> None:
         """Go on from where only Python can."""
         made: HostRun | None = None
         words = run.words
@@ -182,17 +211,23 @@ class Program:
             if cancellation.is_called:
                 cancellation.checkpoint()
             made = made or host()
-            thunk, reads, writes = self._hosts[row]
+            thunk, following, reads, writes = self._hosts[row]
+            number = self._meetings.get(row)
+            if number is not None and meets_natively(words[executor.MEETINGS], number):
+                with placed(made, self._plan.meetings[number].instruction):
+                    collectives.wait(number)
+                self._walk(run.address)
+                continue
             thunk.run(
                 made,
                 [at(words[slot]) for slot, at in reads],
                 [at(words[slot]) for slot, at in writes],
             )
-            words[_ROW] = row + 1
+            words[_ROW] = following
             self._walk(run.address)
 
-    def _host_row(self, thunk: HostThunk) -> _HostRow:
-        return thunk, self._views(thunk.reads), self._views(thunk.writes)
+    def _host_row(self, thunk: HostThunk, following: int) -> _HostRow:
+        return thunk, following, self._views(thunk.reads), self._views(thunk.writes)
 
     def _views(self, values: Sequence[Value]) -> _Views:
         slots, places = self._encoded.slots, self._assignment.places
@@ -231,6 +266,7 @@ class _Run:
         words[executor.COUNT] = len(encoded.indices)
         words[executor.TARGETS] = encoded.targets.ctypes.data
         words[executor.BOARD] = board
+        words[executor.LOOKS] = LOOKS
         first = self._first - len(constants)
         words[first : self._first] = [block.address for block in constants.values()]
 
@@ -239,6 +275,10 @@ class _Run:
         if arena.address != self._base:
             self._base = arena.address
             self._array[self._first :] = self._offsets + arena.address
+
+
+def _native(row: MeetThunk) -> NativeMeeting:
+    return NativeMeeting(row.instruction, row.members, row.offsets[-1])
 
 
 def _zeros(count: int) -> Any:

@@ -119,7 +119,7 @@ class CompiledExecutable:
             addresses.append(leaf.address)
         computing = time.perf_counter_ns()
         times = None if self._dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run(addresses, device, cancellation, host, times)
+        blocks, cycles = program.run(addresses, device, cancellation, host, times, collectives)
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)

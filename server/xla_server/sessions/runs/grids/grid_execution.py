@@ -8,7 +8,7 @@ from typing import TypeVar
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, MeetingPlan
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
@@ -38,6 +38,14 @@ class GridParticipant:
     ) -> SharedT:
         """Meet the others; raises as Collectives.exchange says."""
         return self._meetings.exchange(self._number, meeting, given, share, work, crossing)
+
+    def records(self, plan: MeetingPlan) -> int:
+        """The address of the records of native meetings, as Collectives.records says."""
+        return self._meetings.records(self._number, plan)
+
+    def wait(self, number: int) -> None:
+        """Wait for the others at a native meeting; raises as Collectives.wait says."""
+        self._meetings.wait(self._number, number)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for another; raises as Collectives.post says."""
@@ -126,6 +134,7 @@ def run_participants(
         forget()
     if meetings.failure is not None:
         raise meetings.failure
+    meetings.close()
     return results
 
 
