@@ -10,10 +10,31 @@ from xla_server.buffers.assignment import Location, MemoryUse
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, MeetingPlan
 from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
+
+
+class ProgramInTurns(Protocol):
+    """A program that leaves native code for nothing but meetings, which may be native, too."""
+
+    @property
+    def plan(self) -> MeetingPlan:
+        """Its native meetings."""
+
+    def run_in_turns(
+        self,
+        addresses: Sequence[Sequence[Any]],
+        cancellation: Cancellation,
+        records: Sequence[int],
+    ) -> tuple[Sequence[tuple[Mapping[int, Memory], int]], Mapping[int, int]]:
+        """Return what `LoadedProgram.run` gives for each participant, and who cannot go on.
+
+        The participants' addresses are in the order of `records`, those of their records of
+        meetings. Those that wait for others in vain come with the number of the meeting; then there
+        are no results.
+        """
 
 
 class LoadedProgram(Protocol):
@@ -46,6 +67,10 @@ class LoadedProgram(Protocol):
     @property
     def constants(self) -> Mapping[int, Memory]:
         """The memory of the constants that a run needs, by their numbers."""
+
+    @property
+    def in_turns(self) -> "ProgramInTurns | None":
+        """The same for participants in one thread; None where each needs its own."""
 
     def with_donated(self, donated: frozenset[int]) -> Self:
         """Return the program for runs that may write over these parameters."""

@@ -1,6 +1,6 @@
 """Where collectives meet the other participants of an execution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from xla_contract.errors import InvalidArgumentError
@@ -83,6 +83,16 @@ class Collectives(Protocol):
 
     def take(self, meeting: Meeting) -> Value:
         """Wait for the next value of the first member; raises as `exchange`."""
+
+
+class Group(Protocol):
+    """All participants of an execution, which one thread runs in turns."""
+
+    def all_records(self, plan: MeetingPlan) -> list[int]:
+        """The addresses of all participants' records; none unless all meetings are native."""
+
+    def stop(self, waiting: Mapping[int, int]) -> None:
+        """Fail, as none of these participants can go on, each at a native meeting, by number."""
 
 
 class NoCollectives:

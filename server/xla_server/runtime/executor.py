@@ -55,6 +55,8 @@ meeting that is not full goes to the host, less than 0 where the caller walks ot
 cycles of the walk, and the row to begin with, which the outcome replaces.
 """
 
+STUCK = -3
+"""Minus the row: where a participant is that still waits for others."""
 CANCELLED = -2
 FINISHED = -1
 
@@ -126,12 +128,14 @@ def _walk(
             if _word(record, MEMBER_COUNT) == 0:
                 return row
             words = targets + 8 * _word(code, at + 2)
-            arrive(record, words, slots)
+            is_new = arrive(record, words, slots)
             left = looks
             while is_full(record) == 0:
                 if _is_to_stop(cancelled) != 0:
                     return CANCELLED
-                if left < 0 or (left == 0 and doze(record) != 0):
+                if left < 0:
+                    return row if is_new != 0 else STUCK - row
+                if left == 0 and doze(record) != 0:
                     return row
                 left -= 1
                 pause()
@@ -146,7 +150,8 @@ def _walk(
             return FINISHED if kind == END else row
 
 
-def _enter(run: int) -> None:
+@callee  # type: ignore[untyped-decorator]
+def _go_on(run: int) -> None:
     slots = run + 8 * SLOTS
     tables, indices, row = _word(run, TABLES), _word(run, INDICES), _word(run, ROW)
     if row == 0:
@@ -170,6 +175,44 @@ def _enter(run: int) -> None:
     _set_word(run, CYCLES, _word(run, CYCLES) + cycles() - begun)
     restore_mode(mode)
     write(run, ROW, outcome)
+
+
+def _enter(run: int) -> None:
+    _go_on(run)
+
+
+def _enter_in_turns(runs: int) -> None:
+    """Walk the runs of a group of participants, whose addresses follow their count, in one thread.
+
+    Each goes on until it waits for others. It ends when all have, one is cancelled, or none of them
+    can go on.
+    """
+    count = _word(runs, 0)
+    moved = 1
+    while moved != 0:
+        moved = 0
+        for number in range(count):
+            run = _word(runs, 1 + number)
+            row = _word(run, ROW)
+            if row <= STUCK:
+                row = STUCK - row
+                write(run, ROW, row)
+            if row >= 0:
+                _go_on(run)
+                outcome = _word(run, ROW)
+                if outcome == CANCELLED:
+                    return
+                if outcome > STUCK:
+                    moved = 1
+
+
+def walker_in_turns(kernels: Kernels) -> Callable[[int], None]:
+    """walk(runs): the address of the count of runs and their addresses, each as `walker` has it.
+
+    Leaves in each FINISHED, CANCELLED, or STUCK minus a row; all are stuck that have not finished,
+    unless one is cancelled.
+    """
+    return callable_at(kernels.native(_enter_in_turns), 1)
 
 
 def walker(kernels: Kernels) -> Callable[[int], None]:

@@ -110,6 +110,11 @@ class Meetings:
         address: int = self._records[participant].ctypes.data
         return address
 
+    @property
+    def are_complete(self) -> bool:
+        """Return whether all meetings of all participants are native."""
+        return bool(self._records[:, :, COUNT].all())
+
     def visit(self, participant: int, number: int) -> "Visit":
         """The visit of a meeting that a participant has come to."""
         record = self._records[participant, number]
@@ -196,18 +201,19 @@ def _area(member: int, stamp: int) -> int:
 
 
 @callee  # type: ignore[untyped-decorator]
-def arrive(record: int, words: int, slots: int) -> None:
-    """Copy the operands to the area of the visit, and say so; nothing where that is done."""
+def arrive(record: int, words: int, slots: int) -> int:
+    """Copy the operands to the area of the visit, and say so; 0 where that was done before."""
     stamp = _word(record, STAMP)
     member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
     if read(_word(member, SEAT), SEAT_STAMP) == stamp:
-        return
+        return 0
     area = _area(member, stamp)
     for number in range(_word(words, 0)):
         place = 1 + 3 * number
         source = _word(slots, _word(words, place))
         copy_bytes(area + _word(words, place + 2), source, _word(words, place + 1))
     write(_word(member, SEAT), SEAT_STAMP, stamp)
+    return 1
 
 
 @callee  # type: ignore[untyped-decorator]

@@ -3,7 +3,7 @@
 import dataclasses
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,9 @@ _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
 """Index in a run's words from which they change each time: the row, then the first of the slots."""
 
+MAX_TURN_BYTES = 1 << 30
+"""Bytes that a program accesses, its loops counted once, up to which participants take turns."""
+
 KEPT_ARENA = 1 << 16
 """Bytes of an arena that a waiting run keeps for itself."""
 
@@ -72,6 +75,8 @@ class Program:
         meetings = self._encoded.meetings
         self._meetings = {self._encoded.walked.index(row): n for n, row in enumerate(meetings)}
         self._plan = plan or MeetingPlan([_native(row) for row in meetings])
+        if meetings:
+            self._walk_in_turns = executor.walker_in_turns(kernels)
         self.work = work
         """The static count of its code, where it was counted."""
         self.results = assignment.results
@@ -120,6 +125,61 @@ class Program:
         this processor. Raises what the cancellation was given once it is set, and what host rows
         raise.
         """
+        run, results = self._begin(addresses, cancellation)
+        words = run.words
+        if times is not None:
+            words[executor.TIMES] = times.address
+        if self._meetings:
+            words[executor.LOOKS] = LOOKS
+            words[executor.MEETINGS] = collectives.records(self._plan)
+        self._walk(run.address)
+        if words[_ROW] != _FINISHED:
+            self._finish(run, cancellation, host, collectives)
+        if times is not None:
+            words[executor.TIMES] = 0
+        return results, self._end(run)
+
+    def run_in_turns(
+        self,
+        addresses: Sequence[Sequence[int]],
+        cancellation: Cancellation,
+        records: Sequence[int],
+    ) -> tuple[list[tuple[dict[int, Block], int]], dict[int, int]]:
+        """What `run` gives for each participant, and who cannot go on; see ProgramInTurns."""
+        begun = [self._begin(each, cancellation) for each in addresses]
+        for (run, _), address in zip(begun, records, strict=True):
+            run.words[executor.LOOKS] = -1
+            run.words[executor.MEETINGS] = address
+        group = np.array([len(begun), *(run.address for run, _ in begun)], np.int64)
+        self._walk_in_turns(group.ctypes.data)
+        outcomes = [run.words[_ROW] for run, _ in begun]
+        if executor.CANCELLED in outcomes:
+            cancellation.check()
+        stuck = {
+            number: self._meetings[executor.STUCK - outcome]
+            for number, outcome in enumerate(outcomes)
+            if outcome <= executor.STUCK
+        }
+        if stuck:
+            return [], stuck
+        return [(results, self._end(run)) for run, results in begun], stuck
+
+    @property
+    def plan(self) -> MeetingPlan:
+        """Its native meetings."""
+        return self._plan
+
+    @property
+    def in_turns(self) -> Self | None:
+        """Itself if it needs the host for nothing but meetings, and does little between them."""
+        is_native = len(self._meetings) == len(self._hosts) > 0
+        is_small = self.work is not None and self.work.done.bytes <= MAX_TURN_BYTES
+        return self if is_native and is_small else None
+
+    def _begin(
+        self, addresses: Sequence[int], cancellation: Cancellation
+    ) -> tuple["_Run", dict[int, Block]]:
+        """A run on these arguments, and the memory of its results."""
         take = self._blocks.take
         given = [0, cancellation.word, *addresses]
         results: dict[int, Block] = {}
@@ -131,26 +191,19 @@ class Program:
             run = waiting.pop()
         except IndexError:
             run = _Run(self._encoded, self.constants, self._threads.board)
-        arena = run.arena
-        if arena is None:
-            arena = take(self._arena_size)
-            run.use(arena)
+        if run.arena is None:
+            run.use(take(self._arena_size))
         self._given.pack_into(run.memory, _GIVEN, *given)
-        if times is not None:
-            run.words[executor.TIMES] = times.address
-        if self._meetings:
-            run.words[executor.MEETINGS] = collectives.records(self._plan)
-        self._walk(run.address)
-        words = run.words
-        if words[_ROW] != _FINISHED:
-            self._finish(run, cancellation, host, collectives)
-        cycles = words[_CYCLES]
-        if times is not None:
-            run.words[executor.TIMES] = 0
-        if len(waiting) < KEPT_RUNS:
-            run.arena = arena if self._arena_size <= KEPT_ARENA else None
-            waiting.append(run)
-        return results, cycles
+        return run, results
+
+    def _end(self, run: "_Run") -> int:
+        """Keep a run that is over for the next one; the cycles it took."""
+        cycles = run.words[_CYCLES]
+        if len(self._waiting) < KEPT_RUNS:
+            if self._arena_size > KEPT_ARENA:
+                run.arena = None
+            self._waiting.append(run)
+        return cycles
 
     def run_on_arrays(
         self,
@@ -266,12 +319,12 @@ class _Run:
         words[executor.COUNT] = len(encoded.indices)
         words[executor.TARGETS] = encoded.targets.ctypes.data
         words[executor.BOARD] = board
-        words[executor.LOOKS] = LOOKS
         first = self._first - len(constants)
         words[first : self._first] = [block.address for block in constants.values()]
 
     def use(self, arena: Block) -> None:
         """Let the run keep its values in this memory."""
+        self.arena = arena
         if arena.address != self._base:
             self._base = arena.address
             self._array[self._first :] = self._offsets + arena.address

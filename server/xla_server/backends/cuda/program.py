@@ -115,6 +115,10 @@ class CudaProgram:
                     self._loaded[ordinal] = loaded
         return loaded
 
+    @property
+    def in_turns(self) -> None:
+        """None: its participants have devices of their own."""
+
     def run(
         self,
         addresses: Sequence[DeviceMemory],

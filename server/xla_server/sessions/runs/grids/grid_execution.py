@@ -8,7 +8,7 @@ from typing import TypeVar
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, MeetingPlan
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group, MeetingPlan
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
@@ -77,6 +77,20 @@ def run_on_grid(
     meetings = Rendezvous(grid, timeout_seconds, is_one_program=is_one_program)
     done = run_participants(dict(enumerate(jobs)), meetings, cancellation)
     return [done[number] for number in range(grid.size)]
+
+
+def run_in_turns(
+    run: Callable[[Group, Cancellation], T], grid: DeviceGrid, cancellation: Cancellation
+) -> T:
+    """What all participants of a grid give together, in the caller's thread.
+
+    `run` gets a cancellation of its own. Raises what it does, and what `cancellation` was given.
+    """
+    group = Rendezvous(grid, 0.0)
+    with cancellation.followed() as own:
+        made = run(group, own)
+    group.close()
+    return made
 
 
 def run_participants(

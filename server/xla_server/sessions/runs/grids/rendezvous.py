@@ -5,7 +5,7 @@ works on it. No member leaves in between, whatever fails elsewhere: others read 
 """
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -179,6 +179,28 @@ class Rendezvous:
             if native is None:
                 native = self._native = _meetings_of(plan, self.grid)
             return native.address(number) if native.plan is plan else 0
+
+    def all_records(self, plan: MeetingPlan) -> list[int]:
+        """The addresses of the records of all, as Group.all_records says."""
+        addresses = [self.records(number, plan) for number in range(self.grid.size)]
+        is_complete = self._native is not None and self._native.are_complete
+        return addresses if is_complete else []
+
+    def stop(self, waiting: Mapping[int, int]) -> None:
+        """Fail, as Group.stop says."""
+        assert self._native is not None
+        visits = {n: self._native.visit(n, meeting) for n, meeting in waiting.items()}
+        with self._lock:
+            for number, participant in enumerate(self._participants):
+                participant.has_ended = number not in visits
+            for number, visit in visits.items():
+                open_ = _Open(visit.meeting, len(visit.meeting.members), visit)
+                self._participants[number].waits_at = open_
+            for number in visits:
+                waits_at = self._participants[number].waits_at
+                if self._failure is None and waits_at is not None:
+                    self._find_missing(waits_at)
+            self._check()
 
     def wait(self, number: int, meeting: int) -> None:
         """Wait at a native meeting, as Collectives.wait says, or wake others where it is full."""
