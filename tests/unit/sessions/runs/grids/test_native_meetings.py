@@ -1,0 +1,238 @@
+"""Collectives that meet in native code: by a thread for each participant, and in turns."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from xla_contract.errors import CancelledError, FailedPreconditionError
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.platform import Execution
+from xla_server.buffers.code import HostThunk, MeetThunk
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import Group
+from xla_server.runtime import program
+from xla_server.sessions.runs.grids.grid_execution import run_in_turns
+from xla_server.sessions.runs.grids.rendezvous import Rendezvous
+
+GRID = DeviceGrid(3, 1)
+X = np.arange(1, 5, dtype=np.float32)
+EACH = [[X * (number + 1)] for number in range(3)]
+
+
+def reducing(
+    root: str = "all-reduce(x), replica_groups={{0,1,2}}, to_apply=fold",
+    kind: str = "f32",
+    fold: str = "add(a, b)",
+    size: int = 4,
+) -> str:
+    return f"""HloModule reducing
+fold {{ a = {kind}[] parameter(0)
+  b = {kind}[] parameter(1)
+  ROOT c = {kind}[] {fold} }}
+ENTRY e {{ x = {kind}[{size}] parameter(0)
+  ROOT r = {kind}[{size}] {root} }}
+"""
+
+
+LOOP = """HloModule loop
+fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+body { s = (u32[], f32[4]) parameter(0)
+  n = u32[] get-tuple-element(s), index=0
+  v = f32[4] get-tuple-element(s), index=1
+  one = u32[] constant(1)
+  m = u32[] subtract(n, one)
+  sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold
+  third = f32[] constant(0.25)
+  thirds = f32[4] broadcast(third), dimensions={}
+  mean = f32[4] multiply(sum, thirds)
+  ROOT t = (u32[], f32[4]) tuple(m, mean) }
+condition { s = (u32[], f32[4]) parameter(0)
+  n = u32[] get-tuple-element(s), index=0
+  zero = u32[] constant(0)
+  ROOT more = pred[] compare(n, zero), direction=GT }
+ENTRY e { x = f32[4] parameter(0)
+  n = u32[] parameter(1)
+  s = (u32[], f32[4]) tuple(n, x)
+  w = (u32[], f32[4]) while(s), condition=condition, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=1 }
+"""
+
+
+def in_turns(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
+    backend = BACKENDS["cpu"]
+    module = module_of(text, GRID)
+    executable = backend.compile(module, module.entry_program_shape)
+    device, walk = backend.devices[0], executable.in_turns
+    assert walk is not None
+    placed = [
+        [backend.to_device(Literal.from_numpy(np.asarray(each)), device) for each in values]
+        for values in arguments
+    ]
+
+    def run(group: Group, own: Cancellation) -> list[Execution]:
+        made = walk(placed, [device] * GRID.size, own, group)
+        assert made is not None
+        return made
+
+    for _ in range(2):
+        # The second one has the memory of the first.
+        executions = run_in_turns(run, GRID, cancellation or Cancellation())
+    outputs: list[Any] = [execution.output for execution in executions]
+    return [list(out.value) if isinstance(out.value, tuple) else [out.value] for out in outputs]
+
+
+def by_threads(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
+    module = module_of(text, GRID)
+    return run_per_device("cpu", module, arguments, cancellation=cancellation)
+
+
+def interpreted(text: str, arguments: Any) -> Any:
+    return run_per_device("interpreter", module_of(text, GRID), arguments)
+
+
+both = pytest.mark.parametrize("run", [by_threads, in_turns])
+
+
+@pytest.fixture
+def only_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exchange(*given: Any) -> Any:
+        raise AssertionError("the host exchanges values")
+
+    monkeypatch.setattr(Rendezvous, "exchange", exchange)
+
+
+def same_bits(found: Any, expected: Any) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.dtype == other.dtype
+            assert one.tobytes() == other.tobytes()
+
+
+@both
+@pytest.mark.parametrize(
+    ("kind", "fold"),
+    [
+        ("f32", "add(a, b)"),
+        ("f32", "minimum(a, b)"),
+        ("f64", "maximum(b, a)"),
+        ("f16", "add(a, b)"),
+        ("bf16", "add(a, b)"),
+        ("bf16", "multiply(a, b)"),
+        ("bf16", "maximum(a, b)"),
+        ("s8", "multiply(a, b)"),
+        ("u64", "xor(a, b)"),
+        ("pred", "or(a, b)"),
+    ],
+)
+def test_a_fold_has_the_bits_of_the_interpreter(
+    run: Any, kind: str, fold: str, request: pytest.FixtureRequest
+) -> None:
+    dtype = Shape.parse(f"{kind}[]").element_type.dtype
+    random = np.random.default_rng(3)
+    text = reducing("all-reduce(x), replica_groups={{2,0,1}}, to_apply=fold", kind, fold, 67)
+    numbers = random.standard_normal((3, 67)) * 50
+    numbers[:, 0], numbers[1, 1] = -0.0, np.nan if dtype.kind not in "iub" else 0
+    arguments = [[row.astype(dtype)] for row in numbers]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+@both
+def test_operands_of_several_shapes_meet_at_once(run: Any, request: pytest.FixtureRequest) -> None:
+    text = """HloModule several
+fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[2,3] parameter(1)
+  ROOT r = (f32[4], f32[2,3]) all-reduce(x, y), replica_groups={{0,1,2}}, to_apply=fold }
+"""
+    arguments = [[X * n, np.full((2, 3), n, np.float32)] for n in range(3)]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        reducing(kind="c64"),
+        reducing(fold="subtract(a, b)"),
+        reducing(size=(1 << 20) + 1),
+        reducing(size=0),
+        reducing("all-reduce(x), replica_groups={{0,1},{2}}, to_apply=fold"),
+    ],
+)
+def test_what_the_host_reduces_better_has_no_native_meeting(text: str) -> None:
+    rows = compile_module(module_of(text, GRID)).code.rows
+    assert [type(row) for row in rows if isinstance(row, (HostThunk, MeetThunk))] == [HostThunk]
+
+
+@pytest.mark.parametrize("looks", [0, 1, 300])
+def test_no_one_is_left_asleep(
+    looks: int, monkeypatch: pytest.MonkeyPatch, only_native: None
+) -> None:
+    monkeypatch.setattr(program, "LOOKS", looks)
+    found = by_threads(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
+    expected = in_turns(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
+    same_bits(found, expected)
+
+
+@both
+def test_another_number_of_trips_names_who_is_missing(run: Any) -> None:
+    arguments = [[X, np.uint32(trips)] for trips in (3, 2, 3)]
+    for _ in range(2):
+        with pytest.raises(
+            FailedPreconditionError,
+            match=r"^all-reduce %sum\S*: every participant of the group \{0,1,2\} must arrive, got "
+            r"\{1\} ended without it$",
+        ):
+            run(LOOP, arguments)
+    # The memory of an execution that failed is not used again.
+    run(LOOP, [[X, np.uint32(2)]] * 3)
+
+
+def test_meetings_of_two_branches_are_no_meeting() -> None:
+    text = """HloModule branches
+fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+left { v = f32[4] parameter(0)
+  ROOT left_sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold }
+right { v = f32[4] parameter(0)
+  ROOT right_sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold }
+ENTRY e { x = f32[4] parameter(0)
+  p = pred[] parameter(1)
+  ROOT r = f32[4] conditional(p, x, x), true_computation=left, false_computation=right }
+"""
+    with pytest.raises(
+        FailedPreconditionError,
+        match=r"^all-reduce %left_sum\S*: .* \{0,1,2\} must arrive, got all participants waiting, "
+        r"1 at all-reduce %right_sum",
+    ):
+        in_turns(text, [[X, np.bool_(number != 1)] for number in range(3)])
+
+
+@both
+def test_a_cancellation_ends_all(run: Any) -> None:
+    cancellation = Cancellation()
+    thread = threading.Thread(target=cancellation.cancel)
+    thread.start()
+    with pytest.raises(CancelledError):
+        run(LOOP, [[X, np.uint32(2**32 - 1)]] * 3, cancellation)
+    thread.join()
+
+
+def test_what_members_give_counts_as_memory() -> None:
+    module = module_of(reducing(size=100), GRID)
+    memory = BACKENDS["cpu"].compile(module, module.entry_program_shape).memory
+    assert memory.arena == 2 * 448
