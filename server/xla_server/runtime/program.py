@@ -43,8 +43,9 @@ _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
 """Index in a run's words from which they change each time: the row, then the first of the slots."""
 
-MAX_TURN_BYTES = 1 << 30
-"""Bytes that a program accesses, its loops counted once, up to which participants take turns."""
+MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 23
+"""Bytes that a program accesses and operations that it does, loops counted once, up to which its
+participants take turns in one thread: to wake a thread takes longer."""
 
 KEPT_ARENA = 1 << 16
 """Bytes of an arena that a waiting run keeps for itself."""
@@ -173,8 +174,10 @@ class Program:
     def in_turns(self) -> Self | None:
         """Itself if it needs the host for nothing but meetings, and does little between them."""
         is_native = len(self._meetings) == len(self._hosts) > 0
-        is_small = self.work is not None and self.work.done.bytes <= MAX_TURN_BYTES
-        return self if is_native and is_small else None
+        done = None if self.work is None else self.work.done
+        if not is_native or done is None or done.bytes > MAX_TURN_BYTES:
+            return None
+        return self if done.cost.flops <= MAX_TURN_FLOPS else None
 
     def _begin(
         self, addresses: Sequence[int], cancellation: Cancellation

@@ -23,7 +23,7 @@ from xla_server.codegen.lower.linear_algebra.triangular import (
 from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
 from xla_server.codegen.lower.loop_nests.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.lower.lowering import Lower
-from xla_server.codegen.lower.meetings import lower_meeting
+from xla_server.codegen.lower.meetings import MEETING_OPCODES, lower_meeting
 from xla_server.codegen.lower.movement.transpose import lower_transpose
 from xla_server.codegen.lower.random import lower_rng_bit_generator
 from xla_server.codegen.lower.reduction.scan import lower_reduce_window
@@ -36,7 +36,7 @@ LOWERINGS: Mapping[Opcode, Lower] = {
     **dict.fromkeys(HOST_OPCODES, lower_host),
     **dict.fromkeys(EXCHANGES, lower_collective),
     **CONTROL,
-    Opcode.ALL_REDUCE: lower_meeting,
+    **dict.fromkeys(MEETING_OPCODES, lower_meeting),
     Opcode.CHOLESKY: lower_cholesky,
     Opcode.CONCATENATE: lower_concatenate,
     Opcode.CONVOLUTION: lower_convolution,

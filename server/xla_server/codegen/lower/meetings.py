@@ -8,13 +8,26 @@ parameters are the members' operands. A fold has the order, the start value and 
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from xla_contract.errors import ShapeError
 from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
+from xla_contract.ops.indexing.dynamic_slice import DynamicSliceAttributes
+from xla_contract.ops.shaping.concatenate import ConcatenateAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
-from xla_server.buffers.code import Gathered, HostThunk, KernelThunk, Label, MeetThunk, Row, Value
+from xla_server.buffers.code import (
+    PLACE,
+    Gathered,
+    HostThunk,
+    KernelThunk,
+    Label,
+    MeetThunk,
+    Row,
+    Value,
+)
+from xla_server.buffers.slots import is_given
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import lower_collective
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -36,6 +49,12 @@ _FOLDS = frozenset(
     {Opcode.ADD, Opcode.MULTIPLY, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.AND, Opcode.OR, Opcode.XOR}
 )
 """Reductions that have the same bits in a kernel as on the host."""
+
+
+_SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
+"""Those that add up BF16 in F32."""
+
+_Make: TypeAlias = Callable[[Editor, HloInstruction, Sequence[HloInstruction]], HloInstruction]
 
 
 def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
@@ -69,11 +88,10 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
 
 
 def _members(lowering: Lowering, i: HloInstruction) -> int:
-    """The members of each group; 0 where the host is to reduce, or groups differ in size."""
-    (reducer,) = i.called
-    kind = reducer.root.shape.element_type
-    is_plain = kind is ElementType.BF16 or kind.dtype.isbuiltin == 1
-    if plain_opcode(reducer) not in _FOLDS or not is_plain or kind.is_complex:
+    """The members of each group; 0 where the host is to do it, or groups differ in size."""
+    if i.called and not _folds_natively(*i.called):
+        return 0
+    if i.opcode is Opcode.ALL_TO_ALL and i.attributes.split_dimension is None:
         return 0
     try:
         sizes = {len(group) for group in groups_of(i, lowering.grid)}
@@ -83,28 +101,41 @@ def _members(lowering: Lowering, i: HloInstruction) -> int:
     return members if members <= MAX_MEMBERS else 0
 
 
+def _folds_natively(reducer: HloComputation) -> bool:
+    """Return whether a kernel reduces to the same bits as the host."""
+    kind = reducer.root.shape.element_type
+    is_plain = kind is ElementType.BF16 or kind.dtype.isbuiltin == 1
+    return plain_opcode(reducer) in _FOLDS and is_plain and not kind.is_complex
+
+
 def _result(
     lowering: Lowering, i: HloInstruction, number: int, operand: Value, members: int
 ) -> Value | None:
     """Add the kernels that make one result; None where they do not compile."""
     nothing = HloComputation("", 0, [], i, ())
     editor = Editor(HloModule(i.name, 0, [], nothing, nothing.program_shape))
-    shape = i.operands[number].shape
-    given = [editor.parameter(member, shape) for member in range(members)]
-    parameters = [editor.parameter(member, shape) for member in range(members)]
-    root = _folded(editor, i, parameters)
-    body = editor.computation(i.name, editor.take(), root, parameters)
+    shapes = [i.operands[number].shape] * members
+    if i.opcode in _BY_PLACE:
+        shapes.append(PLACE.shape)
+    given = [editor.parameter(n, shape) for n, shape in enumerate(shapes)]
+    parameters = [editor.parameter(n, shape) for n, shape in enumerate(shapes)]
+    editor.take()
+    root = _MAKE[i.opcode](editor, i, parameters)
+    inside = [*parameters, *editor.take()]
+    body = editor.computation(i.name, inside, root, parameters)
     fusion = editor.add(Opcode.FUSION, given, FusionAttributes(FusionKind.LOOP), (body,))
     fusion.name = i.name if len(i.operands) == 1 else f"{i.name}.{number}"
     for member, each in enumerate(given):
         name = f"{operand.name}.{member}"
-        lowering.give(each, Gathered(operand.shape, name, member, number))
+        is_place = member == members
+        gathered = PLACE if is_place else Gathered(operand.shape, name, member, number)
+        lowering.give(each, gathered)
     result = lowering.attempt(fusion, functools.partial(lower_fusion, lowering, fusion))
     assert result is None or isinstance(result, Value)
     return result
 
 
-def _folded(
+def _reduced(
     editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
 ) -> HloInstruction:
     """The reduction of operands in their order."""
@@ -120,11 +151,66 @@ def _folded(
     return editor.convert(total, kind)
 
 
-_SUMS = frozenset({Opcode.ADD, Opcode.MULTIPLY})
+def _joined(editor: Editor, operands: Sequence[HloInstruction], dimension: int) -> HloInstruction:
+    return editor.add(Opcode.CONCATENATE, operands, ConcatenateAttributes(dimension))
+
+
+def _gathered(
+    editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
+) -> HloInstruction:
+    return _joined(editor, operands, i.attributes.dimension)
+
+
+def _scattered(
+    editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
+) -> HloInstruction:
+    return _reduced(editor, i, _own_blocks(editor, operands, i.attributes.dimension))
+
+
+def _exchanged(
+    editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
+) -> HloInstruction:
+    dimension = i.attributes.split_dimension
+    return _joined(editor, _own_blocks(editor, operands, dimension), dimension)
+
+
+def _first(editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]) -> HloInstruction:
+    return editor.add(Opcode.COPY, operands[:1])
+
+
+def _own_blocks(
+    editor: Editor, operands: Sequence[HloInstruction], dimension: int
+) -> list[HloInstruction]:
+    """The block of each member's operand that is for this participant, whose place is the last."""
+    *arrays, place = operands
+    sizes = list(arrays[0].shape.dimensions)
+    sizes[dimension] //= len(arrays)
+    step = editor.constant(sizes[dimension], ElementType.S64)
+    starts = [editor.constant(0, ElementType.S64) for _ in sizes]
+    starts[dimension] = editor.add(Opcode.MULTIPLY, (place, step))
+    box = DynamicSliceAttributes(tuple(sizes))
+    return [editor.add(Opcode.DYNAMIC_SLICE, (array, *starts), box) for array in arrays]
 
 
 def _of_meeting(row: object) -> KernelThunk:
     """The kernel without what members give it, which has no memory in this run."""
     assert isinstance(row, KernelThunk)
-    reads = tuple(value for value in row.reads if not isinstance(value, Gathered))
+    reads = tuple(value for value in row.reads if not is_given(value))
     return dataclasses.replace(row, reads=reads, in_place=())
+
+
+_MAKE: Mapping[Opcode, _Make] = {
+    Opcode.ALL_GATHER: _gathered,
+    Opcode.ALL_REDUCE: _reduced,
+    Opcode.ALL_TO_ALL: _exchanged,
+    Opcode.COLLECTIVE_BROADCAST: _first,
+    Opcode.COLLECTIVE_REDUCE: _reduced,
+    Opcode.REDUCE_SCATTER: _scattered,
+}
+"""What makes one result of each collective from the operands of all members, in their order."""
+
+MEETING_OPCODES = frozenset(_MAKE)
+"""Collectives that may meet in native code."""
+
+_BY_PLACE = frozenset({Opcode.ALL_TO_ALL, Opcode.REDUCE_SCATTER})
+"""Those whose results differ by the place of the participant, which comes behind the operands."""

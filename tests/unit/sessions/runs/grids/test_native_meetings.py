@@ -146,6 +146,44 @@ def test_a_fold_has_the_bits_of_the_interpreter(
     same_bits(run(text, arguments), expected)
 
 
+GROUPS = "replica_groups={{2,0,1}}"
+
+
+@both
+@pytest.mark.parametrize(
+    "root",
+    [
+        f"f32[6,6] all-gather(x), {GROUPS}, dimensions={{1}}",
+        f"f32[18,2] all-gather(x), {GROUPS}, dimensions={{0}}",
+        f"f32[2,2] reduce-scatter(x), {GROUPS}, dimensions={{0}}, to_apply=fold",
+        f"f32[6,2] all-to-all(x), {GROUPS}, dimensions={{0}}",
+        f"f32[6,2] collective-broadcast(x), {GROUPS}",
+        f"(f32[18,2], f32[6,6]) all-gather(x, t), {GROUPS}, dimensions={{0}}",
+        f"(f32[2,2], f32[2,6]) reduce-scatter(x, u), {GROUPS}, dimensions={{0}}, to_apply=fold",
+    ],
+)
+def test_operands_go_where_the_interpreter_puts_them(
+    run: Any, root: str, request: pytest.FixtureRequest
+) -> None:
+    text = f"""HloModule moving
+fold {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }}
+ENTRY e {{ x = f32[6,2] parameter(0)
+  t = f32[2,6] reshape(x)
+  u = f32[6,6] parameter(1)
+  ROOT r = {root} }}
+"""
+    random = np.random.default_rng(1)
+    arguments = [
+        [random.standard_normal(sizes).astype(np.float32) for sizes in ((6, 2), (6, 6))]
+        for _ in range(3)
+    ]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
 @both
 def test_operands_of_several_shapes_meet_at_once(run: Any, request: pytest.FixtureRequest) -> None:
     text = """HloModule several
@@ -175,6 +213,14 @@ ENTRY e { x = f32[4] parameter(0)
 def test_what_the_host_reduces_better_has_no_native_meeting(text: str) -> None:
     rows = compile_module(module_of(text, GRID)).code.rows
     assert [type(row) for row in rows if isinstance(row, (HostThunk, MeetThunk))] == [HostThunk]
+
+
+def test_who_is_in_no_group_meets_nobody() -> None:
+    text = """HloModule partial
+ENTRY e { x = f32[4] parameter(0)
+  ROOT r = f32[4] collective-broadcast(x), replica_groups={{2,0}} }
+"""
+    same_bits(by_threads(text, EACH), interpreted(text, EACH))
 
 
 @pytest.mark.parametrize("looks", [0, 1, 300])
