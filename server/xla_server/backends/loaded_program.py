@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.backends.platform import Device
@@ -28,6 +29,7 @@ class ProgramInTurns(Protocol):
         addresses: Sequence[Sequence[Any]],
         cancellation: Cancellation,
         records: Sequence[int],
+        grid: DeviceGrid,
     ) -> tuple[Sequence[tuple[Mapping[int, Memory], int]], Mapping[int, int]]:
         """Return what `LoadedProgram.run` gives for each participant, and who cannot go on.
 

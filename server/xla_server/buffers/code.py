@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.ir.module import HloInstruction
@@ -187,7 +188,8 @@ class Code:
     `origins` are the instructions that rows were made for, where there is one. `costs` has what the
     rows of an instruction do, recomputation included, where the lowering has counted it. `chunks`
     are the sizes of calls that launches are divided into. `joined` has the kernels that a row does,
-    where they are several; each has its origin.
+    where they are several; each has its origin. `numbers` are the opcodes of the last parameters,
+    which are no arguments: they say which participant of a grid runs.
     """
 
     rows: list[Row]
@@ -198,6 +200,7 @@ class Code:
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
     chunks: Chunks = Chunks()  # noqa: RUF009
     joined: dict[Row, tuple[KernelThunk, ...]] = dataclasses.field(default_factory=dict)
+    numbers: tuple[Opcode, ...] = ()
 
     def instructions(self, row: Row) -> list[HloInstruction]:
         """Return the instructions that a row was made for."""

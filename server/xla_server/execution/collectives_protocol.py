@@ -88,6 +88,10 @@ class Collectives(Protocol):
 class Group(Protocol):
     """All participants of an execution, which one thread runs in turns."""
 
+    @property
+    def grid(self) -> DeviceGrid:
+        """Numbers of replicas and partitions."""
+
     def all_records(self, plan: MeetingPlan) -> list[int]:
         """The addresses of all participants' records; none unless all meetings are native."""
 

@@ -7,6 +7,8 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
 from xla_server.buffers.code import Code, HostThunk, MeetThunk, Row, Value
@@ -46,6 +48,9 @@ _GIVEN = 8 * executor.ROW
 MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 23
 """Bytes that a program accesses and operations that it does, loops counted once, up to which its
 participants take turns in one thread: to wake a thread takes longer."""
+
+_NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
+"""The place of a participant's numbers in its position."""
 
 KEPT_ARENA = 1 << 16
 """Bytes of an arena that a waiting run keeps for itself."""
@@ -126,7 +131,19 @@ class Program:
         this processor. Raises what the cancellation was given once it is set, and what host rows
         raise.
         """
-        run, results = self._begin(addresses, cancellation)
+        position = collectives.replica_id, collectives.partition_id
+        run, results = self._begin(addresses, cancellation, position)
+        return results, self._walked(run, cancellation, host, times, collectives)
+
+    def _walked(
+        self,
+        run: "_Run",
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        times: RowTimes | None,
+        collectives: Collectives,
+    ) -> int:
+        """Run to the end; the cycles it took."""
         words = run.words
         if times is not None:
             words[executor.TIMES] = times.address
@@ -138,16 +155,20 @@ class Program:
             self._finish(run, cancellation, host, collectives)
         if times is not None:
             words[executor.TIMES] = 0
-        return results, self._end(run)
+        return self._end(run)
 
     def run_in_turns(
         self,
         addresses: Sequence[Sequence[int]],
         cancellation: Cancellation,
         records: Sequence[int],
+        grid: DeviceGrid,
     ) -> tuple[list[tuple[dict[int, Block], int]], dict[int, int]]:
         """What `run` gives for each participant, and who cannot go on; see ProgramInTurns."""
-        begun = [self._begin(each, cancellation) for each in addresses]
+        begun = [
+            self._begin(each, cancellation, grid.position(number))
+            for number, each in enumerate(addresses)
+        ]
         for (run, _), address in zip(begun, records, strict=True):
             run.words[executor.LOOKS] = -1
             run.words[executor.MEETINGS] = address
@@ -180,20 +201,21 @@ class Program:
         return self if done.cost.flops <= MAX_TURN_FLOPS else None
 
     def _begin(
-        self, addresses: Sequence[int], cancellation: Cancellation
+        self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]
     ) -> tuple["_Run", dict[int, Block]]:
-        """A run on these arguments, and the memory of its results."""
+        """A run on these arguments, by its position in the grid, and the memory of its results."""
         take = self._blocks.take
+        try:
+            run = self._waiting.pop()
+        except IndexError:
+            run = _Run(self._encoded, self.constants, self._threads.board)
         given = [0, cancellation.word, *addresses]
+        for opcode in self._code.numbers:
+            given += [run.number(_NUMBERS[opcode], position)]
         results: dict[int, Block] = {}
         for number, size in self._sizes:
             block = results[number] = take(size)
             given.append(block.address)
-        waiting = self._waiting
-        try:
-            run = waiting.pop()
-        except IndexError:
-            run = _Run(self._encoded, self.constants, self._threads.board)
         if run.arena is None:
             run.use(take(self._arena_size))
         self._given.pack_into(run.memory, _GIVEN, *given)
@@ -222,7 +244,9 @@ class Program:
         Raises as `run`.
         """
         addresses = [array.ctypes.data for array in arrays]
-        blocks, cycles = self.run(addresses, device, cancellation, lambda: host, times)
+        position = host.replica_id, host.partition_id
+        run, blocks = self._begin(addresses, cancellation, position)
+        cycles = self._walked(run, cancellation, lambda: host, times, ALONE_RUN)
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):
             if place.kind == "parameter":
@@ -297,6 +321,7 @@ class _Run:
         "_array",
         "_base",
         "_first",
+        "_numbers",
         "_offsets",
         "_tables",
         "address",
@@ -312,6 +337,7 @@ class _Run:
         self.words = memoryview(self._array)
         self.memory = self.words.cast("B")
         self.arena: Block | None = None
+        self._numbers = np.zeros(2, np.uint32)
         self._base = -1
         self._offsets = encoded.offsets
         self._first = len(self._array) - len(encoded.offsets)
@@ -324,6 +350,12 @@ class _Run:
         words[executor.BOARD] = board
         first = self._first - len(constants)
         words[first : self._first] = [block.address for block in constants.values()]
+
+    def number(self, index: int, position: tuple[int, int]) -> int:
+        """Set one of the participant's numbers; its address."""
+        self._numbers[index] = position[index]
+        address: int = self._numbers.ctypes.data
+        return address + 4 * index
 
     def use(self, arena: Block) -> None:
         """Let the run keep its values in this memory."""

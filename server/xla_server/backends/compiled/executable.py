@@ -159,7 +159,7 @@ class CompiledExecutable:
         memory = [leaf.memory for each in leaves for leaf in each]
         addresses = [[leaf.address for leaf in each] for each in leaves]
         computing = time.perf_counter_ns()
-        made, stuck = turns.run_in_turns(addresses, cancellation, records)
+        made, stuck = turns.run_in_turns(addresses, cancellation, records, group.grid)
         if stuck:
             group.stop(stuck)
         computed = time.perf_counter_ns()

@@ -55,6 +55,8 @@ class Lowering:
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
         self.loop_depth = 0
+        self.numbers: dict[Opcode, Value] = {}
+        """The values that say which participant runs, by the opcodes that ask."""
         self._scope: dict[HloInstruction, Tree] = {}
         self._current: HloInstruction | None = None
 
@@ -205,6 +207,7 @@ def lower(
     ]
     result = result_of(lowering.call(module.entry, arguments))
     parameters = [value for tree in arguments for value in leaves(tree)]
+    parameters += lowering.numbers.values()
     constants = dict(lowering.constants)
     return Code(
         lowering.rows,
@@ -214,6 +217,7 @@ def lower(
         lowering.origins,
         lowering.costs,
         target.tuning.loops.chunks,
+        numbers=tuple(lowering.numbers),
     )
 
 

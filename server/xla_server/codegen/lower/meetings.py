@@ -87,6 +87,14 @@ def lower_meeting(lowering: Lowering, i: HloInstruction) -> Tree:
     return tuple(results) if i.shape.is_tuple else results[0]
 
 
+def lower_number(lowering: Lowering, i: HloInstruction) -> Tree:
+    """A copy of what the run says of its participant, which is written before it begins."""
+    number = lowering.numbers.setdefault(i.opcode, Value(i.shape, str(i.opcode)))
+    result = lowering.new(i.shape, i.name)
+    lowering.copy(result, number)
+    return result
+
+
 def _members(lowering: Lowering, i: HloInstruction) -> int:
     """The members of each group; 0 where the host is to do it, or groups differ in size."""
     if i.called and not _folds_natively(*i.called):

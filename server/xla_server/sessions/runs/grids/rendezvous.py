@@ -24,6 +24,9 @@ from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.runtime.meetings import Meetings, Visit, local_meetings
 from xla_server.sessions.limits.blocking import releasing_slot
 
+KEPT_BYTES = 1 << 24
+"""Memory of native meetings that a program keeps for its next execution."""
+
 _Key = tuple[object, ...]
 
 
@@ -230,8 +233,11 @@ class Rendezvous:
     def close(self) -> None:
         """Let the next execution have the memory of native meetings, once all have ended."""
         native = self._native
-        if native is not None and self._failure is None and not native.plan.idle:
-            native.plan.idle.append(native)
+        if native is None or self._failure is not None:
+            return
+        plan = native.plan
+        if not plan.idle and self.grid.size * plan.byte_size <= KEPT_BYTES:
+            plan.idle.append(native)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, as Collectives.post says."""

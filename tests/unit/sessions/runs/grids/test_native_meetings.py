@@ -215,6 +215,20 @@ def test_what_the_host_reduces_better_has_no_native_meeting(text: str) -> None:
     assert [type(row) for row in rows if isinstance(row, (HostThunk, MeetThunk))] == [HostThunk]
 
 
+@both
+def test_a_participant_knows_its_numbers(run: Any) -> None:
+    text = """HloModule numbered
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[4] collective-broadcast(x), replica_groups={{1,0,2}}
+  p = u32[] partition-id()
+  n = u32[] replica-id()
+  m = u32[] add(n, p)
+  ROOT r = (f32[4], u32[], u32[], u32[]) tuple(y, n, p, m) }
+"""
+    found = run(text, EACH)
+    same_bits(found, [[X * 2, *map(np.uint32, (number, 0, number))] for number in range(3)])
+
+
 def test_who_is_in_no_group_meets_nobody() -> None:
     text = """HloModule partial
 ENTRY e { x = f32[4] parameter(0)
