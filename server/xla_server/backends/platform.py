@@ -86,7 +86,7 @@ InTurns: TypeAlias = Callable[
 ]
 """Runs the participants of a grid, with these arguments on these devices, in one thread.
 
-None where not all meetings are native on this grid. Raises as Executable.execute, and
+It returns None where not all meetings are native on this grid. It raises as Executable.execute, and
 FailedPreconditionError where members of a group do not come.
 """
 

@@ -124,7 +124,7 @@ class Gathered(Value):
 
 
 PLACE = Value(Shape.parse("s64[]"), "place")
-"""The place of the participant in its group as an argument of the kernels of a meeting."""
+"""The index of the participant in its group as an argument of the kernels of a meeting."""
 
 
 @dataclasses.dataclass(eq=False, slots=True)

@@ -177,22 +177,17 @@ def _go_on(run: int) -> None:
     write(run, ROW, outcome)
 
 
-def _enter(run: int) -> None:
-    _go_on(run)
-
-
-def _enter_in_turns(runs: int) -> None:
-    """Walk the runs of a group of participants, whose addresses follow their count, in one thread.
-
-    Each goes on until it waits for others. It ends when all have, one is cancelled, or none of them
-    can go on.
-    """
-    count = _word(runs, 0)
+def _enter(runs: int, count: int) -> None:
+    taken = count
+    if count == 0:
+        taken = 1
     moved = 1
     while moved != 0:
         moved = 0
-        for number in range(count):
-            run = _word(runs, 1 + number)
+        for number in range(taken):
+            run = runs
+            if count != 0:
+                run = _word(runs, number)
             row = _word(run, ROW)
             if row <= STUCK:
                 row = STUCK - row
@@ -202,22 +197,16 @@ def _enter_in_turns(runs: int) -> None:
                 outcome = _word(run, ROW)
                 if outcome == CANCELLED:
                     return
-                if outcome > STUCK:
+                if count != 0 and outcome > STUCK:
                     moved = 1
 
 
-def walker_in_turns(kernels: Kernels) -> Callable[[int], None]:
-    """walk(runs): the address of the count of runs and their addresses, each as `walker` has it.
-
-    Leaves in each FINISHED, CANCELLED, or STUCK minus a row; all are stuck that have not finished,
-    unless one is cancelled.
-    """
-    return callable_at(kernels.native(_enter_in_turns), 1)
-
-
-def walker(kernels: Kernels) -> Callable[[int], None]:
-    """walk(run): the address of a run's words, in which it leaves FINISHED, CANCELLED or a row.
+def walker(kernels: Kernels) -> Callable[[int, int], None]:
+    """walk(run, 0): the address of a run's words, in which it leaves FINISHED, CANCELLED or a row.
 
     CANCELLED if the cancellation flag is not 0, a row if that is one for the host.
+    walk(runs, count): the address of the addresses of several, whose only rows for the host are
+    meetings. Each goes on until it waits for others, in turns, until all have FINISHED, one is
+    CANCELLED, or none can go on: STUCK minus a row for those that have not finished.
     """
-    return callable_at(kernels.native(_enter), 1)
+    return callable_at(kernels.native(_enter), 2)

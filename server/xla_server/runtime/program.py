@@ -50,7 +50,7 @@ MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 23
 participants take turns in one thread: to wake a thread takes longer."""
 
 _NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
-"""The place of a participant's numbers in its position."""
+"""The index of each number of a participant in its position."""
 
 KEPT_ARENA = 1 << 16
 """Bytes of an arena that a waiting run keeps for itself."""
@@ -81,8 +81,6 @@ class Program:
         meetings = self._encoded.meetings
         self._meetings = {self._encoded.walked.index(row): n for n, row in enumerate(meetings)}
         self._plan = plan or MeetingPlan([_native(row) for row in meetings])
-        if meetings:
-            self._walk_in_turns = executor.walker_in_turns(kernels)
         self.work = work
         """The static count of its code, where it was counted."""
         self.results = assignment.results
@@ -150,7 +148,7 @@ class Program:
         if self._meetings:
             words[executor.LOOKS] = LOOKS
             words[executor.MEETINGS] = collectives.records(self._plan)
-        self._walk(run.address)
+        self._walk(run.address, 0)
         if words[_ROW] != _FINISHED:
             self._finish(run, cancellation, host, collectives)
         if times is not None:
@@ -164,7 +162,7 @@ class Program:
         records: Sequence[int],
         grid: DeviceGrid,
     ) -> tuple[list[tuple[dict[int, Block], int]], dict[int, int]]:
-        """What `run` gives for each participant, and who cannot go on; see ProgramInTurns."""
+        """Run as all participants; see ProgramInTurns."""
         begun = [
             self._begin(each, cancellation, grid.position(number))
             for number, each in enumerate(addresses)
@@ -172,8 +170,8 @@ class Program:
         for (run, _), address in zip(begun, records, strict=True):
             run.words[executor.LOOKS] = -1
             run.words[executor.MEETINGS] = address
-        group = np.array([len(begun), *(run.address for run, _ in begun)], np.int64)
-        self._walk_in_turns(group.ctypes.data)
+        group = np.array([run.address for run, _ in begun], np.int64)
+        self._walk(group.ctypes.data, len(begun))
         outcomes = [run.words[_ROW] for run, _ in begun]
         if executor.CANCELLED in outcomes:
             cancellation.check()
@@ -296,7 +294,7 @@ class Program:
             if number is not None and meets_natively(words[executor.MEETINGS], number):
                 with placed(made, self._plan.meetings[number].instruction):
                     collectives.wait(number)
-                self._walk(run.address)
+                self._walk(run.address, 0)
                 continue
             thunk.run(
                 made,
@@ -304,7 +302,7 @@ class Program:
                 [at(words[slot]) for slot, at in writes],
             )
             words[_ROW] = following
-            self._walk(run.address)
+            self._walk(run.address, 0)
 
     def _host_row(self, thunk: HostThunk, following: int) -> _HostRow:
         return thunk, following, self._views(thunk.reads), self._views(thunk.writes)

@@ -117,7 +117,7 @@ class CudaProgram:
 
     @property
     def in_turns(self) -> None:
-        """None: its participants have devices of their own."""
+        """Each participant needs a device of its own."""
 
     def run(
         self,

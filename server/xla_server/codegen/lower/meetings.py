@@ -2,8 +2,8 @@
 
 A kernel makes the results of one participant from the operands of all members of its group, which
 have copied them to where others read them: a fusion of what the collective computes, whose
-parameters are the members' operands. A fold has the order, the start value and the types of
-`ops/collectives/group_reduction.py`, so its bits are those of the host's.
+parameters are the members' operands. A reduction has the order, the start value and the types of
+`ops/collectives/group_reduction.py`, so it has the bits of the host's.
 """
 
 import dataclasses
@@ -189,7 +189,7 @@ def _first(editor: Editor, i: HloInstruction, operands: Sequence[HloInstruction]
 def _own_blocks(
     editor: Editor, operands: Sequence[HloInstruction], dimension: int
 ) -> list[HloInstruction]:
-    """The block of each member's operand that is for this participant, whose place is the last."""
+    """The block of each member's operand for this participant, whose index comes last."""
     *arrays, place = operands
     sizes = list(arrays[0].shape.dimensions)
     sizes[dimension] //= len(arrays)
@@ -215,10 +215,10 @@ _MAKE: Mapping[Opcode, _Make] = {
     Opcode.COLLECTIVE_REDUCE: _reduced,
     Opcode.REDUCE_SCATTER: _scattered,
 }
-"""What makes one result of each collective from the operands of all members, in their order."""
+"""The function that makes one result of each collective from the operands of all members."""
 
 MEETING_OPCODES = frozenset(_MAKE)
 """Collectives that may meet in native code."""
 
 _BY_PLACE = frozenset({Opcode.ALL_TO_ALL, Opcode.REDUCE_SCATTER})
-"""Those whose results differ by the place of the participant, which comes behind the operands."""
+"""Those whose results differ by the participant: its index in the group follows the operands."""

@@ -82,9 +82,9 @@ def run_on_grid(
 def run_in_turns(
     run: Callable[[Group, Cancellation], T], grid: DeviceGrid, cancellation: Cancellation
 ) -> T:
-    """What all participants of a grid give together, in the caller's thread.
+    """Run all participants of a grid together, in the caller's thread; what `run` gives.
 
-    `run` gets a cancellation of its own. Raises what it does, and what `cancellation` was given.
+    It gets a cancellation of its own. Raises what it does, and what `cancellation` was given.
     """
     group = Rendezvous(grid, 0.0)
     with cancellation.followed() as own:
