@@ -85,7 +85,7 @@ class Meetings:
     ) -> None:
         self.plan, self.grid = plan, grid
         self.memory: Any = None
-        """What must live as long: memory of seats and areas."""
+        """The memory of seats and areas, where it must live as long."""
         self.run = 0
         self._records = np.zeros((grid.size, len(plan.meetings), RECORD_WORDS), np.int64)
         self._meetings: dict[tuple[int, int], Meeting] = {}
@@ -241,8 +241,8 @@ def has_sleeper(record: int) -> int:
 def doze(record: int) -> int:
     """Return 1 if this participant is to sleep, which its seat then says; 0 if the visit is full.
 
-    Who completes the visit says so before it looks for sleepers, and here it is the other way
-    round, so one of both sees the other.
+    The member that completes the visit says so before it looks for sleepers. Here the order is the
+    reverse, so one of both sees the other.
     """
     own = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
     write(_word(own, SEAT), SEAT_SLEEPS, _word(record, STAMP))

@@ -378,7 +378,7 @@ class Rendezvous:
         """Fail if a member cannot come any more. Under the lock."""
         missing = open_.missing()
         if not missing:
-            # Who came last is on its way.
+            # The last to come is on its way.
             return
         ended = [n for n in missing if self._participants[n].has_ended]
         if ended:
