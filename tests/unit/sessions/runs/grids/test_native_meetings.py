@@ -7,18 +7,27 @@ import numpy as np
 import pytest
 
 from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from tests.corpus.hlo_text import parse_hlo
 from xla_contract.errors import CancelledError, FailedPreconditionError
+from xla_contract.stubs import xla_pb2
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import Shape
 from xla_server.backends.compiled.compilation import compile_module
-from xla_server.backends.platform import Execution
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.platform import Device, Execution
 from xla_server.buffers.code import HostThunk, MeetThunk
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import Group
+from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.runtime import program
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.grids import grid_execution
 from xla_server.sessions.runs.grids.grid_execution import run_in_turns
 from xla_server.sessions.runs.grids.rendezvous import Rendezvous
+from xla_server.sessions.runs.requests import ShardedOutput, ShardedRequest, WholeArgument
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
 
 GRID = DeviceGrid(3, 1)
 X = np.arange(1, 5, dtype=np.float32)
@@ -290,6 +299,47 @@ def test_a_cancellation_ends_all(run: Any) -> None:
     with pytest.raises(CancelledError):
         run(LOOP, [[X, np.uint32(2**32 - 1)]] * 3, cancellation)
     thread.join()
+
+
+def test_an_execution_of_a_small_program_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*given: Any) -> Any:
+        raise AssertionError("a participant has a thread of its own")
+
+    monkeypatch.setattr(grid_execution, "start", start)
+    session = Session(SharedResources(Cpu(3), Limits(max_device_bytes=1 << 20)))
+    options = xla_pb2.ExecutionOptions(num_replicas=3)
+    request = read_compile_request(parse_hlo(reducing()), options)
+    executable = session.runner.compile(request, (), Cancellation())
+    with session.data.reserve(16, "a test") as room:
+        x = room.keep(session.engine.backend.to_device(Literal.from_numpy(X), Device(0, "cpu")))
+    output = ShardedOutput(join=False, sharding=None, flatten=False)
+    wanted = ShardedRequest(executable, None, [WholeArgument(x, None)], output)
+    outputs = session.grids.execute_sharded(wanted, Cancellation()).outputs
+    for (handle,) in outputs:
+        np.testing.assert_array_equal(session.data.get(handle).to_literal().to_numpy(), 3 * X)
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "(f32[500,500], token[]) infeed(t)",
+        "f32[500,500] dot(s, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "f32[500,500,20] broadcast(s), dimensions={0,1}",
+    ],
+)
+def test_who_waits_for_others_or_works_for_long_has_a_thread(root: str) -> None:
+    text = f"""HloModule working
+fold {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }}
+ENTRY e {{ z = f32[500,500] parameter(0)
+  t = token[] after-all()
+  s = f32[500,500] all-reduce(z), replica_groups={{{{0,1,2}}}}, to_apply=fold
+  ROOT r = {root} }}
+"""
+    module = module_of(text, GRID)
+    assert BACKENDS["cpu"].compile(module, module.entry_program_shape).in_turns is None
 
 
 def test_what_members_give_counts_as_memory() -> None:
