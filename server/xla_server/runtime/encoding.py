@@ -12,11 +12,8 @@ from xla_server.buffers.slots import addressed, copies_nothing, is_given, label_
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
 from xla_server.runtime import executor
-from xla_server.runtime.copies import copy_range
+from xla_server.runtime.copies import COPY_BYTES, copy_range
 from xla_server.target.loop_tuning import Chunks
-
-COPY_BYTES = 1 << 18
-"""Bytes of a large array that a thread copies as one work item."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,7 +116,9 @@ class _Tables:
         first = len(self.targets)
         self.targets.append(len(operands))
         for value, offset in zip(operands, offsets, strict=False):
-            self.targets += self._slot(value), value.byte_size, offset
+            is_large = value.byte_size > 2 * COPY_BYTES
+            copier = self._kernels.native(copy_range) if is_large else 0
+            self.targets += self._slot(value), value.byte_size, offset, copier
         self.targets += len(given) // 3, *given
         return first
 

@@ -38,9 +38,10 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 - SWITCH: slot of an S32, number of branches, first of their rows in the targets.
 - HOST: none.
 - MEET: number of the meeting, first of its words in the targets. These are the number of operands
-  and, for each, its slot, bytes and offset in an area; the number of buffers of kernels that are
-  operands of members and, for each, its place in the tables, the member, or -1 for the place of
-  this participant, and the offset. It is as HOST where the meeting has no members in this run.
+  and, for each, its slot, bytes, offset in an area, and the address of the kernel that copies it,
+  or 0; the number of buffers of kernels that are operands of members and, for each, its index in
+  the tables, the member, or -1 for the index of this participant, and the offset. It is as HOST
+  where the meeting has no members in this run.
 """
 
 CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, LOOKS, CYCLES, ROW = range(11)
@@ -128,7 +129,7 @@ def _walk(
             if _word(record, MEMBER_COUNT) == 0:
                 return row
             words = targets + 8 * _word(code, at + 2)
-            is_new = arrive(record, words, slots)
+            is_new = arrive(record, words, slots, board, cancelled)
             left = looks
             while is_full(record) == 0:
                 if _is_to_stop(cancelled) != 0:

@@ -25,7 +25,9 @@ from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ir.participants import groups_of
 from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
+from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.native import HAS_CYCLES, callee, copy_bytes, read, write
+from xla_server.runtime.threads import run_loop
 
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
@@ -38,7 +40,12 @@ MEMBER_WORDS = 3
 SEAT, DATA, STRIDE = range(MEMBER_WORDS)
 """Words of each member, from MEMBERS on: the address of its seat, that of its first area, and the
 bytes from there to the second."""
+COPY = MEMBERS + MAX_MEMBERS * MEMBER_WORDS
+"""First of two words for the table of a kernel that copies an operand: target and source."""
 RECORD_WORDS = 32
+
+OPERAND_WORDS = 4
+"""Words of each operand of a row (runtime/executor.py)."""
 
 SEAT_BYTES = 64
 SEAT_STAMP, SEAT_SLEEPS = range(2)
@@ -201,7 +208,7 @@ def _area(member: int, stamp: int) -> int:
 
 
 @callee  # type: ignore[untyped-decorator]
-def arrive(record: int, words: int, slots: int) -> int:
+def arrive(record: int, words: int, slots: int, board: int, cancelled: int) -> int:
     """Copy the operands to the area of the visit, and say so; 0 where that was done before."""
     stamp = _word(record, STAMP)
     member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
@@ -209,9 +216,15 @@ def arrive(record: int, words: int, slots: int) -> int:
         return 0
     area = _area(member, stamp)
     for number in range(_word(words, 0)):
-        place = 1 + 3 * number
-        source = _word(slots, _word(words, place))
-        copy_bytes(area + _word(words, place + 2), source, _word(words, place + 1))
+        place = 1 + OPERAND_WORDS * number
+        source, size = _word(slots, _word(words, place)), _word(words, place + 1)
+        target, copier = area + _word(words, place + 2), _word(words, place + 3)
+        if copier == 0:
+            copy_bytes(target, source, size)
+        else:
+            _set_word(record, COPY, target)
+            _set_word(record, COPY + 1, source)
+            run_loop(board, copier, record + 8 * COPY, size, COPY_BYTES, cancelled)
     write(_word(member, SEAT), SEAT_STAMP, stamp)
     return 1
 
@@ -256,7 +269,7 @@ def doze(record: int) -> int:
 def gather(record: int, words: int, tables: int) -> None:
     """Give kernels the addresses of members' operands, and leave the visit."""
     stamp = _word(record, STAMP)
-    given = words + 8 * (1 + 3 * _word(words, 0))
+    given = words + 8 * (1 + OPERAND_WORDS * _word(words, 0))
     for number in range(_word(given, 0)):
         place = 1 + 3 * number
         member, offset = _word(given, place + 1), _word(given, place + 2)

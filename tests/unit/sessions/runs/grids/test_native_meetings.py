@@ -194,6 +194,16 @@ ENTRY e {{ x = f32[6,2] parameter(0)
 
 
 @both
+def test_threads_copy_a_large_operand_together(run: Any, request: pytest.FixtureRequest) -> None:
+    text = reducing(size=1 << 18)
+    random = np.random.default_rng(2)
+    arguments = [[random.standard_normal(1 << 18).astype(np.float32)] for _ in range(3)]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+@both
 def test_operands_of_several_shapes_meet_at_once(run: Any, request: pytest.FixtureRequest) -> None:
     text = """HloModule several
 fold { a = f32[] parameter(0)
