@@ -1,5 +1,7 @@
 """Where collectives meet the other participants of an execution."""
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -8,6 +10,12 @@ from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
+
+KEPT_BYTES = 1 << 26
+"""Memory of native meetings that all programs together keep for their next executions."""
+
+SMALL_BYTES = 1 << 16
+"""Memory that a program keeps whatever others keep."""
 
 
 class NativeMeeting(NamedTuple):
@@ -24,16 +32,36 @@ class NativeMeeting(NamedTuple):
 class MeetingPlan:
     """The native meetings of a program, by number, and memory for them that waits for a run."""
 
-    __slots__ = ("idle", "meetings")
+    __slots__ = ("__weakref__", "_idle_bytes", "idle", "meetings")
 
     def __init__(self, meetings: Sequence[NativeMeeting]) -> None:
         self.meetings = tuple(meetings)
         self.idle: list[Any] = []
+        self._idle_bytes = 0
 
     @property
     def byte_size(self) -> int:
         """Bytes that a participant needs for what it gives at two visits of each meeting."""
         return 2 * sum(each.area_bytes for each in self.meetings)
+
+    def keep(self, memory: object, size: int) -> None:
+        """Keep what an execution had for the next one; what others keep may give way to it."""
+        if self.idle or size > KEPT_BYTES:
+            return
+        self._idle_bytes = size
+        self.idle.append(memory)
+        if size <= SMALL_BYTES:
+            return
+        with _KEEPING:
+            _KEEPERS.add(self)
+            if sum(each._idle_bytes for each in _KEEPERS if each.idle) > KEPT_BYTES:
+                for each in _KEEPERS - {self}:
+                    each.idle.clear()
+
+
+_KEEPERS: "weakref.WeakSet[MeetingPlan]" = weakref.WeakSet()
+_KEEPING = threading.Lock()
+"""Keeps `_KEEPERS`, the plans that keep much memory."""
 
 
 class Collectives(Protocol):

@@ -39,10 +39,10 @@ from xla_server.passes.framework.editor import Editor
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
 
-MAX_BYTES = 1 << 22
+MAX_BYTES = 1 << 20
 """Bytes of operands of the largest meeting in native code: of others the members share the work."""
 
-MAX_AREA_BYTES = 1 << 25
+MAX_AREA_BYTES = 1 << 24
 """Bytes of operands of all meetings of a program; those beyond them are left to the host."""
 
 _FOLDS = frozenset(

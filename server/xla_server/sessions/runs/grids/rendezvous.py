@@ -24,9 +24,6 @@ from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.runtime.meetings import Meetings, Visit, local_meetings
 from xla_server.sessions.limits.blocking import releasing_slot
 
-KEPT_BYTES = 1 << 24
-"""Memory of native meetings that a program keeps for its next execution."""
-
 _Key = tuple[object, ...]
 
 
@@ -235,9 +232,7 @@ class Rendezvous:
         native = self._native
         if native is None or self._failure is not None:
             return
-        plan = native.plan
-        if not plan.idle and self.grid.size * plan.byte_size <= KEPT_BYTES:
-            plan.idle.append(native)
+        native.plan.keep(native, self.grid.size * native.plan.byte_size)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, as Collectives.post says."""

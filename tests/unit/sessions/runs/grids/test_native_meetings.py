@@ -18,7 +18,12 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Device, Execution
 from xla_server.buffers.code import HostThunk, MeetThunk
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import Group
+from xla_server.execution.collectives_protocol import (
+    KEPT_BYTES,
+    SMALL_BYTES,
+    Group,
+    MeetingPlan,
+)
 from xla_server.rpc.decode.programs import read_compile_request
 from xla_server.runtime import program
 from xla_server.sessions.limits.server_limits import Limits
@@ -224,7 +229,7 @@ ENTRY e { x = f32[4] parameter(0)
     [
         reducing(kind="c64"),
         reducing(fold="subtract(a, b)"),
-        reducing(size=(1 << 20) + 1),
+        reducing(size=(1 << 18) + 1),
         reducing(size=0),
         reducing("all-reduce(x), replica_groups={{0,1},{2}}, to_apply=fold"),
     ],
@@ -356,3 +361,15 @@ def test_what_members_give_counts_as_memory() -> None:
     module = module_of(reducing(size=100), GRID)
     memory = BACKENDS["cpu"].compile(module, module.entry_program_shape).memory
     assert memory.arena == 2 * 448
+
+
+def test_programs_keep_little_memory_for_their_next_executions() -> None:
+    first, second, small = (MeetingPlan([]) for _ in range(3))
+    small.keep("small", SMALL_BYTES)
+    first.keep("first", KEPT_BYTES // 2 + 1)
+    assert first.idle
+    second.keep("second", KEPT_BYTES // 2)
+    assert (first.idle, second.idle, small.idle) == ([], ["second"], ["small"])
+    second.keep("again", 1)
+    first.keep("too much", KEPT_BYTES + 1)
+    assert (first.idle, second.idle) == ([], ["second"])
