@@ -116,9 +116,7 @@ class _Tables:
         first = len(self.targets)
         self.targets.append(len(operands))
         for value, offset in zip(operands, offsets, strict=False):
-            is_large = value.byte_size > 2 * COPY_BYTES
-            copier = self._kernels.native(copy_range) if is_large else 0
-            self.targets += self._slot(value), value.byte_size, offset, copier
+            self.targets += self._slot(value), value.byte_size, offset
         self.targets += len(given) // 3, *given
         return first
 
@@ -156,5 +154,6 @@ class _Tables:
             case thunks.MeetThunk():
                 self.hosts[len(self.rows)] = row.host, self._labels[row.end]
                 self.meetings.append(row)
-                return [executor.MEET, len(self.meetings) - 1, self._meeting(row)]
+                copier = self._kernels.native(copy_range)
+                return [executor.MEET, len(self.meetings) - 1, self._meeting(row), copier]
         raise AssertionError(row)

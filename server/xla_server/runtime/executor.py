@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
+from xla_server.runtime.copies import COPY_BYTES
+from xla_server.runtime.meetings import COPY as COPY_TABLE
 from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
 from xla_server.runtime.meetings import (
     RECORD_WORDS,
@@ -37,9 +39,9 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 - BRANCH: slot of a PRED, row where it is false.
 - SWITCH: slot of an S32, number of branches, first of their rows in the targets.
 - HOST: none.
-- MEET: number of the meeting, first of its words in the targets. These are the number of operands
-  and, for each, its slot, bytes, offset in an area, and the address of the kernel that copies it,
-  or 0; the number of buffers of kernels that are operands of members and, for each, its index in
+- MEET: number of the meeting, first of its words in the targets, address of the kernel that copies
+  large operands. The words are the number of operands and, for each, its slot, bytes and offset in
+  an area; the number of buffers of kernels that are operands of members and, for each, its index in
   the tables, the member, or -1 for the index of this participant, and the offset. It is as HOST
   where the meeting has no members in this run.
 """
@@ -86,18 +88,13 @@ def _walk(
             mark(times, row)
         at = row * ROW_WORDS
         kind = _word(code, at)
+        function, buffers, work_items, chunk = 0, 0, 0, 0
         if kind == KERNEL:
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
+            function = _word(code, at + 1)
             buffers = tables + 8 * _word(code, at + 2)
-            run_loop(
-                board,
-                _word(code, at + 1),
-                buffers,
-                _word(code, at + 3),
-                _word(code, at + 4),
-                cancelled,
-            )
+            work_items, chunk = _word(code, at + 3), _word(code, at + 4)
             row += 1
         elif kind == COPY:
             copy_bytes(
@@ -129,26 +126,32 @@ def _walk(
             if _word(record, MEMBER_COUNT) == 0:
                 return row
             words = targets + 8 * _word(code, at + 2)
-            is_new = arrive(record, words, slots, board, cancelled)
-            left = looks
-            while is_full(record) == 0:
-                if _is_to_stop(cancelled) != 0:
-                    return CANCELLED
-                if left < 0:
-                    return row if is_new != 0 else STUCK - row
-                if left == 0 and doze(record) != 0:
+            arrived = arrive(record, words, slots)
+            if arrived > 0:
+                function, buffers = _word(code, at + 3), record + 8 * COPY_TABLE
+                work_items, chunk = arrived, COPY_BYTES
+            else:
+                left = looks
+                while is_full(record) == 0:
+                    if _is_to_stop(cancelled) != 0:
+                        return CANCELLED
+                    if left < 0:
+                        return row if arrived == 0 else STUCK - row
+                    if left == 0 and doze(record) != 0:
+                        return row
+                    left -= 1
+                    pause()
+                if has_sleeper(record) != 0:
                     return row
-                left -= 1
-                pause()
-            if has_sleeper(record) != 0:
-                return row
-            gather(record, words, tables)
-            row += 1
+                gather(record, words, tables)
+                row += 1
         else:
             # A kernel that saw the cancellation left out a part of its work.
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
             return FINISHED if kind == END else row
+        if function != 0:
+            run_loop(board, function, buffers, work_items, chunk, cancelled)
 
 
 @callee  # type: ignore[untyped-decorator]

@@ -27,7 +27,6 @@ from xla_server.ops.collectives.collective import channel_of
 from xla_server.ops.evaluation import Meeting
 from xla_server.runtime.copies import COPY_BYTES
 from xla_server.runtime.native import HAS_CYCLES, callee, copy_bytes, read, write
-from xla_server.runtime.threads import run_loop
 
 MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
@@ -41,10 +40,12 @@ SEAT, DATA, STRIDE = range(MEMBER_WORDS)
 """Words of each member, from MEMBERS on: the address of its seat, that of its first area, and the
 bytes from there to the second."""
 COPY = MEMBERS + MAX_MEMBERS * MEMBER_WORDS
-"""First of two words for the table of a kernel that copies an operand: target and source."""
+"""First of two words for the table of the kernel that copies an operand: target and source."""
+COPIED = COPY + 2
+"""Operands that were copied for the visit, while threads copy one."""
 RECORD_WORDS = 32
 
-OPERAND_WORDS = 4
+OPERAND_WORDS = 3
 """Words of each operand of a row (runtime/executor.py)."""
 
 SEAT_BYTES = 64
@@ -208,25 +209,30 @@ def _area(member: int, stamp: int) -> int:
 
 
 @callee  # type: ignore[untyped-decorator]
-def arrive(record: int, words: int, slots: int, board: int, cancelled: int) -> int:
-    """Copy the operands to the area of the visit, and say so; 0 where that was done before."""
+def arrive(record: int, words: int, slots: int) -> int:
+    """Copy the operands to the area of the visit, and say so; 0, or -1 where that was done before.
+
+    Copies of large operands are left to threads: their bytes, for which the table of their kernel
+    is at COPY; once they are copied, it goes on with the next.
+    """
     stamp = _word(record, STAMP)
     member = record + 8 * (MEMBERS + MEMBER_WORDS * _word(record, OWN))
     if read(_word(member, SEAT), SEAT_STAMP) == stamp:
-        return 0
+        return -1
     area = _area(member, stamp)
-    for number in range(_word(words, 0)):
+    for number in range(_word(record, COPIED), _word(words, 0)):
         place = 1 + OPERAND_WORDS * number
         source, size = _word(slots, _word(words, place)), _word(words, place + 1)
-        target, copier = area + _word(words, place + 2), _word(words, place + 3)
-        if copier == 0:
-            copy_bytes(target, source, size)
-        else:
+        target = area + _word(words, place + 2)
+        if size > 2 * COPY_BYTES:
             _set_word(record, COPY, target)
             _set_word(record, COPY + 1, source)
-            run_loop(board, copier, record + 8 * COPY, size, COPY_BYTES, cancelled)
+            _set_word(record, COPIED, number + 1)
+            return size
+        copy_bytes(target, source, size)
+    _set_word(record, COPIED, 0)
     write(_word(member, SEAT), SEAT_STAMP, stamp)
-    return 1
+    return 0
 
 
 @callee  # type: ignore[untyped-decorator]
