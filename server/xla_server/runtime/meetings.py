@@ -32,7 +32,7 @@ MAX_MEMBERS = 8
 """Members of the largest group that meets in native code."""
 
 COUNT, OWN, STAMP = range(3)
-"""Words of a record: members of the group, 0 where the meeting is none of native code; the place of
+"""Words of a record: members of the group, 0 where the meeting is none of native code; the index of
 this participant; and the stamp of its next visit."""
 MEMBERS = 4
 MEMBER_WORDS = 3
@@ -228,7 +228,7 @@ def arrive(record: int, words: int, slots: int) -> int:
             _set_word(record, COPY, target)
             _set_word(record, COPY + 1, source)
             _set_word(record, COPIED, number + 1)
-            return size
+            return int(size)
         copy_bytes(target, source, size)
     _set_word(record, COPIED, 0)
     write(_word(member, SEAT), SEAT_STAMP, stamp)
