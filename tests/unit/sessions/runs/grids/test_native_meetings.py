@@ -1,5 +1,6 @@
 """Collectives that meet in native code: by a thread for each participant, and in turns."""
 
+import re
 import threading
 from typing import Any
 
@@ -17,6 +18,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Device, Execution
 from xla_server.buffers.code import HostThunk, MeetThunk
+from xla_server.buffers.listing import row_listing
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import (
     KEPT_BYTES,
@@ -259,6 +261,14 @@ ENTRY e { x = f32[4] parameter(0)
   ROOT r = f32[4] collective-broadcast(x), replica_groups={{2,0}} }
 """
     same_bits(by_threads(text, EACH), interpreted(text, EACH))
+
+
+def test_a_listing_says_where_participants_meet() -> None:
+    code = compile_module(module_of(reducing(), GRID)).code
+    lines = "\n".join(row_listing(code))
+    assert re.search(
+        r"^0 +meet r, else host and go to 2 .*\n1 +kernel r, .*\n2 +r.met:", lines, re.M
+    )
 
 
 @pytest.mark.parametrize("looks", [0, 1, 300])
