@@ -9,6 +9,7 @@ import pytest
 
 from tests.corpus.grids import BACKENDS, module_of, run_per_device
 from tests.corpus.hlo_text import parse_hlo
+from tests.processors import MACHINES
 from xla_contract.errors import CancelledError, FailedPreconditionError
 from xla_contract.stubs import xla_pb2
 from xla_contract.types.device_grid import DeviceGrid
@@ -19,6 +20,7 @@ from xla_server.backends.compiled.cpu import Cpu
 from xla_server.backends.platform import Device, Execution
 from xla_server.buffers.code import HostThunk, MeetThunk
 from xla_server.buffers.listing import row_listing
+from xla_server.codegen.lower.lowering import kernels_of
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.collectives_protocol import (
     KEPT_BYTES,
@@ -35,6 +37,7 @@ from xla_server.sessions.runs.grids.rendezvous import Rendezvous
 from xla_server.sessions.runs.requests import ShardedOutput, ShardedRequest, WholeArgument
 from xla_server.sessions.session import Session
 from xla_server.sessions.shared_resources import SharedResources
+from xla_server.target.target import Target
 
 GRID = DeviceGrid(3, 1)
 X = np.arange(1, 5, dtype=np.float32)
@@ -261,6 +264,52 @@ ENTRY e { x = f32[4] parameter(0)
   ROOT r = f32[4] collective-broadcast(x), replica_groups={{2,0}} }
 """
     same_bits(by_threads(text, EACH), interpreted(text, EACH))
+
+
+SCATTER = """\
+k0 = i64(20)
+k1 = i64(0)
+k2 = f32(0x0)
+def kernel(buffers, start, stop):
+    buffer0 = peek_i64(buffers, 0)
+    buffer1 = peek_i64(buffers, 1)
+    buffer2 = peek_i64(buffers, 2)
+    buffer3 = peek_i64(buffers, 3)
+    v11 = load_i64(buffer2, 0)
+    v10 = mul(v11, k0)
+    v9 = to_i64(v10)
+    v8 = maximum(v9, k1)
+    v7 = minimum(v8, k0)
+    v15 = maximum(v9, k1)
+    v14 = minimum(v15, k0)
+    for t1 in range(start, stop):
+        for i2 in range(20):
+            v12 = load_u16(buffer0, add(add(i2, v7), mul(t1, 40)))
+            v6 = bf16_to_f32(v12)
+            v5 = add(v6, k2)
+            v16 = load_u16(buffer1, add(add(i2, v14), mul(t1, 40)))
+            v13 = bf16_to_f32(v16)
+            v4 = add(v5, v13)
+            v3 = round_bf16(v4)
+            store_u16(buffer3, add(i2, mul(t1, 20)), f32_to_bf16(v3))
+"""
+
+
+def test_a_kernel_reads_the_operands_of_all_members_in_their_order() -> None:
+    module = module_of(
+        """HloModule scattering
+fold { a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT c = bf16[] add(a, b) }
+ENTRY e { x = bf16[64,40] parameter(0)
+  ROOT r = bf16[64,20] reduce-scatter(x), replica_groups={{1,0}}, dimensions={1}, to_apply=fold }
+""",
+        DeviceGrid(2, 1),
+    )
+    code = compile_module(module, target=Target.of(MACHINES["avx2"])).code
+    (kernel,) = kernels_of(code)
+    assert [value.name for value in kernel.arguments] == ["x.0", "x.1", "place", "r.0"]
+    assert kernel.source == SCATTER
 
 
 def test_a_listing_says_where_participants_meet() -> None:
