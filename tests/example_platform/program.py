@@ -7,6 +7,7 @@ import numpy as np
 
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.walker import run, supported
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, Location, MemoryUse, assign, memory_use
 from xla_server.buffers.code import (
@@ -18,17 +19,23 @@ from xla_server.buffers.code import (
     Jump,
     KernelThunk,
     Label,
+    MeetThunk,
     Row,
     Switch,
     Value,
 )
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.host import HostRun, arrays_of
 from xla_server.runtime.row_times import RowTimes
 
 Bytes = np.ndarray[Any, Any]
+
+
+Participant = Collectives | HostRun
+"""An object that knows the numbers of its replica and partition."""
 
 
 class WalkedProgram:
@@ -65,6 +72,10 @@ class WalkedProgram:
         """Return the program for runs that may write over these parameters."""
         return WalkedProgram(self.code, assign(self.code, donated), self._blocks, self.work)
 
+    @property
+    def in_turns(self) -> None:
+        """Each participant has a thread."""
+
     def run(
         self,
         addresses: Sequence[int],
@@ -72,8 +83,15 @@ class WalkedProgram:
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
+        collectives: Participant = ALONE_RUN,
     ) -> tuple[dict[int, Block], int]:
         """Return the memory of the results by number, and 0 cycles: nothing counts them."""
+        position = {
+            Opcode.REPLICA_ID: collectives.replica_id,
+            Opcode.PARTITION_ID: collectives.partition_id,
+        }
+        numbers = [np.array(position[opcode], np.uint32) for opcode in self.code.numbers]
+        addresses = [*addresses, *(number.ctypes.data for number in numbers)]
         own = {place.number for place in self.results if place.kind == "result"}
         sizes = {n: block_size(self.code.results[n].byte_size) for n in own}
         results = {number: self._blocks.take(size) for number, size in sizes.items()}
@@ -95,7 +113,11 @@ class WalkedProgram:
     ) -> tuple[list[Any], int]:
         """Run on arrays of the host; return the results, which have `shapes`, and the cycles."""
         blocks, cycles = self.run(
-            [a.ctypes.data for a in arrays], device, cancellation, lambda: host
+            [a.ctypes.data for a in arrays],
+            device,
+            cancellation,
+            lambda: host,
+            collectives=host,
         )
         owners = {"result": blocks, "constant": self.constants}
         found: list[Any] = []
@@ -159,6 +181,9 @@ class _Run:
                 return labels[chosen if 0 <= chosen < len(labels) else -1]
             case HostThunk():
                 self._do_on_host(row)
+            case MeetThunk(host=host, end=end):
+                self._do_on_host(host)
+                return end
         return None
 
     def _do_on_host(self, row: HostThunk) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xla_client
+from tests.corpus.grids import BACKENDS, module_of, run_per_device
 from tests.corpus.hlo_text import VECTOR_LOOP
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.platform import Example
@@ -17,6 +18,7 @@ from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.kernels.corpora import CORPORA
 from xla_client import Builder, ops
 from xla_contract.errors import CancelledError
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.literal import Literal
 from xla_server.app.options.settings import Settings
 from xla_server.app.serving.wiring import create_server
@@ -184,3 +186,19 @@ def test_a_result_is_written_where_a_donated_argument_was() -> None:
     second = step(first, 0)
     assert second.address == address
     np.testing.assert_array_equal(second.to_literal().value, 4)
+
+
+def test_participants_meet_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """HloModule meeting
+add { a = u32[] parameter(0)
+  b = u32[] parameter(1)
+  ROOT s = u32[] add(a, b) }
+ENTRY main {
+  x = u32[] parameter(0)
+  n = u32[] replica-id()
+  y = u32[] add(n, x)
+  ROOT r = u32[] all-reduce(y), replica_groups={{0,1}}, to_apply=add }
+"""
+    monkeypatch.setitem(BACKENDS, "example", Example())
+    module = module_of(text, DeviceGrid(2, 1))
+    assert run_per_device("example", module, [[np.uint32(3)]] * 2) == [[7], [7]]

@@ -119,6 +119,7 @@ class InterpreterExecutable:
         self.kept_bytes = constant_bytes(module)
         self.has_state = has_state(module)
         self.work = None
+        self.in_turns = None
         self._module = module
         self._seed = seed
         self._check_values = check_values

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
+from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.shape import Shape
 from xla_server.backends.device_buffer import Memory
 from xla_server.backends.platform import Device
@@ -10,9 +11,32 @@ from xla_server.buffers.assignment import Location, MemoryUse
 from xla_server.buffers.code import Code, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, MeetingPlan
 from xla_server.ops.evaluation import Array
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
+
+
+class ProgramInTurns(Protocol):
+    """A program that leaves native code for nothing but meetings, which may be native, too."""
+
+    @property
+    def plan(self) -> MeetingPlan:
+        """Its native meetings."""
+
+    def run_in_turns(
+        self,
+        addresses: Sequence[Sequence[Any]],
+        cancellation: Cancellation,
+        records: Sequence[int],
+        grid: DeviceGrid,
+    ) -> tuple[Sequence[tuple[Mapping[int, Memory], int]], Mapping[int, int]]:
+        """Return what `LoadedProgram.run` gives for each participant, and who cannot go on.
+
+        The participants' addresses are in the order of `records`, those of their records of
+        meetings. Those that wait for others in vain come with the number of the meeting; then there
+        are no results.
+        """
 
 
 class LoadedProgram(Protocol):
@@ -46,6 +70,10 @@ class LoadedProgram(Protocol):
     def constants(self) -> Mapping[int, Memory]:
         """The memory of the constants that a run needs, by their numbers."""
 
+    @property
+    def in_turns(self) -> "ProgramInTurns | None":
+        """The same for participants in one thread; None where each needs its own."""
+
     def with_donated(self, donated: frozenset[int]) -> Self:
         """Return the program for runs that may write over these parameters."""
 
@@ -56,13 +84,14 @@ class LoadedProgram(Protocol):
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
+        collectives: Collectives = ALONE_RUN,
     ) -> tuple[Mapping[int, Memory], int]:
         """Return the memory of the results that have their own, by number, and the cycles it took.
 
         `addresses` are those of dense row-major arrays of the parameters' types on `device`, as
-        `DeviceBuffer.address` gives them; `host` makes what host rows need, and the times of rows
-        are written to `times`. Raises what the cancellation was given once it is set, and what host
-        rows raise.
+        `DeviceBuffer.address` gives them; `host` makes what host rows need, the times of rows are
+        written to `times`, and `collectives` are where it meets others. Raises what the
+        cancellation was given once it is set, and what host rows raise.
         """
 
     def run_on_arrays(

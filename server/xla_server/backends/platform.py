@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape
@@ -12,7 +12,7 @@ from xla_server.buffers.assignment import MemoryUse
 from xla_server.buffers.work import ProgramWork
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.ir.module import HloModule
 
@@ -81,6 +81,16 @@ class Execution(NamedTuple):
     profile: Profile
 
 
+InTurns: TypeAlias = Callable[
+    [Sequence[Sequence[Buffer]], Sequence[Device], Cancellation, Group], "list[Execution] | None"
+]
+"""Runs the participants of a grid, with these arguments on these devices, in one thread.
+
+It returns None where not all meetings are native on this grid. It raises as Executable.execute, and
+FailedPreconditionError where members of a group do not come.
+"""
+
+
 class Executable(Protocol):
     """A program compiled for a platform; any thread may execute it at any time."""
 
@@ -115,6 +125,10 @@ class Executable(Protocol):
     @property
     def channel_ends(self) -> tuple[frozenset[int], frozenset[int]]:
         """The channels the program sends on, and those it receives on."""
+
+    @property
+    def in_turns(self) -> "InTurns | None":
+        """Runs it on all devices of its grid in one thread; None where each needs its own."""
 
     def execute(
         self,

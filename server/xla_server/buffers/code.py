@@ -5,9 +5,11 @@ sequence and the executor needs no stack.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.evaluator.cost_analysis import Cost
 from xla_server.ir.module import HloInstruction
@@ -114,10 +116,43 @@ class HostThunk:
 
 
 @dataclasses.dataclass(eq=False, slots=True)
+class Gathered(Value):
+    """An operand of one member of a group, which is in memory that the member has filled."""
+
+    member: int
+    operand: int
+
+
+PLACE = Value(Shape.parse("s64[]"), "place")
+"""The index of the participant in its group as an argument of the kernels of a meeting."""
+
+
+@dataclasses.dataclass(eq=False, slots=True)
 class Label:
     """A target of jumps."""
 
     name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MeetThunk:
+    """Meet the others of a group in native code, where the group of a run has `members`.
+
+    The `kernels`, which are the rows up to `end`, then make the results from `Gathered` operands.
+    Elsewhere `host` makes them, and the run goes on at `end`.
+    """
+
+    host: HostThunk
+    instruction: HloInstruction
+    members: int
+    kernels: tuple[KernelThunk, ...]
+    end: Label
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Where each operand begins in an area, and last the bytes of an area."""
+        sizes = (-(-value.byte_size // 64) * 64 for value in self.host.reads)
+        return tuple(itertools.accumulate(sizes, initial=0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +178,7 @@ class Switch:
     labels: tuple[Label, ...]
 
 
-Row: TypeAlias = KernelThunk | CopyThunk | HostThunk | Label | Jump | Branch | Switch
+Row: TypeAlias = KernelThunk | CopyThunk | HostThunk | MeetThunk | Label | Jump | Branch | Switch
 
 
 @dataclasses.dataclass(slots=True)
@@ -153,7 +188,8 @@ class Code:
     `origins` are the instructions that rows were made for, where there is one. `costs` has what the
     rows of an instruction do, recomputation included, where the lowering has counted it. `chunks`
     are the sizes of calls that launches are divided into. `joined` has the kernels that a row does,
-    where they are several; each has its origin.
+    where they are several; each has its origin. `numbers` are the opcodes of the last parameters,
+    which are no arguments: they say which participant of a grid runs.
     """
 
     rows: list[Row]
@@ -164,6 +200,7 @@ class Code:
     costs: dict[HloInstruction, Cost] = dataclasses.field(default_factory=dict)
     chunks: Chunks = Chunks()  # noqa: RUF009
     joined: dict[Row, tuple[KernelThunk, ...]] = dataclasses.field(default_factory=dict)
+    numbers: tuple[Opcode, ...] = ()
 
     def instructions(self, row: Row) -> list[HloInstruction]:
         """Return the instructions that a row was made for."""
@@ -177,6 +214,8 @@ def reads(row: Row) -> tuple[Value, ...]:
         return (*row.reads, *row.updates)
     if isinstance(row, HostThunk):
         return row.reads
+    if isinstance(row, MeetThunk):
+        return row.host.reads
     if isinstance(row, CopyThunk):
         return (row.source,)
     if isinstance(row, Branch):
@@ -188,4 +227,6 @@ def writes(row: Row) -> tuple[Value, ...]:
     """The values a row writes."""
     if isinstance(row, (KernelThunk, HostThunk)):
         return row.writes
+    if isinstance(row, MeetThunk):
+        return row.host.writes
     return (row.target,) if isinstance(row, CopyThunk) else ()

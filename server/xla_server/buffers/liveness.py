@@ -14,6 +14,7 @@ from xla_server.buffers.code import (
     Jump,
     KernelThunk,
     Label,
+    MeetThunk,
     Row,
     Switch,
     Value,
@@ -146,6 +147,8 @@ def _successors(n: int, row: Row, labels: dict[Label, int]) -> tuple[int, ...]:
         return (labels[row.label],)
     if isinstance(row, Branch):
         return (n + 1, labels[row.otherwise])
+    if isinstance(row, MeetThunk):
+        return (n + 1, labels[row.end])
     if isinstance(row, Switch):
         return tuple(labels[label] for label in row.labels)
     return (n + 1,)

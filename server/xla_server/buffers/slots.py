@@ -10,7 +10,7 @@ def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
     """Return the values whose addresses a row needs."""
     match row:
         case thunks.KernelThunk():
-            return tuple(value for value in row.arguments if value is not thunks.CANCELLATION)
+            return tuple(value for value in row.arguments if not is_given(value))
         case thunks.CopyThunk():
             return (row.target, row.source)
         case thunks.Branch():
@@ -19,7 +19,14 @@ def addressed(row: thunks.Row) -> tuple[thunks.Value, ...]:
             return (row.index,)
         case thunks.HostThunk():
             return (*row.reads, *row.writes)
+        case thunks.MeetThunk():
+            return addressed(row.host)
     return ()
+
+
+def is_given(value: thunks.Value) -> bool:
+    """Return whether the executor gives kernels the address of a value, which has no memory."""
+    return value in (thunks.CANCELLATION, thunks.PLACE) or isinstance(value, thunks.Gathered)
 
 
 def of_kind(kind: str, places: Iterable[Location]) -> list[Location]:

@@ -1,12 +1,67 @@
 """Where collectives meet the other participants of an execution."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.replica_groups import braced
+from xla_server.ir.module import HloInstruction
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
+
+KEPT_BYTES = 1 << 26
+"""Memory of native meetings that all programs together keep for their next executions."""
+
+SMALL_BYTES = 1 << 16
+"""Memory that a program keeps whatever others keep."""
+
+
+class NativeMeeting(NamedTuple):
+    """A collective that groups of `members` may meet at in native code.
+
+    Each member's operands take `area_bytes`, a multiple of 64.
+    """
+
+    instruction: HloInstruction
+    members: int
+    area_bytes: int
+
+
+class MeetingPlan:
+    """The native meetings of a program, by number, and memory for them that waits for a run."""
+
+    __slots__ = ("__weakref__", "_idle_bytes", "idle", "meetings")
+
+    def __init__(self, meetings: Sequence[NativeMeeting]) -> None:
+        self.meetings = tuple(meetings)
+        self.idle: list[Any] = []
+        self._idle_bytes = 0
+
+    @property
+    def byte_size(self) -> int:
+        """Bytes that a participant needs for what it gives at two visits of each meeting."""
+        return 2 * sum(each.area_bytes for each in self.meetings)
+
+    def keep(self, memory: object, size: int) -> None:
+        """Keep what an execution had for the next one; what others keep may give way to it."""
+        if self.idle or size > KEPT_BYTES:
+            return
+        self._idle_bytes = size
+        self.idle.append(memory)
+        if size <= SMALL_BYTES:
+            return
+        with _KEEPING:
+            _KEEPERS.add(self)
+            if sum(each._idle_bytes for each in _KEEPERS if each.idle) > KEPT_BYTES:
+                for each in _KEEPERS - {self}:
+                    each.idle.clear()
+
+
+_KEEPERS: "weakref.WeakSet[MeetingPlan]" = weakref.WeakSet()
+_KEEPING = threading.Lock()
+"""Keeps `_KEEPERS`, the plans that keep much memory."""
 
 
 class Collectives(Protocol):
@@ -38,6 +93,15 @@ class Collectives(Protocol):
         FailedPreconditionError where a member does not come.
         """
 
+    def records(self, plan: MeetingPlan) -> int:
+        """The address of the records of this participant's native meetings, as long as it runs.
+
+        0 where it meets by `exchange` alone. The layout is that of runtime/meetings.py.
+        """
+
+    def wait(self, number: int) -> None:
+        """Wait until all members have come to a native meeting, by number; raises as `exchange`."""
+
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, which is not copied.
 
@@ -47,6 +111,20 @@ class Collectives(Protocol):
 
     def take(self, meeting: Meeting) -> Value:
         """Wait for the next value of the first member; raises as `exchange`."""
+
+
+class Group(Protocol):
+    """All participants of an execution, which one thread runs in turns."""
+
+    @property
+    def grid(self) -> DeviceGrid:
+        """Numbers of replicas and partitions."""
+
+    def all_records(self, plan: MeetingPlan) -> list[int]:
+        """The addresses of all participants' records; none unless all meetings are native."""
+
+    def stop(self, waiting: Mapping[int, int]) -> None:
+        """Fail, as none of these participants can go on, each at a native meeting, by number."""
 
 
 class NoCollectives:
@@ -74,6 +152,13 @@ class NoCollectives:
     ) -> SharedT:
         """Raise InvalidArgumentError: the program runs on one device."""
         raise _alone(meeting)
+
+    def records(self, plan: MeetingPlan) -> int:
+        """Return 0: there is no other to meet."""
+        return 0
+
+    def wait(self, number: int) -> None:
+        """Do nothing, as it has no records."""
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Raise InvalidArgumentError."""

@@ -3,6 +3,9 @@
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.runtime.native import copy_bytes
 
+COPY_BYTES = 1 << 18
+"""Bytes of a large array that a thread copies as one work item."""
+
 _word = MEMORY["peek_i64"]
 
 

@@ -8,15 +8,12 @@ import numpy as np
 
 from xla_server.buffers import code as thunks
 from xla_server.buffers.assignment import Assignment, Location
-from xla_server.buffers.slots import addressed, copies_nothing, label_positions, of_kind
+from xla_server.buffers.slots import addressed, copies_nothing, is_given, label_positions, of_kind
 from xla_server.codegen.kernel import Kernels, LoadedKernel
 from xla_server.codegen.loops.builders.chunks import chunk_of
 from xla_server.runtime import executor
-from xla_server.runtime.copies import copy_range
+from xla_server.runtime.copies import COPY_BYTES, copy_range
 from xla_server.target.loop_tuning import Chunks
-
-COPY_BYTES = 1 << 18
-"""Bytes of a large array that a thread copies as one work item."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,7 +23,7 @@ class Encoded:
     Slots are numbered addresses: first the cancellation flag, then all parameters, `results`,
     `constants` and last the values of the arena at their `offsets`. `indices` has the slot of
     every buffer of every kernel, one kernel after the other. `walked` is the code by the numbers
-    that its rows have here.
+    that its rows have here, and `hosts` has what Python does and the row that follows.
     """
 
     rows: Any
@@ -36,7 +33,8 @@ class Encoded:
     constants: tuple[int, ...]
     offsets: Any
     kernels: tuple[LoadedKernel, ...]
-    hosts: dict[int, thunks.HostThunk]
+    hosts: dict[int, tuple[thunks.HostThunk, int]]
+    meetings: tuple[thunks.MeetThunk, ...]
     slots: dict[Location, int]
     walked: tuple[thunks.Row, ...]
 
@@ -62,6 +60,7 @@ def encode(code: thunks.Code, assignment: Assignment, kernels: Kernels) -> Encod
         np.array([place.number for place in arena], np.int64),
         tuple(compiled.values()),
         tables.hosts,
+        tuple(tables.meetings),
         slots,
         tuple(row for row in rows if not isinstance(row, thunks.Label)),
     )
@@ -91,7 +90,8 @@ class _Tables:
         self.rows: list[list[int]] = []
         self.indices: list[int] = []
         self.targets: list[int] = []
-        self.hosts: dict[int, thunks.HostThunk] = {}
+        self.hosts: dict[int, tuple[thunks.HostThunk, int]] = {}
+        self.meetings: list[thunks.MeetThunk] = []
         for row in rows:
             if not isinstance(row, thunks.Label):
                 numbers = self._numbers(row)
@@ -99,9 +99,26 @@ class _Tables:
         self.rows.append([executor.END] * executor.ROW_WORDS)
 
     def _slot(self, value: thunks.Value) -> int:
-        if value is thunks.CANCELLATION:
+        if is_given(value):
             return self._slots[_CANCELLATION_PLACE]
         return self._slots[self._assignment.places[value]]
+
+    def _meeting(self, row: thunks.MeetThunk) -> int:
+        """Write the words of a meeting, whose kernels are the next; where they begin."""
+        operands, offsets = row.host.reads, row.offsets
+        given: list[int] = []
+        arguments = (value for kernel in row.kernels for value in kernel.arguments)
+        for number, value in enumerate(arguments, len(self.indices)):
+            if isinstance(value, thunks.Gathered):
+                given += number, value.member, offsets[value.operand]
+            elif value is thunks.PLACE:
+                given += number, -1, 0
+        first = len(self.targets)
+        self.targets.append(len(operands))
+        for value, offset in zip(operands, offsets, strict=False):
+            self.targets += self._slot(value), value.byte_size, offset
+        self.targets += len(given) // 3, *given
+        return first
 
     def _loop(
         self, address: int, values: Iterable[thunks.Value], work_items: int, chunk: int
@@ -132,6 +149,11 @@ class _Tables:
                 self.targets += [self._labels[label] for label in row.labels]
                 return [executor.SWITCH, self._slot(row.index), count, first]
             case thunks.HostThunk():
-                self.hosts[len(self.rows)] = row
+                self.hosts[len(self.rows)] = row, len(self.rows) + 1
                 return [executor.HOST]
+            case thunks.MeetThunk():
+                self.hosts[len(self.rows)] = row.host, self._labels[row.end]
+                self.meetings.append(row)
+                copier = self._kernels.native(copy_range)
+                return [executor.MEET, len(self.meetings) - 1, self._meeting(row), copier]
         raise AssertionError(row)

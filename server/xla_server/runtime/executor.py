@@ -9,6 +9,18 @@ from collections.abc import Callable
 
 from xla_server.codegen.instructions.memory import MEMORY
 from xla_server.codegen.kernel import Kernels
+from xla_server.runtime.copies import COPY_BYTES
+from xla_server.runtime.meetings import COPY as COPY_TABLE
+from xla_server.runtime.meetings import COUNT as MEMBER_COUNT
+from xla_server.runtime.meetings import (
+    RECORD_WORDS,
+    arrive,
+    doze,
+    gather,
+    has_sleeper,
+    is_full,
+    pause,
+)
 from xla_server.runtime.native import callable_at, callee, copy_bytes, cycles, write
 from xla_server.runtime.rounding import flush_subnormals, restore_mode
 from xla_server.runtime.row_times import mark
@@ -17,7 +29,7 @@ from xla_server.runtime.threads import run_loop
 ROW_WORDS = 6
 """Each row: what to do, then up to five numbers."""
 
-END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST = range(7)
+END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST, MEET = range(8)
 """Operations, with the numbers that follow them in a row.
 
 - END: none.
@@ -27,19 +39,27 @@ END, KERNEL, COPY, JUMP, BRANCH, SWITCH, HOST = range(7)
 - BRANCH: slot of a PRED, row where it is false.
 - SWITCH: slot of an S32, number of branches, first of their rows in the targets.
 - HOST: none.
+- MEET: number of the meeting, first of its words in the targets, address of the kernel that copies
+  large operands. The words are the number of operands and, for each, its slot, bytes and offset in
+  an area; the number of buffers of kernels that are operands of members and, for each, its index in
+  the tables, the member, or -1 for the index of this participant, and the offset. It is as HOST
+  where the meeting has no members in this run.
 """
 
-CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, CYCLES, ROW = range(9)
-SLOTS = 9
+CODE, TABLES, INDICES, COUNT, TARGETS, BOARD, TIMES, MEETINGS, LOOKS, CYCLES, ROW = range(11)
+SLOTS = 11
 """A run is a block of int64 words, from here on its slots, of which the first has the address of
 the cancellation flag.
 
 Before them are the addresses of the code, of the tables of buffer addresses, of the slot numbers
-that fill these tables, and their count; the addresses of the targets, of the board, and for the
-times of rows, or 0. Then come the cycles of the walk, and the row to begin with, which the outcome
-replaces.
+that fill these tables, and their count; the addresses of the targets, of the board, for the
+times of rows, or 0, and of the records of meetings, or 0. Then come the looks at seats before a
+meeting that is not full goes to the host, less than 0 where the caller walks others meanwhile; the
+cycles of the walk, and the row to begin with, which the outcome replaces.
 """
 
+STUCK = -3
+"""Minus the row: where a participant is that still waits for others."""
 CANCELLED = -2
 FINISHED = -1
 
@@ -59,6 +79,8 @@ def _walk(
     cancelled: int,
     board: int,
     times: int,
+    meetings: int,
+    looks: int,
     row: int,
 ) -> int:
     while True:
@@ -66,18 +88,13 @@ def _walk(
             mark(times, row)
         at = row * ROW_WORDS
         kind = _word(code, at)
+        function, buffers, work_items, chunk = 0, 0, 0, 0
         if kind == KERNEL:
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
+            function = _word(code, at + 1)
             buffers = tables + 8 * _word(code, at + 2)
-            run_loop(
-                board,
-                _word(code, at + 1),
-                buffers,
-                _word(code, at + 3),
-                _word(code, at + 4),
-                cancelled,
-            )
+            work_items, chunk = _word(code, at + 3), _word(code, at + 4)
             row += 1
         elif kind == COPY:
             copy_bytes(
@@ -101,14 +118,44 @@ def _walk(
             if chosen < 0 or chosen >= count:
                 chosen = count - 1
             row = _word(targets, _word(code, at + 3) + chosen)
+        elif kind == MEET and meetings != 0:
+            # A kernel that saw the cancellation left out a part of its work.
+            if _is_to_stop(cancelled) != 0:
+                return CANCELLED
+            record = meetings + 8 * RECORD_WORDS * _word(code, at + 1)
+            if _word(record, MEMBER_COUNT) == 0:
+                return row
+            words = targets + 8 * _word(code, at + 2)
+            arrived = arrive(record, words, slots)
+            if arrived > 0:
+                function, buffers = _word(code, at + 3), record + 8 * COPY_TABLE
+                work_items, chunk = arrived, COPY_BYTES
+            else:
+                left = looks
+                while is_full(record) == 0:
+                    if _is_to_stop(cancelled) != 0:
+                        return CANCELLED
+                    if left < 0:
+                        return row if arrived == 0 else STUCK - row
+                    if left == 0 and doze(record) != 0:
+                        return row
+                    left -= 1
+                    pause()
+                if has_sleeper(record) != 0:
+                    return row
+                gather(record, words, tables)
+                row += 1
         else:
             # A kernel that saw the cancellation left out a part of its work.
             if _is_to_stop(cancelled) != 0:
                 return CANCELLED
-            return row if kind == HOST else FINISHED
+            return FINISHED if kind == END else row
+        if function != 0:
+            run_loop(board, function, buffers, work_items, chunk, cancelled)
 
 
-def _enter(run: int) -> None:
+@callee  # type: ignore[untyped-decorator]
+def _go_on(run: int) -> None:
     slots = run + 8 * SLOTS
     tables, indices, row = _word(run, TABLES), _word(run, INDICES), _word(run, ROW)
     if row == 0:
@@ -125,6 +172,8 @@ def _enter(run: int) -> None:
         _word(slots, 0),
         _word(run, BOARD),
         _word(run, TIMES),
+        _word(run, MEETINGS),
+        _word(run, LOOKS),
         row,
     )
     _set_word(run, CYCLES, _word(run, CYCLES) + cycles() - begun)
@@ -132,9 +181,36 @@ def _enter(run: int) -> None:
     write(run, ROW, outcome)
 
 
-def walker(kernels: Kernels) -> Callable[[int], None]:
-    """walk(run): the address of a run's words, in which it leaves FINISHED, CANCELLED or a row.
+def _enter(runs: int, count: int) -> None:
+    taken = count
+    if count == 0:
+        taken = 1
+    moved = 1
+    while moved != 0:
+        moved = 0
+        for number in range(taken):
+            run = runs
+            if count != 0:
+                run = _word(runs, number)
+            row = _word(run, ROW)
+            if row <= STUCK:
+                row = STUCK - row
+                write(run, ROW, row)
+            if row >= 0:
+                _go_on(run)
+                outcome = _word(run, ROW)
+                if outcome == CANCELLED:
+                    return
+                if count != 0 and outcome > STUCK:
+                    moved = 1
+
+
+def walker(kernels: Kernels) -> Callable[[int, int], None]:
+    """walk(run, 0): the address of a run's words, in which it leaves FINISHED, CANCELLED or a row.
 
     CANCELLED if the cancellation flag is not 0, a row if that is one for the host.
+    walk(runs, count): the address of the addresses of several, whose only rows for the host are
+    meetings. Each goes on until it waits for others, in turns, until all have FINISHED, one is
+    CANCELLED, or none can go on: STUCK minus a row for those that have not finished.
     """
-    return callable_at(kernels.native(_enter), 1)
+    return callable_at(kernels.native(_enter), 2)

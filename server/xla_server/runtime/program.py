@@ -1,21 +1,32 @@
 """A program ready to run: its tables, its kernels, its constants, and runs that wait for work."""
 
+import dataclasses
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.assignment import Assignment, MemoryUse, assign, memory_use
-from xla_server.buffers.code import Code, HostThunk, Row, Value
+from xla_server.buffers.code import Code, HostThunk, MeetThunk, Row, Value
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.kernel import Kernels
+from xla_server.codegen.lower.host import placed
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import (
+    ALONE_RUN,
+    Collectives,
+    MeetingPlan,
+    NativeMeeting,
+)
 from xla_server.runtime import executor
 from xla_server.runtime.blocks import Block, BlockPool, block_size
 from xla_server.runtime.encoding import encode
 from xla_server.runtime.host import HostRun, arrays_of
+from xla_server.runtime.meetings import LOOKS, meets_natively
 from xla_server.runtime.row_times import RowTimes
 from xla_server.runtime.threads import KernelThreads
 
@@ -24,8 +35,8 @@ Array = Any
 _Views: TypeAlias = list[tuple[int, Callable[[int], Array]]]
 """For each value the index of its address in the words of a run, and what makes its array."""
 
-_HostRow: TypeAlias = tuple[HostThunk, _Views, _Views]
-"""A row for Python, with the values it reads and writes."""
+_HostRow: TypeAlias = tuple[HostThunk, int, _Views, _Views]
+"""A row for Python, the row that follows, and the values it reads and writes."""
 
 KEPT_RUNS = 16
 """Runs that a program keeps for the next executions; more than that side by side are rare."""
@@ -33,6 +44,13 @@ KEPT_RUNS = 16
 _ROW, _CYCLES, _FINISHED = executor.ROW, executor.CYCLES, executor.FINISHED
 _GIVEN = 8 * executor.ROW
 """Index in a run's words from which they change each time: the row, then the first of the slots."""
+
+MAX_TURN_BYTES, MAX_TURN_FLOPS = 1 << 24, 1 << 23
+"""Bytes that a program accesses and operations that it does, loops counted once, up to which its
+participants take turns in one thread: to wake a thread takes longer."""
+
+_NUMBERS = {Opcode.REPLICA_ID: 0, Opcode.PARTITION_ID: 1}
+"""The index of each number of a participant in its position."""
 
 KEPT_ARENA = 1 << 16
 """Bytes of an arena that a waiting run keeps for itself."""
@@ -49,6 +67,7 @@ class Program:
         threads: KernelThreads,
         blocks: BlockPool,
         work: ProgramWork | None = None,
+        plan: MeetingPlan | None = None,
     ) -> None:
         self._code = code
         self._assignment = assignment
@@ -58,7 +77,10 @@ class Program:
         threads.start()
         self._walk = executor.walker(kernels)
         self._encoded = encode(code, assignment, kernels)
-        self._hosts = {row: self._host_row(each) for row, each in self._encoded.hosts.items()}
+        self._hosts = {row: self._host_row(*each) for row, each in self._encoded.hosts.items()}
+        meetings = self._encoded.meetings
+        self._meetings = {self._encoded.walked.index(row): n for n, row in enumerate(meetings)}
+        self._plan = plan or MeetingPlan([_native(row) for row in meetings])
         self.work = work
         """The static count of its code, where it was counted."""
         self.results = assignment.results
@@ -76,13 +98,20 @@ class Program:
         """This program for runs that may write over parameters: these numbers of them."""
         assignment = assign(self._code, donated)
         return Program(
-            self._code, assignment, self._kernels, self._threads, self._blocks, self.work
+            self._code,
+            assignment,
+            self._kernels,
+            self._threads,
+            self._blocks,
+            self.work,
+            self._plan,
         )
 
     @property
     def memory(self) -> MemoryUse:
         """The bytes that an execution needs, known before it starts."""
-        return memory_use(self._code, self._assignment)
+        use = memory_use(self._code, self._assignment)
+        return dataclasses.replace(use, arena=use.arena + self._plan.byte_size)
 
     def run(
         self,
@@ -91,6 +120,7 @@ class Program:
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
+        collectives: Collectives = ALONE_RUN,
     ) -> tuple[dict[int, Block], int]:
         """The memory of the results that have their own, by their numbers, and the cycles it took.
 
@@ -99,35 +129,104 @@ class Program:
         this processor. Raises what the cancellation was given once it is set, and what host rows
         raise.
         """
+        position = collectives.replica_id, collectives.partition_id
+        run, results = self._begin(addresses, cancellation, position)
+        return results, self._walked(run, cancellation, host, times, collectives)
+
+    def _walked(
+        self,
+        run: "_Run",
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        times: RowTimes | None,
+        collectives: Collectives,
+    ) -> int:
+        """Run to the end; the cycles it took."""
+        words = run.words
+        if times is not None:
+            words[executor.TIMES] = times.address
+        if self._meetings:
+            words[executor.LOOKS] = LOOKS
+            words[executor.MEETINGS] = collectives.records(self._plan)
+        self._walk(run.address, 0)
+        if words[_ROW] != _FINISHED:
+            self._finish(run, cancellation, host, collectives)
+        if times is not None:
+            words[executor.TIMES] = 0
+        return self._end(run)
+
+    def run_in_turns(
+        self,
+        addresses: Sequence[Sequence[int]],
+        cancellation: Cancellation,
+        records: Sequence[int],
+        grid: DeviceGrid,
+    ) -> tuple[list[tuple[dict[int, Block], int]], dict[int, int]]:
+        """Run as all participants; see ProgramInTurns."""
+        begun = [
+            self._begin(each, cancellation, grid.position(number))
+            for number, each in enumerate(addresses)
+        ]
+        for (run, _), address in zip(begun, records, strict=True):
+            run.words[executor.LOOKS] = -1
+            run.words[executor.MEETINGS] = address
+        group = np.array([run.address for run, _ in begun], np.int64)
+        self._walk(group.ctypes.data, len(begun))
+        outcomes = [run.words[_ROW] for run, _ in begun]
+        if executor.CANCELLED in outcomes:
+            cancellation.check()
+        stuck = {
+            number: self._meetings[executor.STUCK - outcome]
+            for number, outcome in enumerate(outcomes)
+            if outcome <= executor.STUCK
+        }
+        if stuck:
+            return [], stuck
+        return [(results, self._end(run)) for run, results in begun], stuck
+
+    @property
+    def plan(self) -> MeetingPlan:
+        """Its native meetings."""
+        return self._plan
+
+    @property
+    def in_turns(self) -> Self | None:
+        """Itself if it needs the host for nothing but meetings, and does little between them."""
+        is_native = len(self._meetings) == len(self._hosts) > 0
+        done = None if self.work is None else self.work.done
+        if not is_native or done is None or done.bytes > MAX_TURN_BYTES:
+            return None
+        return self if done.cost.flops <= MAX_TURN_FLOPS else None
+
+    def _begin(
+        self, addresses: Sequence[int], cancellation: Cancellation, position: tuple[int, int]
+    ) -> tuple["_Run", dict[int, Block]]:
+        """A run on these arguments, by its position in the grid, and the memory of its results."""
         take = self._blocks.take
+        try:
+            run = self._waiting.pop()
+        except IndexError:
+            run = _Run(self._encoded, self.constants, self._threads.board)
         given = [0, cancellation.word, *addresses]
+        for opcode in self._code.numbers:
+            given += [run.number(_NUMBERS[opcode], position)]
         results: dict[int, Block] = {}
         for number, size in self._sizes:
             block = results[number] = take(size)
             given.append(block.address)
-        waiting = self._waiting
-        try:
-            run = waiting.pop()
-        except IndexError:
-            run = _Run(self._encoded, self.constants, self._threads.board)
-        arena = run.arena
-        if arena is None:
-            arena = take(self._arena_size)
-            run.use(arena)
+        if run.arena is None:
+            run.use(take(self._arena_size))
         self._given.pack_into(run.memory, _GIVEN, *given)
-        if times is not None:
-            run.words[executor.TIMES] = times.address
-        self._walk(run.address)
-        words = run.words
-        if words[_ROW] != _FINISHED:
-            self._finish(run, cancellation, host)
-        cycles = words[_CYCLES]
-        if times is not None:
-            run.words[executor.TIMES] = 0
-        if len(waiting) < KEPT_RUNS:
-            run.arena = arena if self._arena_size <= KEPT_ARENA else None
-            waiting.append(run)
-        return results, cycles
+        return run, results
+
+    def _end(self, run: "_Run") -> int:
+        """Keep a run that is over for the next one; the cycles it took."""
+        cycles = run.words[_CYCLES]
+        if len(self._waiting) < KEPT_RUNS:
+            if self._arena_size > KEPT_ARENA:
+                run.arena = None
+            self._waiting.append(run)
+        return cycles
 
     def run_on_arrays(
         self,
@@ -143,7 +242,9 @@ class Program:
         Raises as `run`.
         """
         addresses = [array.ctypes.data for array in arrays]
-        blocks, cycles = self.run(addresses, device, cancellation, lambda: host, times)
+        position = host.replica_id, host.partition_id
+        run, blocks = self._begin(addresses, cancellation, position)
+        cycles = self._walked(run, cancellation, lambda: host, times, ALONE_RUN)
         results: list[Array] = []
         for place, shape in zip(self.results, shapes, strict=True):
             if place.kind == "parameter":
@@ -169,7 +270,13 @@ class Program:
         """The thunks of the program."""
         return self._code
 
-    def _finish(self, run: "_Run", cancellation: Cancellation, host: Callable[[], HostRun]) -> None:
+    def _finish(
+        self,
+        run: "_Run",
+        cancellation: Cancellation,
+        host: Callable[[], HostRun],
+        collectives: Collectives,
+    ) -> None:
         """Go on from where only Python can."""
         made: HostRun | None = None
         words = run.words
@@ -182,17 +289,23 @@ class Program:
             if cancellation.is_called:
                 cancellation.checkpoint()
             made = made or host()
-            thunk, reads, writes = self._hosts[row]
+            thunk, following, reads, writes = self._hosts[row]
+            number = self._meetings.get(row)
+            if number is not None and meets_natively(words[executor.MEETINGS], number):
+                with placed(made, self._plan.meetings[number].instruction):
+                    collectives.wait(number)
+                self._walk(run.address, 0)
+                continue
             thunk.run(
                 made,
                 [at(words[slot]) for slot, at in reads],
                 [at(words[slot]) for slot, at in writes],
             )
-            words[_ROW] = row + 1
-            self._walk(run.address)
+            words[_ROW] = following
+            self._walk(run.address, 0)
 
-    def _host_row(self, thunk: HostThunk) -> _HostRow:
-        return thunk, self._views(thunk.reads), self._views(thunk.writes)
+    def _host_row(self, thunk: HostThunk, following: int) -> _HostRow:
+        return thunk, following, self._views(thunk.reads), self._views(thunk.writes)
 
     def _views(self, values: Sequence[Value]) -> _Views:
         slots, places = self._encoded.slots, self._assignment.places
@@ -206,6 +319,7 @@ class _Run:
         "_array",
         "_base",
         "_first",
+        "_numbers",
         "_offsets",
         "_tables",
         "address",
@@ -221,6 +335,7 @@ class _Run:
         self.words = memoryview(self._array)
         self.memory = self.words.cast("B")
         self.arena: Block | None = None
+        self._numbers = np.zeros(2, np.uint32)
         self._base = -1
         self._offsets = encoded.offsets
         self._first = len(self._array) - len(encoded.offsets)
@@ -234,11 +349,22 @@ class _Run:
         first = self._first - len(constants)
         words[first : self._first] = [block.address for block in constants.values()]
 
+    def number(self, index: int, position: tuple[int, int]) -> int:
+        """Set one of the participant's numbers; its address."""
+        self._numbers[index] = position[index]
+        address: int = self._numbers.ctypes.data
+        return address + 4 * index
+
     def use(self, arena: Block) -> None:
         """Let the run keep its values in this memory."""
+        self.arena = arena
         if arena.address != self._base:
             self._base = arena.address
             self._array[self._first :] = self._offsets + arena.address
+
+
+def _native(row: MeetThunk) -> NativeMeeting:
+    return NativeMeeting(row.instruction, row.members, row.offsets[-1])
 
 
 def _zeros(count: int) -> Any:

@@ -19,6 +19,7 @@ from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import HostThunk
 from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host
 from xla_server.codegen.lower.lowerings import LOWERINGS
+from xla_server.codegen.lower.meetings import lower_meeting
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
@@ -38,10 +39,9 @@ RUNS = 1 if FULL else 60
 def test_only_what_waits_or_remembers_is_left_to_the_host() -> None:
     assert {opcode for opcode, lower in LOWERINGS.items() if lower is lower_host} == HOST_OPCODES
     assert HOST_OPCODES >= WAITING
-    assert {Opcode.PARTITION_ID, Opcode.REPLICA_ID} == HOST_OPCODES - WAITING
-    assert {opcode for opcode, lower in LOWERINGS.items() if lower is lower_collective} == {
-        *EXCHANGES
-    }
+    assert HOST_OPCODES == WAITING
+    meeting = {lower_collective, lower_meeting}
+    assert {opcode for opcode, lower in LOWERINGS.items() if lower in meeting} == {*EXCHANGES}
 
 
 def marked() -> Group:

@@ -93,6 +93,7 @@ class DynamicExecutable:
         self.kept_bytes = constant_bytes(module)
         self.has_state = has_state(module)
         self.work = None
+        self.in_turns = None
         self._entry = module.entry
         self._programs = programs
         self._buffers = buffers

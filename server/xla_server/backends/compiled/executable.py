@@ -12,11 +12,11 @@ from xla_server.backends.device_buffer import Buffers, DeviceBuffer, Memory
 from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.profile import measured_rows, write_profile
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.backends.platform import Buffer, Device, Execution, Profile
+from xla_server.backends.platform import Buffer, Device, Execution, InTurns, Profile
 from xla_server.backends.signature import argument_buffer, relaid_bytes
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import Channels, OwnChannels, channel_ends
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group
 from xla_server.execution.feed_protocol import Feeds
 from xla_server.execution.memory_check import LARGE
 from xla_server.ir.module import HloComputation
@@ -79,6 +79,12 @@ class CompiledExecutable:
         """Write the times of each further execution's rows to `dump`."""
         self._dump = dump
 
+    @property
+    def in_turns(self) -> InTurns | None:
+        """Runs it as all participants of a grid in one thread; None where that does not fit."""
+        can_be = self._dump is None and self._program.in_turns is not None
+        return self._execute_in_turns if can_be else None
+
     def execute(
         self,
         arguments: Sequence[Buffer],
@@ -119,7 +125,7 @@ class CompiledExecutable:
             addresses.append(leaf.address)
         computing = time.perf_counter_ns()
         times = None if self._dump is None else RowTimes(len(program.rows))
-        blocks, cycles = program.run(addresses, device, cancellation, host, times)
+        blocks, cycles = program.run(addresses, device, cancellation, host, times, collectives)
         computed = time.perf_counter_ns()
         del memory
         output = self._output(program, leaves, blocks, device)
@@ -133,6 +139,43 @@ class CompiledExecutable:
         if self._dump is not None and times is not None:
             write_profile(self._dump, measured_rows(program.code, program.rows, times))
         return Execution(output, profile)
+
+    def _execute_in_turns(
+        self,
+        arguments: Sequence[Sequence[Buffer]],
+        devices: Sequence[Device],
+        cancellation: Cancellation,
+        group: Group,
+    ) -> list[Execution] | None:
+        """Run as all participants, as InTurns says."""
+        program, turns = self._program, self._program.in_turns
+        records = [] if turns is None else group.all_records(turns.plan)
+        if turns is None or not records:
+            return None
+        started = time.perf_counter_ns()
+        if self._room >= LARGE:
+            self._buffers.require_room(self._room * len(records), f"an execution ({self.memory})")
+        leaves = [self._leaves(each) for each in arguments]
+        memory = [leaf.memory for each in leaves for leaf in each]
+        addresses = [[leaf.address for leaf in each] for each in leaves]
+        computing = time.perf_counter_ns()
+        made, stuck = turns.run_in_turns(addresses, cancellation, records, group.grid)
+        if stuck:
+            group.stop(stuck)
+        computed = time.perf_counter_ns()
+        del memory
+        return [
+            Execution(
+                self._output(program, given, blocks, device),
+                Profile(
+                    compute_cycle_count=cycles or computed - computing,
+                    compute_time_ns=computed - computing,
+                    compute_and_transfer_time_ns=time.perf_counter_ns() - started,
+                    executable_size_in_bytes=self._byte_size,
+                ),
+            )
+            for (blocks, cycles), given, device in zip(made, leaves, devices, strict=True)
+        ]
 
     def _leaves(self, arguments: Sequence[Buffer]) -> list[DeviceBuffer]:
         """The arrays of all arguments, which must fit the parameters."""

@@ -31,6 +31,7 @@ from xla_server.buffers.code import Code, HostThunk, Label, Row
 from xla_server.buffers.work import ProgramWork
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
 from xla_server.runtime.host import HostRun
 from xla_server.runtime.row_times import RowTimes
 
@@ -114,6 +115,10 @@ class CudaProgram:
                     self._loaded[ordinal] = loaded
         return loaded
 
+    @property
+    def in_turns(self) -> None:
+        """Each participant needs a device of its own."""
+
     def run(
         self,
         addresses: Sequence[DeviceMemory],
@@ -121,6 +126,7 @@ class CudaProgram:
         cancellation: Cancellation,
         host: Callable[[], HostRun],
         times: RowTimes | None = None,
+        collectives: Collectives = ALONE_RUN,
     ) -> tuple[Mapping[int, DeviceMemory], int]:
         """Return the memory of results that have their own, by number, and the nanoseconds.
 

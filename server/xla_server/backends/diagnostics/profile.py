@@ -108,6 +108,8 @@ def _what(row: thunks.Row) -> str:
             return f"copy %{row.target.name}"
         case thunks.HostThunk():
             return f"host {row.name}"
+        case thunks.MeetThunk():
+            return f"meet {row.host.name}"
         case thunks.Jump():
             return f"jump {row.label.name}"
         case thunks.Branch():

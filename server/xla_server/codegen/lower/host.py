@@ -32,15 +32,15 @@ HOST_OPCODES = frozenset(
         Opcode.OUTFEED,
         Opcode.RECV,
         Opcode.RECV_DONE,
-        Opcode.PARTITION_ID,
-        Opcode.REPLICA_ID,
         Opcode.RNG_GET_AND_UPDATE_STATE,
         Opcode.SEND,
         Opcode.SEND_DONE,
     }
 )
-"""Operations that belong to the host: they wait for other parties, keep state between runs, or ask
-which participant of a grid runs."""
+"""Operations that belong to the host: they wait for other parties, or keep state between runs."""
+
+NUMBERS = frozenset({Opcode.PARTITION_ID, Opcode.REPLICA_ID})
+"""Operations that ask which participant of a grid runs."""
 
 
 def lower_host(lowering: Lowering, i: HloInstruction) -> Tree:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 from xla_contract.errors import UnimplementedError, XlaError
+from xla_contract.types.device_grid import ALONE, DeviceGrid
 from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Row, Value
@@ -39,17 +40,23 @@ class Lowering:
         custom_calls: CustomCallRegistry = BUILTIN,
         *,
         fuses: bool = True,
+        grid: DeviceGrid = ALONE,
     ) -> None:
         """Without `fuses`, lower the instructions inside of fusions one by one."""
         self.target = target
         self._table = table
         self._fuses = fuses
         self.custom_calls = custom_calls
+        self.grid = grid
+        self.area_bytes = 0
+        """Bytes of what participants gather at a time, of all meetings."""
         self.rows: list[Row] = []
         self.constants: dict[Value, Any] = {}
         self.origins: dict[Row, HloInstruction] = {}
         self.costs: dict[HloInstruction, Cost] = {}
         self.loop_depth = 0
+        self.numbers: dict[Opcode, Value] = {}
+        """The values that say which participant runs, by the opcodes that ask."""
         self._scope: dict[HloInstruction, Tree] = {}
         self._current: HloInstruction | None = None
 
@@ -75,6 +82,18 @@ class Lowering:
         self.rows.append(row)
         if self._current is not None:
             self.origins[row] = self._current
+
+    def take_back(self, start: int) -> list[Row]:
+        """Forget the rows from this number on, and return them."""
+        taken = self.rows[start:]
+        del self.rows[start:]
+        for row in taken:
+            self.origins.pop(row, None)
+        return taken
+
+    def give(self, instruction: HloInstruction, tree: Tree) -> None:
+        """Let an instruction that is not lowered have these values."""
+        self._scope[instruction] = tree
 
     def copy(self, target: Tree, source: Tree) -> None:
         """Rows that copy all arrays of a tree into another of the same structure."""
@@ -182,12 +201,13 @@ def lower(
 
     Without `fuses`, the instructions inside of fusions are lowered one by one.
     """
-    lowering = Lowering(table, target, custom_calls, fuses=fuses)
+    lowering = Lowering(table, target, custom_calls, fuses=fuses, grid=module.grid)
     arguments = [
         lowering.fresh(parameter.shape, parameter.name) for parameter in module.entry.parameters
     ]
     result = result_of(lowering.call(module.entry, arguments))
     parameters = [value for tree in arguments for value in leaves(tree)]
+    parameters += lowering.numbers.values()
     constants = dict(lowering.constants)
     return Code(
         lowering.rows,
@@ -197,6 +217,7 @@ def lower(
         lowering.origins,
         lowering.costs,
         target.tuning.loops.chunks,
+        numbers=tuple(lowering.numbers),
     )
 
 

@@ -10,6 +10,7 @@ from xla_server.codegen.lower.fourier.fft import lower_fft
 from xla_server.codegen.lower.fusion import lower_fusion
 from xla_server.codegen.lower.host import (
     HOST_OPCODES,
+    NUMBERS,
     lower_collective,
     lower_custom_call,
     lower_host,
@@ -23,6 +24,7 @@ from xla_server.codegen.lower.linear_algebra.triangular import (
 from xla_server.codegen.lower.loop_nests.concatenate import lower_concatenate
 from xla_server.codegen.lower.loop_nests.loops import lower_dynamic_update_slice, lower_loop
 from xla_server.codegen.lower.lowering import Lower
+from xla_server.codegen.lower.meetings import MEETING_OPCODES, lower_meeting, lower_number
 from xla_server.codegen.lower.movement.transpose import lower_transpose
 from xla_server.codegen.lower.random import lower_rng_bit_generator
 from xla_server.codegen.lower.reduction.scan import lower_reduce_window
@@ -33,8 +35,10 @@ from xla_server.ops.collectives.exchanges import EXCHANGES
 LOWERINGS: Mapping[Opcode, Lower] = {
     **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
     **dict.fromkeys(HOST_OPCODES, lower_host),
+    **dict.fromkeys(NUMBERS, lower_number),
     **dict.fromkeys(EXCHANGES, lower_collective),
     **CONTROL,
+    **dict.fromkeys(MEETING_OPCODES, lower_meeting),
     Opcode.CHOLESKY: lower_cholesky,
     Opcode.CONCATENATE: lower_concatenate,
     Opcode.CONVOLUTION: lower_convolution,

@@ -201,7 +201,7 @@ def exchanged(
         if not is_small:
             work(group, 0)
     else:
-        channel = _channel(instruction)
+        channel = channel_of(instruction)
         meeting = Meeting(instruction.name, instruction.opcode, channel, members)
         group = frame.exchange(meeting, given, share, None if is_small else work, crossing)
     return group.parts[members.index(me)].results
@@ -332,7 +332,8 @@ def _members(instruction: HloInstruction, frame: Frame, me: int) -> tuple[int, .
     return next((group for group in groups if me in group), None)
 
 
-def _channel(instruction: HloInstruction) -> int:
+def channel_of(instruction: HloInstruction) -> int:
+    """Return the channel of a collective; 0 for none."""
     attributes = instruction.attributes
     participants = getattr(attributes, "participants", attributes)
     channel: int = participants.channel_id

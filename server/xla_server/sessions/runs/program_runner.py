@@ -231,6 +231,17 @@ class ProgramRunner:
         finally:
             self.programs.end_use(code)
 
+    @contextlib.contextmanager
+    def used(self, compiled: LoadedExecutable, cancellation: Cancellation) -> Iterator[Executable]:
+        """The executable of a program, whose code stays as long as the block."""
+        code, executable = self.programs.begin_use(
+            compiled, functools.partial(self._compile_again, compiled.program), cancellation
+        )
+        try:
+            yield executable
+        finally:
+            self.programs.end_use(code)
+
     def run_executable(
         self,
         executable: Executable,
@@ -244,7 +255,7 @@ class ProgramRunner:
     ) -> Execution:
         """Run code that is at hand; otherwise as `run`."""
         return executable.execute(
-            self._all_on(device, arguments) if arguments else (),
+            self.all_on(device, arguments) if arguments else (),
             device=device,
             feeds=self.devices.feeds(device).bound_to(executable.name, label),
             channels=self.channels if channels is None else channels,
@@ -272,7 +283,7 @@ class ProgramRunner:
         """Return the module of a program, as it was given."""
         return compiled.program.import_module(self.limits.max_device_bytes)
 
-    def _all_on(self, device: Device, buffers: Sequence[Buffer]) -> list[Buffer]:
+    def all_on(self, device: Device, buffers: Sequence[Buffer]) -> list[Buffer]:
         """The values on `device`; those kept on another one are copied there."""
         to_device = self.backend.to_device
         return [

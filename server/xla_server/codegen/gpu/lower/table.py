@@ -22,7 +22,7 @@ from xla_server.codegen.gpu.lower.reduction.select_and_scatter import lower_sele
 from xla_server.codegen.gpu.lower.thunks.through_host import ThroughHost
 from xla_server.codegen.gpu.lower.while_loop import lower_while
 from xla_server.codegen.lower.control.control import CONTROL
-from xla_server.codegen.lower.host import HOST_OPCODES, lower_collective, lower_host
+from xla_server.codegen.lower.host import HOST_OPCODES, NUMBERS, lower_collective, lower_host
 from xla_server.codegen.lower.lowering import Lower, Lowering, Tree
 from xla_server.codegen.trace.rules import RULES
 from xla_server.fusion.analysis.running_window import running_axis
@@ -39,7 +39,7 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
 CUDA_LOWERINGS: Mapping[Opcode, Lower] = MappingProxyType(
     {
         **{opcode: lower_loop for opcode in RULES if opcode is not Opcode.PARAMETER},
-        **dict.fromkeys(HOST_OPCODES, ThroughHost(lower_host)),
+        **dict.fromkeys(HOST_OPCODES | NUMBERS, ThroughHost(lower_host)),
         **dict.fromkeys(EXCHANGES, ThroughHost(lower_collective)),
         **CONTROL,
         Opcode.CHOLESKY: lower_cholesky,

@@ -8,7 +8,7 @@ from typing import TypeVar
 from xla_contract.errors import ResourceExhaustedError
 from xla_contract.types.device_grid import DeviceGrid
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives
+from xla_server.execution.collectives_protocol import ALONE_RUN, Collectives, Group, MeetingPlan
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.runs.grids.participant_threads import start
@@ -38,6 +38,14 @@ class GridParticipant:
     ) -> SharedT:
         """Meet the others; raises as Collectives.exchange says."""
         return self._meetings.exchange(self._number, meeting, given, share, work, crossing)
+
+    def records(self, plan: MeetingPlan) -> int:
+        """The address of the records of native meetings, as Collectives.records says."""
+        return self._meetings.records(self._number, plan)
+
+    def wait(self, number: int) -> None:
+        """Wait for the others at a native meeting; raises as Collectives.wait says."""
+        self._meetings.wait(self._number, number)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for another; raises as Collectives.post says."""
@@ -69,6 +77,20 @@ def run_on_grid(
     meetings = Rendezvous(grid, timeout_seconds, is_one_program=is_one_program)
     done = run_participants(dict(enumerate(jobs)), meetings, cancellation)
     return [done[number] for number in range(grid.size)]
+
+
+def run_in_turns(
+    run: Callable[[Group, Cancellation], T], grid: DeviceGrid, cancellation: Cancellation
+) -> T:
+    """Run all participants of a grid together, in the caller's thread; what `run` gives.
+
+    It gets a cancellation of its own. Raises what it does, and what `cancellation` was given.
+    """
+    group = Rendezvous(grid, 0.0)
+    with cancellation.followed() as own:
+        made = run(group, own)
+    group.close()
+    return made
 
 
 def run_participants(
@@ -126,6 +148,7 @@ def run_participants(
         forget()
     if meetings.failure is not None:
         raise meetings.failure
+    meetings.close()
     return results
 
 

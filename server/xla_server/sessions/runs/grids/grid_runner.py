@@ -16,14 +16,14 @@ from xla_contract.types.shape import Shape
 from xla_contract.types.sharding import Sharding
 from xla_server.backends.platform import Buffer, Device, Execution
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.collectives_protocol import Collectives
+from xla_server.execution.collectives_protocol import Collectives, Group
 from xla_server.ir.transfer_cycles import check_transfer_cycles
 from xla_server.sessions.error_context import part_of_request
 from xla_server.sessions.feeds.channel_table import CallChannels
 from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.programs.compile_request import CompileRequest, prepare_program
 from xla_server.sessions.programs.executable_table import LoadedExecutable
-from xla_server.sessions.runs.grids.grid_execution import run_on_grid
+from xla_server.sessions.runs.grids.grid_execution import run_in_turns, run_on_grid
 from xla_server.sessions.runs.grids.shards import cut, joined
 from xla_server.sessions.runs.grids.shared_step import (
     AS_ONE,
@@ -213,7 +213,8 @@ class GridRunner:
         is_one_program = len({each.compiled.program.key for each in participants}) == 1
         hosts = runner.hosts
         if hosts is None or all(hosts.has(each.device) for each in participants):
-            return run_on_grid(
+            made = self._in_turns(participants, grid, cancellation) if channels is None else None
+            return made or run_on_grid(
                 jobs, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
             )
         places = [
@@ -223,6 +224,26 @@ class GridRunner:
         return hosts.run(
             places, grid, cancellation, timeout_seconds=seconds, is_one_program=is_one_program
         )
+
+    def _in_turns(
+        self, participants: Sequence[_Participant], grid: DeviceGrid, cancellation: Cancellation
+    ) -> list[Execution] | None:
+        """Run all in this thread, where that fits."""
+        runner, compiled = self.runner, participants[0].compiled
+        if grid.size == 1:
+            return None
+        with runner.used(compiled, cancellation) as executable:
+            if executable.in_turns is None:
+                return None
+            arguments = [runner.all_on(each.device, each.arguments) for each in participants]
+            devices = [each.device for each in participants]
+
+            def run(group: Group, own: Cancellation) -> list[Execution] | None:
+                with runner.turns.taken(own, runner.flow):
+                    return in_turns(arguments, devices, own, group)
+
+            in_turns = executable.in_turns
+            return run_in_turns(run, grid, cancellation)
 
     @contextlib.contextmanager
     def _slots(self, participants: Sequence[_Participant]) -> Iterator[None]:

@@ -5,7 +5,7 @@ works on it. No member leaves in between, whatever fails elsewhere: others read 
 """
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +19,9 @@ from xla_contract.errors import (
 from xla_contract.types.device_grid import DeviceGrid
 from xla_contract.types.replica_groups import braced
 from xla_server.execution.channel_protocol import WaitingValues
+from xla_server.execution.collectives_protocol import MeetingPlan
 from xla_server.ops.evaluation import Crossing, GivenT, Meeting, SharedT, Value
+from xla_server.runtime.meetings import Meetings, Visit, local_meetings
 from xla_server.sessions.limits.blocking import releasing_slot
 
 _Key = tuple[object, ...]
@@ -51,16 +53,33 @@ class Across(Protocol):
 class _Open:
     """A meeting that is not over, of so many members on this host."""
 
-    __slots__ = ("arrived", "error", "given", "here", "is_full", "meeting", "shared", "working")
+    __slots__ = (
+        "arrived",
+        "error",
+        "given",
+        "here",
+        "is_full",
+        "meeting",
+        "shared",
+        "visit",
+        "working",
+    )
 
-    def __init__(self, meeting: Meeting, here: int) -> None:
+    def __init__(self, meeting: Meeting, here: int, visit: Visit | None = None) -> None:
         self.meeting = meeting
+        self.visit = visit
         self.given: list[Any] = [None] * len(meeting.members)
         self.arrived: set[int] = set()
         self.here = self.working = here
         self.is_full = False
         self.shared: Any = None
         self.error: BaseException | None = None
+
+    def missing(self) -> list[int]:
+        """The members that have not come. In native code some have that do not wait here."""
+        if self.visit is not None:
+            return self.visit.missing()
+        return [number for number in self.meeting.members if number not in self.arrived]
 
 
 class _Participant:
@@ -102,6 +121,7 @@ class Rendezvous:
         self._participants = [_Participant() for _ in range(grid.size)]
         self._mail = WaitingValues()
         self._failure: BaseException | None = None
+        self._native: Meetings | None = None
 
     @property
     def failure(self) -> BaseException | None:
@@ -149,6 +169,70 @@ class Rendezvous:
             self._work(me, open_, work, place, crosses)
         shared: SharedT = open_.shared
         return shared
+
+    def records(self, number: int, plan: MeetingPlan) -> int:
+        """The address of the records of a participant, as Collectives.records says."""
+        if not self._is_one_program or self._across is not None:
+            return 0
+        with self._lock:
+            native = self._native
+            if native is None:
+                native = self._native = _meetings_of(plan, self.grid)
+            return native.address(number) if native.plan is plan else 0
+
+    def all_records(self, plan: MeetingPlan) -> list[int]:
+        """The addresses of the records of all, as Group.all_records says."""
+        addresses = [self.records(number, plan) for number in range(self.grid.size)]
+        is_complete = self._native is not None and self._native.are_complete
+        return addresses if is_complete else []
+
+    def stop(self, waiting: Mapping[int, int]) -> None:
+        """Fail, as Group.stop says."""
+        assert self._native is not None
+        visits = {n: self._native.visit(n, meeting) for n, meeting in waiting.items()}
+        with self._lock:
+            for number, participant in enumerate(self._participants):
+                participant.has_ended = number not in visits
+            for number, visit in visits.items():
+                open_ = _Open(visit.meeting, len(visit.meeting.members), visit)
+                self._participants[number].waits_at = open_
+            for number in visits:
+                waits_at = self._participants[number].waits_at
+                if self._failure is None and waits_at is not None:
+                    self._find_missing(waits_at)
+            self._check()
+
+    def wait(self, number: int, meeting: int) -> None:
+        """Wait at a native meeting, as Collectives.wait says, or wake others where it is full."""
+        assert self._native is not None
+        visit = self._native.visit(number, meeting)
+        me = self._participants[number]
+        key = meeting, visit.meeting.members, visit.stamp
+        with self._lock:
+            self._check()
+            open_ = self._open.get(key)
+            if not visit.missing():
+                visit.rise(number)
+                if open_ is not None:
+                    del self._open[key]
+                    for sleeper in open_.arrived:
+                        visit.rise(sleeper)
+                    open_.is_full = True
+                    self._wake(open_)
+                return
+            if open_ is None:
+                open_ = self._open[key] = _Open(visit.meeting, len(visit.meeting.members), visit)
+            open_.arrived.add(number)
+            me.waits_at = open_
+            self._find_missing(open_)
+        self._wait(me, open_)
+
+    def close(self) -> None:
+        """Let the next execution have the memory of native meetings, once all have ended."""
+        native = self._native
+        if native is None or self._failure is not None:
+            return
+        native.plan.keep(native, self.grid.size * native.plan.byte_size)
 
     def post(self, meeting: Meeting, value: Value) -> None:
         """Leave a value for the second member, as Collectives.post says."""
@@ -260,7 +344,7 @@ class Rendezvous:
         with releasing_slot():
             if not me.bell.acquire(timeout=self._timeout):
                 with self._lock:
-                    if me.waits_at is not None and not open_.is_full:
+                    if me.waits_at is not None and not open_.is_full and open_.missing():
                         self._fail(self._late(open_))
                 me.bell.acquire()
         if not open_.is_full:
@@ -287,7 +371,10 @@ class Rendezvous:
 
     def _find_missing(self, open_: _Open) -> None:
         """Fail if a member cannot come any more. Under the lock."""
-        missing = [n for n in open_.meeting.members if n not in open_.arrived]
+        missing = open_.missing()
+        if not missing:
+            # The last to come is on its way.
+            return
         ended = [n for n in missing if self._participants[n].has_ended]
         if ended:
             got = f"{braced(ended)} ended without it"
@@ -303,8 +390,19 @@ class Rendezvous:
         self._fail(incomplete(open_.meeting, got))
 
     def _late(self, open_: _Open) -> XlaError:
-        missing = [n for n in open_.meeting.members if n not in open_.arrived]
-        return late(open_.meeting, missing, self._timeout)
+        return late(open_.meeting, open_.missing(), self._timeout)
+
+
+def _meetings_of(plan: MeetingPlan, grid: DeviceGrid) -> Meetings:
+    """Native meetings in memory that an execution before had, if there is some."""
+    try:
+        native: Meetings = plan.idle.pop()
+    except IndexError:
+        native = local_meetings(plan, grid)
+    if native.grid != grid:
+        native = local_meetings(plan, grid)
+    native.begin()
+    return native
 
 
 def incomplete(meeting: Meeting, got: str) -> XlaError:

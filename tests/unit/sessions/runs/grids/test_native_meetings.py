@@ -1,0 +1,434 @@
+"""Collectives that meet in native code: by a thread for each participant, and in turns."""
+
+import re
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.grids import BACKENDS, module_of, run_per_device
+from tests.corpus.hlo_text import parse_hlo
+from tests.processors import MACHINES
+from xla_contract.errors import CancelledError, FailedPreconditionError
+from xla_contract.stubs import xla_pb2
+from xla_contract.types.device_grid import DeviceGrid
+from xla_contract.types.literal import Literal
+from xla_contract.types.shape import Shape
+from xla_server.backends.compiled.compilation import compile_module
+from xla_server.backends.compiled.cpu import Cpu
+from xla_server.backends.platform import Device, Execution
+from xla_server.buffers.code import HostThunk, MeetThunk
+from xla_server.buffers.listing import row_listing
+from xla_server.codegen.lower.lowering import kernels_of
+from xla_server.execution.cancellation import Cancellation
+from xla_server.execution.collectives_protocol import (
+    KEPT_BYTES,
+    SMALL_BYTES,
+    Group,
+    MeetingPlan,
+)
+from xla_server.rpc.decode.programs import read_compile_request
+from xla_server.runtime import program
+from xla_server.sessions.limits.server_limits import Limits
+from xla_server.sessions.runs.grids import grid_execution
+from xla_server.sessions.runs.grids.grid_execution import run_in_turns
+from xla_server.sessions.runs.grids.rendezvous import Rendezvous
+from xla_server.sessions.runs.requests import ShardedOutput, ShardedRequest, WholeArgument
+from xla_server.sessions.session import Session
+from xla_server.sessions.shared_resources import SharedResources
+from xla_server.target.target import Target
+
+GRID = DeviceGrid(3, 1)
+X = np.arange(1, 5, dtype=np.float32)
+EACH = [[X * (number + 1)] for number in range(3)]
+
+
+def reducing(
+    root: str = "all-reduce(x), replica_groups={{0,1,2}}, to_apply=fold",
+    kind: str = "f32",
+    fold: str = "add(a, b)",
+    size: int = 4,
+) -> str:
+    return f"""HloModule reducing
+fold {{ a = {kind}[] parameter(0)
+  b = {kind}[] parameter(1)
+  ROOT c = {kind}[] {fold} }}
+ENTRY e {{ x = {kind}[{size}] parameter(0)
+  ROOT r = {kind}[{size}] {root} }}
+"""
+
+
+LOOP = """HloModule loop
+fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+body { s = (u32[], f32[4]) parameter(0)
+  n = u32[] get-tuple-element(s), index=0
+  v = f32[4] get-tuple-element(s), index=1
+  one = u32[] constant(1)
+  m = u32[] subtract(n, one)
+  sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold
+  third = f32[] constant(0.25)
+  thirds = f32[4] broadcast(third), dimensions={}
+  mean = f32[4] multiply(sum, thirds)
+  ROOT t = (u32[], f32[4]) tuple(m, mean) }
+condition { s = (u32[], f32[4]) parameter(0)
+  n = u32[] get-tuple-element(s), index=0
+  zero = u32[] constant(0)
+  ROOT more = pred[] compare(n, zero), direction=GT }
+ENTRY e { x = f32[4] parameter(0)
+  n = u32[] parameter(1)
+  s = (u32[], f32[4]) tuple(n, x)
+  w = (u32[], f32[4]) while(s), condition=condition, body=body
+  ROOT r = f32[4] get-tuple-element(w), index=1 }
+"""
+
+
+def in_turns(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
+    backend = BACKENDS["cpu"]
+    module = module_of(text, GRID)
+    executable = backend.compile(module, module.entry_program_shape)
+    device, walk = backend.devices[0], executable.in_turns
+    assert walk is not None
+    placed = [
+        [backend.to_device(Literal.from_numpy(np.asarray(each)), device) for each in values]
+        for values in arguments
+    ]
+
+    def run(group: Group, own: Cancellation) -> list[Execution]:
+        made = walk(placed, [device] * GRID.size, own, group)
+        assert made is not None
+        return made
+
+    for _ in range(2):
+        # The second one has the memory of the first.
+        executions = run_in_turns(run, GRID, cancellation or Cancellation())
+    outputs: list[Any] = [execution.output for execution in executions]
+    return [list(out.value) if isinstance(out.value, tuple) else [out.value] for out in outputs]
+
+
+def by_threads(text: str, arguments: Any, cancellation: Cancellation | None = None) -> Any:
+    module = module_of(text, GRID)
+    return run_per_device("cpu", module, arguments, cancellation=cancellation)
+
+
+def interpreted(text: str, arguments: Any) -> Any:
+    return run_per_device("interpreter", module_of(text, GRID), arguments)
+
+
+both = pytest.mark.parametrize("run", [by_threads, in_turns])
+
+
+@pytest.fixture
+def only_native(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exchange(*given: Any) -> Any:
+        raise AssertionError("the host exchanges values")
+
+    monkeypatch.setattr(Rendezvous, "exchange", exchange)
+
+
+def same_bits(found: Any, expected: Any) -> None:
+    for ours, theirs in zip(found, expected, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.dtype == other.dtype
+            assert one.tobytes() == other.tobytes()
+
+
+@both
+@pytest.mark.parametrize(
+    ("kind", "fold"),
+    [
+        ("f32", "add(a, b)"),
+        ("f32", "minimum(a, b)"),
+        ("f64", "maximum(b, a)"),
+        ("f16", "add(a, b)"),
+        ("bf16", "add(a, b)"),
+        ("bf16", "multiply(a, b)"),
+        ("bf16", "maximum(a, b)"),
+        ("s8", "multiply(a, b)"),
+        ("u64", "xor(a, b)"),
+        ("pred", "or(a, b)"),
+    ],
+)
+def test_a_fold_has_the_bits_of_the_interpreter(
+    run: Any, kind: str, fold: str, request: pytest.FixtureRequest
+) -> None:
+    dtype = Shape.parse(f"{kind}[]").element_type.dtype
+    random = np.random.default_rng(3)
+    text = reducing("all-reduce(x), replica_groups={{2,0,1}}, to_apply=fold", kind, fold, 67)
+    numbers = random.standard_normal((3, 67)) * 50
+    numbers[:, 0], numbers[1, 1] = -0.0, np.nan if dtype.kind not in "iub" else 0
+    arguments = [[row.astype(dtype)] for row in numbers]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+GROUPS = "replica_groups={{2,0,1}}"
+
+
+@both
+@pytest.mark.parametrize(
+    "root",
+    [
+        f"f32[6,6] all-gather(x), {GROUPS}, dimensions={{1}}",
+        f"f32[18,2] all-gather(x), {GROUPS}, dimensions={{0}}",
+        f"f32[2,2] reduce-scatter(x), {GROUPS}, dimensions={{0}}, to_apply=fold",
+        f"f32[6,2] all-to-all(x), {GROUPS}, dimensions={{0}}",
+        f"f32[6,2] collective-broadcast(x), {GROUPS}",
+        f"(f32[18,2], f32[6,6]) all-gather(x, t), {GROUPS}, dimensions={{0}}",
+        f"(f32[2,2], f32[2,6]) reduce-scatter(x, u), {GROUPS}, dimensions={{0}}, to_apply=fold",
+    ],
+)
+def test_operands_go_where_the_interpreter_puts_them(
+    run: Any, root: str, request: pytest.FixtureRequest
+) -> None:
+    text = f"""HloModule moving
+fold {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }}
+ENTRY e {{ x = f32[6,2] parameter(0)
+  t = f32[2,6] reshape(x)
+  u = f32[6,6] parameter(1)
+  ROOT r = {root} }}
+"""
+    random = np.random.default_rng(1)
+    arguments = [
+        [random.standard_normal(sizes).astype(np.float32) for sizes in ((6, 2), (6, 6))]
+        for _ in range(3)
+    ]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+@both
+def test_threads_copy_a_large_operand_together(run: Any, request: pytest.FixtureRequest) -> None:
+    text = reducing(size=1 << 18)
+    random = np.random.default_rng(2)
+    arguments = [[random.standard_normal(1 << 18).astype(np.float32)] for _ in range(3)]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+@both
+def test_operands_of_several_shapes_meet_at_once(run: Any, request: pytest.FixtureRequest) -> None:
+    text = """HloModule several
+fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[2,3] parameter(1)
+  ROOT r = (f32[4], f32[2,3]) all-reduce(x, y), replica_groups={{0,1,2}}, to_apply=fold }
+"""
+    arguments = [[X * n, np.full((2, 3), n, np.float32)] for n in range(3)]
+    expected = interpreted(text, arguments)
+    request.getfixturevalue("only_native")
+    same_bits(run(text, arguments), expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        reducing(kind="c64"),
+        reducing(fold="subtract(a, b)"),
+        reducing(size=(1 << 18) + 1),
+        reducing(size=0),
+        reducing("all-reduce(x), replica_groups={{0,1},{2}}, to_apply=fold"),
+    ],
+)
+def test_what_the_host_reduces_better_has_no_native_meeting(text: str) -> None:
+    rows = compile_module(module_of(text, GRID)).code.rows
+    assert [type(row) for row in rows if isinstance(row, (HostThunk, MeetThunk))] == [HostThunk]
+
+
+@both
+def test_a_participant_knows_its_numbers(run: Any) -> None:
+    text = """HloModule numbered
+ENTRY e { x = f32[4] parameter(0)
+  y = f32[4] collective-broadcast(x), replica_groups={{1,0,2}}
+  p = u32[] partition-id()
+  n = u32[] replica-id()
+  m = u32[] add(n, p)
+  ROOT r = (f32[4], u32[], u32[], u32[]) tuple(y, n, p, m) }
+"""
+    found = run(text, EACH)
+    same_bits(found, [[X * 2, *map(np.uint32, (number, 0, number))] for number in range(3)])
+
+
+def test_who_is_in_no_group_meets_nobody() -> None:
+    text = """HloModule partial
+ENTRY e { x = f32[4] parameter(0)
+  ROOT r = f32[4] collective-broadcast(x), replica_groups={{2,0}} }
+"""
+    same_bits(by_threads(text, EACH), interpreted(text, EACH))
+
+
+SCATTER = """\
+k0 = i64(20)
+k1 = i64(0)
+k2 = f32(0x0)
+def kernel(buffers, start, stop):
+    buffer0 = peek_i64(buffers, 0)
+    buffer1 = peek_i64(buffers, 1)
+    buffer2 = peek_i64(buffers, 2)
+    buffer3 = peek_i64(buffers, 3)
+    v11 = load_i64(buffer2, 0)
+    v10 = mul(v11, k0)
+    v9 = to_i64(v10)
+    v8 = maximum(v9, k1)
+    v7 = minimum(v8, k0)
+    v15 = maximum(v9, k1)
+    v14 = minimum(v15, k0)
+    for t1 in range(start, stop):
+        for i2 in range(20):
+            v12 = load_u16(buffer0, add(add(i2, v7), mul(t1, 40)))
+            v6 = bf16_to_f32(v12)
+            v5 = add(v6, k2)
+            v16 = load_u16(buffer1, add(add(i2, v14), mul(t1, 40)))
+            v13 = bf16_to_f32(v16)
+            v4 = add(v5, v13)
+            v3 = round_bf16(v4)
+            store_u16(buffer3, add(i2, mul(t1, 20)), f32_to_bf16(v3))
+"""
+
+
+def test_a_kernel_reads_the_operands_of_all_members_in_their_order() -> None:
+    module = module_of(
+        """HloModule scattering
+fold { a = bf16[] parameter(0)
+  b = bf16[] parameter(1)
+  ROOT c = bf16[] add(a, b) }
+ENTRY e { x = bf16[64,40] parameter(0)
+  ROOT r = bf16[64,20] reduce-scatter(x), replica_groups={{1,0}}, dimensions={1}, to_apply=fold }
+""",
+        DeviceGrid(2, 1),
+    )
+    code = compile_module(module, target=Target.of(MACHINES["avx2"])).code
+    (kernel,) = kernels_of(code)
+    assert [value.name for value in kernel.arguments] == ["x.0", "x.1", "place", "r.0"]
+    assert kernel.source == SCATTER
+
+
+def test_a_listing_says_where_participants_meet() -> None:
+    code = compile_module(module_of(reducing(), GRID)).code
+    lines = "\n".join(row_listing(code))
+    assert re.search(
+        r"^0 +meet r, else host and go to 2 .*\n1 +kernel r, .*\n2 +r.met:", lines, re.M
+    )
+
+
+@pytest.mark.parametrize("looks", [0, 1, 300])
+def test_no_one_is_left_asleep(
+    looks: int, monkeypatch: pytest.MonkeyPatch, only_native: None
+) -> None:
+    monkeypatch.setattr(program, "LOOKS", looks)
+    found = by_threads(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
+    expected = in_turns(LOOP, [[x, np.uint32(1500)] for (x,) in EACH])
+    same_bits(found, expected)
+
+
+@both
+def test_another_number_of_trips_names_who_is_missing(run: Any) -> None:
+    arguments = [[X, np.uint32(trips)] for trips in (3, 2, 3)]
+    for _ in range(2):
+        with pytest.raises(
+            FailedPreconditionError,
+            match=r"^all-reduce %sum\S*: every participant of the group \{0,1,2\} must arrive, got "
+            r"\{1\} ended without it$",
+        ):
+            run(LOOP, arguments)
+    # The memory of an execution that failed is not used again.
+    run(LOOP, [[X, np.uint32(2)]] * 3)
+
+
+def test_meetings_of_two_branches_are_no_meeting() -> None:
+    text = """HloModule branches
+fold { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }
+left { v = f32[4] parameter(0)
+  ROOT left_sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold }
+right { v = f32[4] parameter(0)
+  ROOT right_sum = f32[4] all-reduce(v), replica_groups={{0,1,2}}, to_apply=fold }
+ENTRY e { x = f32[4] parameter(0)
+  p = pred[] parameter(1)
+  ROOT r = f32[4] conditional(p, x, x), true_computation=left, false_computation=right }
+"""
+    with pytest.raises(
+        FailedPreconditionError,
+        match=r"^all-reduce %left_sum\S*: .* \{0,1,2\} must arrive, got all participants waiting, "
+        r"1 at all-reduce %right_sum",
+    ):
+        in_turns(text, [[X, np.bool_(number != 1)] for number in range(3)])
+
+
+@both
+def test_a_cancellation_ends_all(run: Any) -> None:
+    cancellation = Cancellation()
+    thread = threading.Thread(target=cancellation.cancel)
+    thread.start()
+    with pytest.raises(CancelledError):
+        run(LOOP, [[X, np.uint32(2**32 - 1)]] * 3, cancellation)
+    thread.join()
+
+
+def test_an_execution_of_a_small_program_takes_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*given: Any) -> Any:
+        raise AssertionError("a participant has a thread of its own")
+
+    monkeypatch.setattr(grid_execution, "start", start)
+    session = Session(SharedResources(Cpu(3), Limits(max_device_bytes=1 << 20)))
+    options = xla_pb2.ExecutionOptions(num_replicas=3)
+    request = read_compile_request(parse_hlo(reducing()), options)
+    executable = session.runner.compile(request, (), Cancellation())
+    with session.data.reserve(16, "a test") as room:
+        x = room.keep(session.engine.backend.to_device(Literal.from_numpy(X), Device(0, "cpu")))
+    output = ShardedOutput(join=False, sharding=None, flatten=False)
+    wanted = ShardedRequest(executable, None, [WholeArgument(x, None)], output)
+    outputs = session.grids.execute_sharded(wanted, Cancellation()).outputs
+    for (handle,) in outputs:
+        np.testing.assert_array_equal(session.data.get(handle).to_literal().to_numpy(), 3 * X)
+    session.close()
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "(f32[500,500], token[]) infeed(t)",
+        "f32[500,500] dot(s, z), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "f32[500,500,20] broadcast(s), dimensions={0,1}",
+    ],
+)
+def test_who_waits_for_others_or_works_for_long_has_a_thread(root: str) -> None:
+    text = f"""HloModule working
+fold {{ a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b) }}
+ENTRY e {{ z = f32[500,500] parameter(0)
+  t = token[] after-all()
+  s = f32[500,500] all-reduce(z), replica_groups={{{{0,1,2}}}}, to_apply=fold
+  ROOT r = {root} }}
+"""
+    module = module_of(text, GRID)
+    assert BACKENDS["cpu"].compile(module, module.entry_program_shape).in_turns is None
+
+
+def test_what_members_give_counts_as_memory() -> None:
+    module = module_of(reducing(size=100), GRID)
+    memory = BACKENDS["cpu"].compile(module, module.entry_program_shape).memory
+    assert memory.arena == 2 * 448
+
+
+def test_programs_keep_little_memory_for_their_next_executions() -> None:
+    first, second, small = (MeetingPlan([]) for _ in range(3))
+    small.keep("small", SMALL_BYTES)
+    first.keep("first", KEPT_BYTES // 2 + 1)
+    assert first.idle
+    second.keep("second", KEPT_BYTES // 2)
+    assert (first.idle, second.idle, small.idle) == ([], ["second"], ["small"])
+    second.keep("again", 1)
+    first.keep("too much", KEPT_BYTES + 1)
+    assert (first.idle, second.idle) == ([], ["second"])
