@@ -90,7 +90,7 @@ ALLOWED: dict[str, tuple[str, set[str]]] = {
         {"arrays_of", "extents_of", "packed", "unpacked", "value_of", "whole_shape", "wholes"},
     ),
     "passes/dynamic_sizes/sized_operations.py": (SHAPE, {"_literal"}),
-    "passes/scheduling/alias_analysis.py": (SHAPE, {"_fresh", "_tree_of", "leaves"}),
+    "passes/scheduling/alias_analysis.py": (SHAPE, {"_tree_of", "leaves"}),
     "passes/canonicalize/transposed_operands.py": (SIZE, {"before_transpose"}),
     "fusion/analysis/index_maps.py": (NESTED, {"_terms"}),
     "codegen/compiler/direct_compiler.py": (
