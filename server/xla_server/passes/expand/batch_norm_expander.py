@@ -65,7 +65,8 @@ class _Normalisation:
         return centred * factor * self._wide(scale) + self._wide(offset)
 
     def _inverse(self, variance: Term) -> Term:
-        return (variance + self._instruction.attributes.epsilon).apply(Opcode.RSQRT)
+        epsilon: float = self._instruction.attributes.epsilon
+        return (variance + epsilon).apply(Opcode.RSQRT)
 
     def _mean(self, operand: Term) -> Term:
         # An empty batch has the mean 0 / 0.
