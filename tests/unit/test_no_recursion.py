@@ -81,7 +81,7 @@ ALLOWED = {
         passes/dynamic_sizes/sized_values.py: arrays_of extents_of packed unpacked value_of
             whole_shape wholes
         passes/framework/editor.py: Editor.zeros
-        passes/scheduling/alias_analysis.py: _fresh _tree_of leaves
+        passes/scheduling/alias_analysis.py: _tree_of leaves
         runtime/host.py: _copied
         xla_client/coercion/literals.py: _of_unknown_type
         xla_client/coercion/shapes.py: as_shape

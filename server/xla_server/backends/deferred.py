@@ -8,13 +8,13 @@ import functools
 import threading
 from collections.abc import Callable
 
-from xla_contract.errors import InternalError, InvalidArgumentError
+from xla_contract.errors import InternalError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
 from xla_server.backends.diagnostics.dump_directory import DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.backends.platform import Backend, Buffer, Device, Executable
+from xla_server.backends.platform import Backend, Buffer, Device, Executable, devices_of
 from xla_server.ir.module import HloModule
 from xla_server.runtime.blocks import BlockPool
 
@@ -46,10 +46,8 @@ class DeferredBackend:
 
         Raises InvalidArgumentError for less than one device.
         """
-        if device_count < 1:
-            raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
         self.platform = platform
-        self.devices = tuple(Device(number, platform) for number in range(device_count))
+        self.devices = devices_of(platform, device_count)
         self._load = load
         self._lock = threading.Lock()
         self._loaded: Backend | None = None

@@ -3,14 +3,13 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 
-from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
 from xla_server.backends.diagnostics.dump import Dump, constant_bytes
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.host_buffer import HostBuffer
-from xla_server.backends.platform import Buffer, Device, Execution, Profile
+from xla_server.backends.platform import Buffer, Device, Execution, Profile, devices_of
 from xla_server.backends.signature import argument_values, has_state, laid_out, owned
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import MemoryUse, require_fit
@@ -51,9 +50,7 @@ class Interpreter:
         custom_calls: CustomCallRegistry = BUILTIN,
         dumps: DumpDirectory | None = None,
     ) -> None:
-        if device_count < 1:
-            raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
-        self.devices = tuple(Device(number, self.platform) for number in range(device_count))
+        self.devices = devices_of(self.platform, device_count)
         self._max_value_bytes = max_value_bytes
         self._check_values = check_values
         self._custom_calls = custom_calls

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
+from xla_contract.errors import InvalidArgumentError
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape, Shape
 from xla_server.backends.compile_options import DEFAULTS, CompileOptions
@@ -26,6 +27,13 @@ class Device:
 
     def __str__(self) -> str:
         return f"{self.platform}:{self.ordinal}"
+
+
+def devices_of(platform: str, count: int) -> tuple[Device, ...]:
+    """Return the devices of a platform. Raises InvalidArgumentError where there would be none."""
+    if count < 1:
+        raise InvalidArgumentError(f"a platform needs at least one device, got {count}")
+    return tuple(Device(number, platform) for number in range(count))
 
 
 class Profile(NamedTuple):

@@ -29,10 +29,10 @@ from xla_server.codegen.routines.contraction.gemm_functions import gemm_function
 from xla_server.codegen.routines.contraction.product_tiles import product_tiles
 from xla_server.codegen.routines.contraction.thin_products import thin_products
 from xla_server.codegen.routines.contraction.winograd_block import winograd_block
-from xla_server.codegen.routines.contraction.winograd_transforms import winograd_transforms
-from xla_server.codegen.routines.fourier.fourier_blocks import fourier_blocks
-from xla_server.codegen.routines.fourier.fourier_moves import fourier_moves
-from xla_server.codegen.routines.fourier.fourier_passes import fourier_passes
+from xla_server.codegen.routines.contraction.winograd_transforms import WINOGRAD_TRANSFORMS
+from xla_server.codegen.routines.fourier.fourier_blocks import FOURIER_BLOCKS
+from xla_server.codegen.routines.fourier.fourier_moves import FOURIER_MOVES
+from xla_server.codegen.routines.fourier.fourier_passes import FOURIER_PASSES
 from xla_server.codegen.routines.indexing.sorting import SORTING
 from xla_server.codegen.routines.linear_algebra.matrix_blocks import MATRIX_BLOCKS
 from xla_server.codegen.routines.linear_algebra.perturbed import PERTURBED
@@ -52,20 +52,21 @@ _NAMES: Mapping[str, Any] = {
     **CONCATENATION,
     **DIRECT_BLOCK,
     **EXACT_SUMS,
+    **FOURIER_BLOCKS,
+    **FOURIER_MOVES,
+    **FOURIER_PASSES,
     **SORTING,
     **LAPACK,
     **MATRIX_BLOCKS,
     **PERTURBED,
     **RANDOM_WORDS,
     **TILES,
+    **WINOGRAD_TRANSFORMS,
 }
 """Functions whose code LLVM alone adapts to a machine."""
 
-_OF_MACHINES = (
-    *(fourier_blocks, fourier_moves, fourier_passes, gemm_functions, half_floats, product_tiles),
-    *(thin_products, winograd_block, winograd_transforms),
-)
-"""Tables of functions that are written in a machine's vectors or for its instructions."""
+_OF_MACHINES = (gemm_functions, half_floats, product_tiles, thin_products, winograd_block)
+"""Tables of functions whose names or sizes follow from a machine."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

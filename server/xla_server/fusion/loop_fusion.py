@@ -101,7 +101,7 @@ class _Plan:
             or i is self.root
             or not readers
             or not all(map(self._may_take_in, readers))
-            or not self._may_inline(i, readers)
+            or not self._may_inline(i)
         ):
             self.kernels[i] = self.contexts[i] = frozenset([i])
             self.is_repeated[i] = False
@@ -110,9 +110,9 @@ class _Plan:
                 self.evaluations[i] = frozenset([self.maps.start(i, i.shape.dimensions)])
                 self.scalars[i] += 1
             return
-        self.kernels[i] = self._union(self.kernels, readers)
-        self.contexts[i] = self._contexts_of(readers)
-        self.is_repeated[i] = self._repeated(i, readers)
+        self.kernels[i] = self._kernels_of(i)
+        self.contexts[i] = self._contexts_of(i)
+        self.is_repeated[i] = self._repeated(i)
         self.evaluations[i] = self._evaluations_of(i)
         self.scalars.update(each.kernel for each in self.evaluations[i])
         for kernel in self.kernels[i]:
@@ -129,15 +129,14 @@ class _Plan:
         is_alias = reader.opcode is Opcode.RESHAPE and self.is_stored(reader)
         return reader in self.fusible and not is_alias and not is_tiled(reader, self._capability)
 
-    def _union(self, sets: dict[HloInstruction, Set], readers: list[HloInstruction]) -> Set:
-        return frozenset[HloInstruction]().union(*(sets[reader] for reader in readers))
+    def _kernels_of(self, i: HloInstruction) -> Set:
+        """Return the kernels of an instruction's readers."""
+        return frozenset[HloInstruction]().union(*(self.kernels[r] for r in self.readers[i]))
 
-    def _contexts_of(self, readers: list[HloInstruction]) -> Set:
+    def _contexts_of(self, i: HloInstruction) -> Set:
+        """Return the kernels and reductions in whose loops an instruction is read."""
         return frozenset[HloInstruction]().union(
-            *(
-                {reader} if reader.opcode is Opcode.REDUCE else self.contexts[reader]
-                for reader in readers
-            )
+            *({r} if r.opcode is Opcode.REDUCE else self.contexts[r] for r in self.readers[i])
         )
 
     def _evaluations_of(self, i: HloInstruction) -> frozenset[Evaluation]:
@@ -165,14 +164,14 @@ class _Plan:
         most = tuning.max_tested_copies if is_tested else tuning.max_copies
         return i.opcode in MAPPED or copies(evaluations) <= most
 
-    def _repeated(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
+    def _repeated(self, i: HloInstruction) -> bool:
         if i.opcode is Opcode.REDUCE:
             return False
         most = self._tuning.max_selected_operands
         return any(
             self.is_repeated[reader]
             or (repeats(reader, i, most) and not self._has_loops(reader, i))
-            for reader in readers
+            for reader in self.readers[i]
         )
 
     def _has_loops(self, reader: HloInstruction, operand: HloInstruction) -> bool:
@@ -207,7 +206,7 @@ class _Plan:
             and len(i.operands) * self.sizes[kernel] <= tuning.max_instructions
         )
 
-    def _is_read_in_order(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
+    def _is_read_in_order(self, i: HloInstruction) -> bool:
         """Return whether a transpose costs no more where its result is read than by itself.
 
         A large one does where tiles transpose it, where runs of elements stay together, where its
@@ -219,7 +218,7 @@ class _Plan:
         last = i.shape.rank - 1
         if i.attributes.permutation[last] == last or is_tiled(i, self._capability):
             return False
-        reductions = [c for c in self._contexts_of(readers) if c.opcode is Opcode.REDUCE]
+        reductions = [c for c in self._contexts_of(i) if c.opcode is Opcode.REDUCE]
         if any(c.operands[0].shape.rank - 1 not in c.attributes.dimensions for c in reductions):
             return False
         return not self._is_read_by(i, {Opcode.RESHAPE, Opcode.CONCATENATE})
@@ -265,10 +264,10 @@ class _Plan:
         elements = math.prod(i.shape.dimensions[last + 1 :])
         return self._is_read_by(i, {Opcode.RESHAPE}) or elements < self._tuning.min_vector_elements
 
-    def _may_inline(self, i: HloInstruction, readers: list[HloInstruction]) -> bool:
+    def _may_inline(self, i: HloInstruction) -> bool:
         if is_trivial(i):
             return True
-        tuning, kernels = self._tuning, self._union(self.kernels, readers)
+        tuning, kernels = self._tuning, self._kernels_of(i)
         most = tuning.max_instructions
         if any(self.sizes[kernel] >= most * self._parts(kernel) for kernel in kernels):
             return False
@@ -278,28 +277,28 @@ class _Plan:
             return False
         if (
             i.opcode in (Opcode.CONCATENATE, Opcode.PAD)
-            and any(context.opcode is Opcode.REDUCE for context in self._contexts_of(readers))
+            and any(context.opcode is Opcode.REDUCE for context in self._contexts_of(i))
             and self._tests_each_element(i)
         ):
             return False
         if i.opcode is Opcode.REDUCE:
-            if self._capability.FINISHES_REDUCTIONS and self._is_used_once(i, readers, kernels):
+            if self._capability.FINISHES_REDUCTIONS and self._is_used_once(i, kernels):
                 return True
-            return len(kernels) == 1 and self._is_row(i, readers, next(iter(kernels)))
+            return len(kernels) == 1 and self._is_row(i, next(iter(kernels)))
         if i.opcode is Opcode.REDUCE_WINDOW:
-            return self._is_finished(i, readers, kernels)
-        if i.opcode is Opcode.TRANSPOSE and not self._is_read_in_order(i, readers):
+            return self._is_finished(i, kernels)
+        if i.opcode is Opcode.TRANSPOSE and not self._is_read_in_order(i):
             return False
         if i.opcode in COSTLY:
             return (
                 len(kernels) == 1
-                and not self._repeated(i, readers)
-                and len(self._contexts_of(readers)) <= tuning.max_contexts
+                and not self._repeated(i)
+                and len(self._contexts_of(i)) <= tuning.max_contexts
             )
         repeated = (len(kernels) - 1) * len(self._chains[i])
         return len(kernels) <= tuning.max_fusions and repeated <= tuning.max_repeated_operations
 
-    def _is_finished(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
+    def _is_finished(self, i: HloInstruction, kernels: Set) -> bool:
         """Return whether a window's results are only used elementwise, at the kernel's index.
 
         Long windows of several forms are not computed in one kernel.
@@ -308,22 +307,20 @@ class _Plan:
         is_short = is_short_window([d.size for d in window.dimensions], self._capability)
         others = {self.windows.get(kernel, window) for kernel in kernels}
         is_one = others == {window} and (is_short or has_free_order(i))
-        return is_one and self._is_used_once(i, readers, kernels)
+        return is_one and self._is_used_once(i, kernels)
 
-    def _is_used_once(self, i: HloInstruction, readers: list[HloInstruction], kernels: Set) -> bool:
+    def _is_used_once(self, i: HloInstruction, kernels: Set) -> bool:
         """Return whether results are only used elementwise, at the index of one kernel."""
         return (
             len(kernels) == 1
-            and self._contexts_of(readers) == kernels
-            and not self._repeated(i, readers)
+            and self._contexts_of(i) == kernels
+            and not self._repeated(i)
             and len(self._evaluations_of(i)) == 1
-            and all(reader.opcode in ONE_TO_ONE for reader in readers)
+            and all(reader.opcode in ONE_TO_ONE for reader in self.readers[i])
             and next(iter(kernels)).shape.dimensions == i.shape.dimensions
         )
 
-    def _is_row(
-        self, i: HloInstruction, readers: list[HloInstruction], kernel: HloInstruction
-    ) -> bool:
+    def _is_row(self, i: HloInstruction, kernel: HloInstruction) -> bool:
         """Return whether a reduction's result is constant along a row of the fusion's loop."""
         source = i.operands[0].shape.dimensions
         rank = i.shape.rank
@@ -335,16 +332,11 @@ class _Plan:
             return False
         if kernel.shape.dimensions not in (source, i.shape.dimensions):
             return False
-        return self._are_rows(i, readers, source, kernel)
+        return self._are_rows(i, kernel)
 
-    def _are_rows(
-        self,
-        i: HloInstruction,
-        readers: list[HloInstruction],
-        source: tuple[int, ...],
-        kernel: HloInstruction,
-    ) -> bool:
+    def _are_rows(self, i: HloInstruction, kernel: HloInstruction) -> bool:
         """Return whether all readers, transitively, take one value of `i` per row."""
+        readers, source = self.readers[i], i.operands[0].shape.dimensions
         waiting, seen = [(i, reader) for reader in readers], set(readers)
         while waiting:
             operand, reader = waiting.pop()

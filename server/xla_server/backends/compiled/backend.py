@@ -25,7 +25,7 @@ from xla_server.backends.diagnostics.dump import Dump
 from xla_server.backends.diagnostics.dump_directory import DumpDirectory, DumpFiles
 from xla_server.backends.diagnostics.incidents import Incidents
 from xla_server.backends.loaded_program import LoadedProgram
-from xla_server.backends.platform import Buffer, Device
+from xla_server.backends.platform import Buffer, Device, devices_of
 from xla_server.backends.signature import has_state, laid_out, relaid_bytes
 from xla_server.backends.support import require_supported
 from xla_server.buffers.assignment import memory_use, require_fit
@@ -90,9 +90,7 @@ class CompiledBackend(abc.ABC):
         dumps: DumpDirectory | None = None,
         incidents: Incidents | None = None,
     ) -> None:
-        if device_count < 1:
-            raise InvalidArgumentError(f"a platform needs at least one device, got {device_count}")
-        self.devices = tuple(Device(number, self.platform) for number in range(device_count))
+        self.devices = devices_of(self.platform, device_count)
         self._target = target
         self._lowerings = lowerings
         self._preparation = preparation

@@ -4,7 +4,20 @@ Operands and results of instructions are names or constants without their types.
 """
 
 import contextlib
+import dataclasses
+import struct
 from collections.abc import Iterator, Sequence
+
+from xla_server.target.machine import Machine
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Declaration:
+    """The symbol and the parameters of a function, and the machine that it is written for."""
+
+    symbol: str
+    parameters: Sequence[str]
+    machine: Machine
 
 
 class FunctionText:
@@ -13,10 +26,9 @@ class FunctionText:
     One that `is_plain` is compiled in less time, as nothing is done to it but what it says.
     """
 
-    def __init__(self, symbol: str, parameters: Sequence[str], *, is_plain: bool = False) -> None:
+    def __init__(self, declared: Declaration, *, is_plain: bool = False) -> None:
         self._attributes = "noinline optnone " if is_plain else ""
-        self._symbol = symbol
-        self._parameters = parameters
+        self._declaration = declared
         self._lines: list[str] = ["entry:"]
         self._count = 0
         self._declared: dict[str, str] = {}
@@ -122,6 +134,38 @@ class FunctionText:
             f"shufflevector {vector} {one}, {vector} {other}, <{len(numbers)} x i32> <{chosen}>"
         )
 
+    def exchanged(self, vector: str, rows: Sequence[str], half: int) -> list[str]:
+        """Return rows of a square with blocks of `half` rows and columns exchanged.
+
+        The blocks are those beside the diagonal of each square of twice the size.
+        """
+        side, result = len(rows), list(rows)
+        upper = [lane if not lane & half else side + lane - half for lane in range(side)]
+        lower = [lane + half if not lane & half else side + lane for lane in range(side)]
+        for row in range(side):
+            if not row & half:
+                both = rows[row], rows[row + half]
+                result[row] = self.shuffle(vector, *both, upper)
+                result[row + half] = self.shuffle(vector, *both, lower)
+        return result
+
+    def merged(self, vector: str, rows: Sequence[str], few: int) -> list[str]:
+        """Return each row of the upper half interleaved with its row of the lower half.
+
+        Elements stay within their run of `few` neighbours, of which a row has one or more.
+        """
+        lanes, half = lanes_of(vector), len(rows) // 2
+        starts = range(0, lanes, few)
+        return [
+            self.shuffle(
+                vector,
+                *both,
+                [run + first + n // 2 + n % 2 * lanes for run in starts for n in range(few)],
+            )
+            for both in zip(rows[:half], rows[half:], strict=True)
+            for first in (0, few // 2)
+        ]
+
     def read(self, kind: str, pointer: str, align: int, mask: str = "") -> str:
         """A number or vector from memory; if there is a mask, zeros where it is off."""
         if not mask:
@@ -160,6 +204,11 @@ class FunctionText:
         """Call the function at a pointer, which returns nothing."""
         self.do(f"call void {function}({', '.join(f'i64 {operand}' for operand in operands)})")
 
+    def clear(self, pointer: str, count: int | str) -> None:
+        """Set so many bytes to zero."""
+        given = [f"ptr {pointer}", "i8 0", f"i64 {count}", "i1 false"]
+        self.call("void", "llvm.memset.p0.i64", given)
+
     def opaque(self, number: str) -> str:
         """The same number, of which LLVM does not know how it comes about."""
         return self.let(f'call i64 asm "", "=r,0"(i64 {number})')
@@ -167,11 +216,11 @@ class FunctionText:
     def text(self, result: str = "") -> str:
         """All of it, with what it calls; it returns an int64, or nothing."""
         kind, returned = ("i64", f"i64 {result}") if result else ("void", "void")
-        parameters = ", ".join(f"i64 %{name}" for name in self._parameters)
+        parameters = ", ".join(f"i64 %{name}" for name in self._declaration.parameters)
         return "\n".join(
             [
                 *self._declared.values(),
-                f"define {kind} @{self._symbol}({parameters}) {self._attributes}{{",
+                f"define {kind} @{self._declaration.symbol}({parameters}) {self._attributes}{{",
                 *self._lines,
                 f"  ret {returned}",
                 "}\n",
@@ -179,7 +228,83 @@ class FunctionText:
         )
 
 
+ELEMENT_BYTES = {"float": 4, "double": 8, "i32": 4, "i64": 8}
+"""Bytes of the elements that functions have vectors of, by LLVM's names."""
+
+
+class VectorText(FunctionText):
+    """A function on vectors of `lanes` elements of one type, `form`, while it is written.
+
+    Vectors fill a register of the machine; they are loaded and stored at any alignment.
+    """
+
+    def __init__(self, declared: Declaration, form: str, *, is_plain: bool = False) -> None:
+        super().__init__(declared, is_plain=is_plain)
+        self.form, self.width = form, ELEMENT_BYTES[form]
+        self.lanes = declared.machine.lanes(self.width)
+        self.vector = f"<{self.lanes} x {form}>"
+        self.bytes = self.lanes * self.width
+
+    def load(self, pointer: str, mask: str = "") -> str:
+        """Return the vector at a pointer."""
+        return self.read(self.vector, pointer, self.width, mask)
+
+    def store(self, value: str, pointer: str, mask: str = "") -> None:
+        """Store a vector at a pointer."""
+        self.write(self.vector, value, pointer, self.width, mask)
+
+    def broadcast(self, pointer: str) -> str:
+        """Return the splat of the element at a pointer."""
+        return self.splat(self.form, self.lanes, self.read(self.form, pointer, self.width))
+
+    def offset(self, number: str) -> str:
+        """Return the bytes of so many elements."""
+        return self.let(f"mul i64 {number}, {self.width}")
+
+    def whole_and_rest(self, count: str) -> tuple[str, str]:
+        """Return how many of so many elements come before the last vector, and that one's mask.
+
+        There is one element at least, and so there is in the last vector.
+        """
+        whole = self.let(f"and i64 {self.minus(count, '1')}, {-self.lanes}")
+        return whole, self.mask(self.lanes, 0, self.minus(count, whole))
+
+    @property
+    def is_float(self) -> bool:
+        """Return whether the elements are floats."""
+        return self.form in _SUFFIX
+
+    def add(self, one: str, other: str) -> str:
+        """Return the sum of two vectors."""
+        return self.let(f"{'fadd' if self.is_float else 'add'} {self.vector} {one}, {other}")
+
+    def sub(self, one: str, other: str) -> str:
+        """Return the difference of two vectors."""
+        return self.let(f"{'fsub' if self.is_float else 'sub'} {self.vector} {one}, {other}")
+
+    def mul(self, one: str, other: str) -> str:
+        """Return the product of two vectors."""
+        return self.let(f"{'fmul' if self.is_float else 'mul'} {self.vector} {one}, {other}")
+
+    def multiply_add(self, one: str, other: str, total: str) -> str:
+        """Return one * other + total, rounded once."""
+        return self.fma(self.vector, one, other, total)
+
+    def shuffled(self, one: str, other: str, numbers: Sequence[int]) -> str:
+        """Return the vector of these lanes of two vectors."""
+        return self.shuffle(self.vector, one, other, numbers)
+
+    def number(self, value: float) -> str:
+        """Return the splat constant of a number rounded to the type."""
+        if self.form == "float":
+            (value,) = struct.unpack("<f", struct.pack("<f", value))
+        (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+        return f"splat ({self.form} {bits:#018x})"
+
+
 _SUFFIX = {"float": "f32", "double": "f64"}
+FORM = {name: form for form, name in _SUFFIX.items()}
+"""LLVM's names of float types, by theirs in kernels."""
 
 
 def lanes_of(vector: str) -> int:

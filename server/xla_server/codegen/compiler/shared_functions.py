@@ -8,7 +8,7 @@ it calls by symbols. The functions that it calls must have been loaded before.
 import functools
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -16,7 +16,7 @@ from numba import types
 
 from xla_server.codegen.compiler.direct_compiler import write_function
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
-from xla_server.codegen.compiler.llvm_text import ModuleText
+from xla_server.codegen.compiler.llvm_text import Declaration, FunctionText, ModuleText
 from xla_server.codegen.instructions.instruction import Instruction, instruction_of
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.routine import Routine
@@ -105,16 +105,30 @@ class PythonFunction(SharedFunction):
 
 
 class TextFunction(SharedFunction):
-    """A shared function whose code is LLVM's text: text(symbol) is a module's."""
+    """A shared function whose code is LLVM's text.
+
+    `code` writes the body and returns the name of the result, if there is one; `begin` makes what
+    it is written to.
+    """
 
     def __init__(
-        self, routine: Routine, text: Callable[[str], str], effort: Effort = Effort.WRITTEN
+        self,
+        routine: Routine,
+        code: Callable[[Any], str | None],
+        effort: Effort = Effort.WRITTEN,
+        begin: Callable[[Declaration], FunctionText] = FunctionText,
     ) -> None:
         super().__init__(routine, lambda *_: None, effort)
-        self._text = text
+        self._names, self._code, self._begin = routine.names, code, begin
 
     def _module(self, machine: Machine) -> Any:
-        return ModuleText(self._text(self.symbol))
+        f = self._begin(Declaration(self.symbol, self._names, machine))
+        return ModuleText(f.text(self._code(f) or ""))
+
+
+def by_name(functions: Iterable[SharedFunction]) -> dict[str, SharedFunction]:
+    """Return functions by their names in kernels."""
+    return {function.__name__: function for function in functions}
 
 
 def symbols_in(code: bytes) -> list[str]:

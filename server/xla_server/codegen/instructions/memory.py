@@ -76,10 +76,15 @@ def _read(builder: Any, args: Sequence[Any], name: str, space: int) -> tuple[Any
             return builder.icmp_unsigned("!=", value, ir.Constant(_IR[name], 0)), [value]
         return value, [value]
     parts = [builder.load(_part(builder, pointer, number)) for number in (0, 1)]
+    return complex_of(builder, name, parts), parts
+
+
+def complex_of(builder: Any, name: str, parts: Sequence[Any]) -> Any:
+    """The number of a complex type with these parts."""
     pair = ir.Constant(_IR[name], ir.Undefined)
     for number, part in enumerate(parts):
         pair = builder.insert_value(pair, part, number)
-    return pair, parts
+    return pair
 
 
 def _write(builder: Any, args: Sequence[Any], name: str, space: int) -> list[Any]:
@@ -178,10 +183,7 @@ def _complex(builder: Any, value: Any, source: Any, target: str) -> Any:
         parts = [_converted(builder, builder.extract_value(value, n), kind, part) for n in range(2)]
     else:
         parts = [_converted(builder, value, source, part), ir.Constant(_IR[part], 0.0)]
-    result: Any = ir.Constant(_IR[target], ir.Undefined)
-    for n, each in enumerate(parts):
-        result = builder.insert_value(result, each, n)
-    return result
+    return complex_of(builder, target, parts)
 
 
 def _converted(builder: Any, value: Any, source: Any, target: str) -> Any:

@@ -109,6 +109,11 @@ class Lowering:
             )
         return self.new(shape, name) if shape.is_array else None
 
+    def results(self, i: HloInstruction) -> tuple[Value, ...]:
+        """New values for a result that is an array, or for the arrays of a flat tuple."""
+        shapes = i.shape.tuple_shapes if i.shape.is_tuple else (i.shape,)
+        return tuple(self.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+
     def call(self, computation: HloComputation, arguments: Sequence[Tree]) -> Deep[Tree]:
         """Add the rows of a computation's instructions and return its root's values.
 
@@ -149,7 +154,7 @@ class Lowering:
         """Return what lowers an instruction to fused code; None if that fails or is not wanted."""
         if not self._fuses:
             return None
-        before = self._lengths()
+        before = [len(part) for part in self._parts()]
         try:
             return lower()
         except Exception as error:
@@ -158,9 +163,6 @@ class Lowering:
             FUSION_FAULTS.record(error, i)
         self._cut(before)
         return None
-
-    def _lengths(self) -> list[int]:
-        return [len(part) for part in self._parts()]
 
     def _cut(self, lengths: Sequence[int]) -> None:
         """Drop what was added since these lengths."""

@@ -82,8 +82,7 @@ def _task_of(fusion: HloInstruction, target: Target) -> LoopTask:
     }
     shapes = array_shapes(fusion.shape)
     values = tuple(Value(s.without_layout(), f"{fusion.name}.{n}") for n, s in enumerate(shapes))
-    numbers = tuple(range(len(values)))
-    return LoopTask(fusion, fusion, operands, values, fusion.name, numbers, target)
+    return LoopTask.of(fusion, operands, values, target)
 
 
 def _value(i: HloInstruction, name: str) -> Value:

@@ -17,8 +17,8 @@ from xla_server.ir.module import HloComputation, HloInstruction
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Source:
-    """Dependences of an index of which only the bounds are known.
+class IndexDependence:
+    """Dependence of an index of which only the bounds are known.
 
     `loops` are the instructions whose own loops it changes in. `terms` is what its text counts as:
     twice that of the longest index it depends on.
@@ -97,17 +97,17 @@ class IndexMaps:
         found = self._made.get(key)
         if found is None:
             loops = _loops(parts) if own is None else _loops(parts) | {own}
-            source = Source(loops, max(1, 2 * max(map(_terms, parts), default=0)))
-            found = tuple(variable(Computed(source, 0, size - 1)) for size in sizes)
+            depends = IndexDependence(loops, max(1, 2 * max(map(_terms, parts), default=0)))
+            found = tuple(variable(Computed(depends, 0, size - 1)) for size in sizes)
             self._made[key] = found
         return found
 
 
 def _loops(index: Sequence[Affine]) -> frozenset[HloInstruction]:
     atoms = (atom for position in index for atom in position.atoms())
-    sources = (atom.node for atom in atoms if isinstance(atom, Computed))
+    nodes = (atom.node for atom in atoms if isinstance(atom, Computed))
     return frozenset[HloInstruction]().union(
-        *(source.loops for source in sources if isinstance(source, Source))
+        *(node.loops for node in nodes if isinstance(node, IndexDependence))
     )
 
 
@@ -118,7 +118,7 @@ def _terms(index: Affine) -> int:
         if isinstance(atom, Quotient | Modulus):
             count += _terms(atom.operand)
         elif isinstance(atom, Computed):
-            assert isinstance(atom.node, Source)
+            assert isinstance(atom.node, IndexDependence)
             count += atom.node.terms
     return count
 

@@ -1,7 +1,6 @@
 """Test whether a fused computation maps operand to result elements one to one, or row by row."""
 
 import math
-from collections.abc import Iterable
 
 from xla_contract.types.opcode import Opcode
 from xla_server.fusion.analysis.fusible import ONE_TO_ONE
@@ -14,7 +13,7 @@ def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None
     The root may be a tuple, of which some elements may not need `start` at all.
     """
     whole, rows = {start}, set[HloInstruction]()
-    if not _follow(called, whole, rows, columns):
+    if not follows_rows(called, whole, rows, columns):
         return False
     root = called.root
     if root.opcode is Opcode.TUPLE:
@@ -24,29 +23,17 @@ def maps_rows(called: HloComputation, start: HloInstruction, columns: int | None
 
 def follows_rows(
     called: HloComputation,
-    whole: Iterable[HloInstruction],
-    rows: Iterable[HloInstruction],
-    columns: int,
-    *,
-    is_first: bool = False,
-) -> bool:
-    """Return whether all that is computed from arrays needs their own element or row.
-
-    `rows` have one value for each row of those that are `whole`. Where it `is_first`, rows lie
-    along the first dimension.
-    """
-    return _follow(called, set(whole), set(rows), columns, is_first=is_first)
-
-
-def _follow(
-    called: HloComputation,
     whole: set[HloInstruction],
     rows: set[HloInstruction],
     columns: int | None,
     *,
     is_first: bool = False,
 ) -> bool:
-    """Add what is computed from arrays and one value of each row; return False if from others."""
+    """Return whether all that is computed from arrays needs their own element or row.
+
+    `rows` have one value for each row of those that are `whole`; what is computed from either is
+    added to them. Where it `is_first`, rows lie along the first dimension.
+    """
     for i in called.instructions:
         if i.opcode is Opcode.TUPLE or not {*i.operands} & (whole | rows):
             continue

@@ -103,11 +103,9 @@ class _Side:
             if is_exchanged or (capability.MOVES_RUNS and self._has_free_runs):
                 moved = self.operand if is_exchanged else editor.transpose(self.operand, second)
                 return editor.reshape(moved, [*leading, contracted, free]), True
-        moved = (
-            self.operand
-            if is_in_order(self.operand, first)
-            else editor.transpose(self.operand, first)
-        )
+            moved = editor.transpose(self.operand, first)
+        else:
+            moved = self.operand
         return editor.reshape(moved, [*leading, free, contracted]), False
 
 

@@ -127,14 +127,10 @@ def _forward(i: HloInstruction, kernel: HloInstruction, window: Window) -> Libra
     numbers, attributes = _numbers(i), i.attributes
     if attributes.batch_group_count != 1:
         return None
-    filter_order = (
-        numbers.kernel_output_feature_dimension,
-        numbers.kernel_input_feature_dimension,
-        *numbers.kernel_spatial_dimensions,
-    )
+    inputs, outputs, *taps = numbers.kernel_order
     arrays = (
         _Array(i.operands[0], numbers.input_order),
-        _Array(kernel, filter_order),
+        _Array(kernel, (outputs, inputs, *taps)),
         _Array(i, numbers.output_order),
     )
     lines = [
@@ -150,14 +146,9 @@ def _gradient_of_data(
     is_grouped = (attributes.feature_group_count, attributes.batch_group_count) != (1, 1)
     if is_grouped or any(d.stride > 1 for d in window.dimensions):
         return None
-    filter_order = (
-        numbers.kernel_input_feature_dimension,
-        numbers.kernel_output_feature_dimension,
-        *numbers.kernel_spatial_dimensions,
-    )
     arrays = (
         _Array(i, numbers.output_order),
-        _Array(kernel, filter_order),
+        _Array(kernel, numbers.kernel_order),
         _Array(i.operands[0], numbers.input_order),
     )
     lines = [
@@ -175,15 +166,10 @@ def _gradient_of_filter(
         return None
     # The sums, over the library's batch, are over features here.
     batch, inputs, *image = numbers.input_order
-    filter_batch = numbers.output_batch_dimension
-    filter_order = (
-        numbers.output_feature_dimension,
-        filter_batch,
-        *numbers.output_spatial_dimensions,
-    )
+    filter_batch, outputs, *taps = numbers.output_order
     arrays = (
         _Array(i.operands[0], (inputs, batch, *image)),
-        _Array(i, filter_order),
+        _Array(i, (outputs, filter_batch, *taps)),
         _Array(kernel, numbers.kernel_order),
     )
     lines = [_Line(d.window_dilation, d.stride, d.padding_low) for d in window.dimensions]

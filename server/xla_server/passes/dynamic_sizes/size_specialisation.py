@@ -37,7 +37,7 @@ from xla_server.passes.dynamic_sizes.sized_values import (
     unpacked,
     whole_shape,
 )
-from xla_server.passes.framework.editor import Editor, drop_uncalled
+from xla_server.passes.framework.editor import Editor, copy_computation, drop_uncalled
 
 _CONTROL = frozenset({Opcode.CALL, Opcode.CONDITIONAL, Opcode.FUSION, Opcode.WHILE})
 
@@ -266,27 +266,12 @@ class SizeSpecialiser:
 
     def _copy(self, computation: HloComputation) -> Deep[HloComputation]:
         """A computation of static shape with all that it calls, in the program once."""
-        found = self._copies.get(computation)
-        if found is not None:
-            return found
-        copies: dict[HloInstruction, HloInstruction] = {}
-        for part in computation.instructions:
-            called = yield self._copies_of(part.called)
-            copies[part] = dataclasses.replace(
-                part,
-                operands=tuple(copies[operand] for operand in part.operands),
-                control_predecessors=tuple(copies[before] for before in part.control_predecessors),
-                called=called,
-            )
-        made = dataclasses.replace(
-            computation,
-            instructions=list(copies.values()),
-            root=copies[computation.root],
-            parameters=tuple(copies[parameter] for parameter in computation.parameters),
-        )
-        self._copies[computation] = made
-        self._computations.append(made)
-        return made
+        if computation not in self._copies:
+            for part in computation.instructions:
+                yield self._copies_of(part.called)
+            self._copies[computation] = copy_computation(computation, self._copies)
+            self._computations.append(self._copies[computation])
+        return self._copies[computation]
 
     def _parts(self, made: HloInstruction) -> Known:
         """The value of an instruction of static shape."""

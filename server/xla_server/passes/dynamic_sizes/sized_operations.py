@@ -145,7 +145,7 @@ def _scalars(array: PaddedArray) -> list[HloInstruction]:
     if not array.ndim:
         return [array.whole]
     editor, (count,) = array.editor, array.shape
-    return [editor.reshape(editor.sliced(array.whole, [n], [n + 1]), ()) for n in range(count)]
+    return [editor.at(array.whole, n) for n in range(count)]
 
 
 def _between(editor: Editor, start: HloInstruction, last: int) -> HloInstruction:

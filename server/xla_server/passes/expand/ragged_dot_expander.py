@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from xla_contract.ops.contraction.dot import DotAttributes
 from xla_contract.ops.contraction.ragged_dot import RaggedMode
 from xla_contract.ops.elementwise.compare import ComparisonDirection
@@ -62,7 +60,7 @@ class _Ragged:
         places = attributes.cut_of_result(self._lhs.shape.rank)
         result = self._editor.zeros(self._i.shape)
         for group, members in enumerate(self._members()):
-            own = self._matrix(group)
+            own = self._editor.at(self._rhs, group, attributes.rhs_group_dimension)
             found = _dot(self._i, self._lhs, own, attributes.numbers_of_group, self._editor)
             mask = self._editor.broadcast(members, places, self._i.shape.dimensions)
             result = self._editor.add(Opcode.SELECT, (mask, found, result))
@@ -88,9 +86,7 @@ class _Ragged:
         stop = editor.full(0, ElementType.S64, prefix)
         found = []
         for group in range(self._groups):
-            starts = [*(0 for _ in prefix), group]
-            limits = [*prefix, group + 1]
-            own = editor.reshape(editor.sliced(self._sizes, starts, limits), prefix)
+            own = editor.at(self._sizes, group, len(prefix))
             start, stop = stop, editor.add(Opcode.ADD, (stop, own))
             inside = [
                 self._compared(places, bound, direction)
@@ -116,11 +112,3 @@ class _Ragged:
         mask = self._editor.broadcast(members, dimensions, operand.shape.dimensions)
         nothing = self._editor.full(0, operand.shape.element_type, operand.shape.dimensions)
         return self._editor.add(Opcode.SELECT, (mask, operand, nothing))
-
-    def _matrix(self, group: int) -> HloInstruction:
-        dimension = self._i.attributes.rhs_group_dimension
-        sizes = list(self._rhs.shape.dimensions)
-        starts, limits = [0] * len(sizes), list(sizes)
-        starts[dimension], limits[dimension] = group, group + 1
-        own = self._editor.sliced(self._rhs, starts, limits)
-        return self._editor.reshape(own, [int(n) for n in np.delete(sizes, dimension)])

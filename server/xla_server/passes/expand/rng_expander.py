@@ -3,7 +3,6 @@
 import math
 
 from xla_contract.ops.control.custom_call import CustomCallAttributes
-from xla_contract.ops.elementwise.compare import ComparisonDirection
 from xla_contract.ops.random.rng import RandomDistribution
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm, RngBitGeneratorAttributes
 from xla_contract.types.element_type import ElementType
@@ -19,9 +18,8 @@ from xla_server.ops.random.rng import (
     words_of,
 )
 from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.formula import Term
 from xla_server.passes.framework.rewrite_pass import RewritePass
-
-_Made = HloInstruction
 
 _DRAWN = CustomCallAttributes(random_state.TARGET.name, STATE, has_side_effect=True)
 
@@ -52,128 +50,76 @@ class _Numbers:
         self._editor = editor
         self._sizes = i.shape.dimensions
         self._type = i.shape.element_type
-        self._first, self._second = i.operands
+        self._bounds = [Term(editor, operand) for operand in i.operands]
         self._shape = words_of(i.attributes.distribution, i.shape)
         state = editor.add(Opcode.CUSTOM_CALL, (), _DRAWN)
         # The state is drawn after the control predecessors of the numbers.
         state.control_predecessors = i.control_predecessors
         attributes = RngBitGeneratorAttributes(RandomAlgorithm.PHILOX, self._shape)
-        self._words = editor.element(editor.add(Opcode.RNG_BIT_GENERATOR, (state,), attributes), 1)
+        drawn = editor.add(Opcode.RNG_BIT_GENERATOR, (state,), attributes)
+        self._words = Term(editor, editor.element(drawn, 1))
 
     def uniform_integers(self) -> HloInstruction:
         """Words as fractions times the range, whole, and the lower bound added modulo 2**64."""
-        word = ElementType.U64
-        low, high = (self._editor.convert(part, word) for part in (self._first, self._second))
-        is_range = self._editor.compare(self._second, self._first, ComparisonDirection.GT)
-        difference = self._add(Opcode.SUBTRACT, high, low)
-        one = self._editor.constant(1, word)
-        range_ = self._wide(self._add(Opcode.SELECT, is_range, difference, one))
+        first, second = self._bounds
+        low, high = (part.converted(ElementType.U64) for part in self._bounds)
+        difference = high - low
+        range_ = self._wide((first < second).choose(difference, difference.like(1)))
         if self._type.bit_width < 64:
             offset = self._high_product(self._words, range_)
         else:
             upper, lower = self._rows()
-            product = self._add(Opcode.MULTIPLY, upper, range_)
-            summed = self._add(Opcode.ADD, product, self._high_product(lower, range_))
-            carried = self._editor.compare(summed, product, ComparisonDirection.LT)
-            offset = self._add(
-                Opcode.ADD,
-                self._high_product(upper, range_),
-                self._editor.convert(carried, word),
-            )
-        return self._editor.convert(self._add(Opcode.ADD, offset, self._wide(low)), self._type)
+            product = upper * range_
+            summed = product + self._high_product(lower, range_)
+            carried = (summed < product).converted(ElementType.U64)
+            offset = self._high_product(upper, range_) + carried
+        return (offset + self._wide(low)).converted(self._type).instruction
 
     def uniform_floats(self) -> HloInstruction:
         """The lower bound and the upper one, weighed by a fraction and what it lacks."""
-        computed = computed_type(self._type)
-        bounds = self._bounds(computed)
-        below = self._wide(self._below(bounds[1]))
-        low, high = map(self._wide, bounds)
+        low, high = (part.converted(computed_type(self._type)) for part in self._bounds)
+        below = self._wide(self._below(high))
+        low, high = self._wide(low), self._wide(high)
         fraction = self._fraction(self._words)
-        rest = self._add(Opcode.SUBTRACT, self._full(1, computed), fraction)
-        mixed = self._add(
-            Opcode.ADD,
-            self._add(Opcode.MULTIPLY, low, rest),
-            self._add(Opcode.MULTIPLY, high, fraction),
-        )
+        mixed = low * (1 - fraction) + high * fraction
         # Rounding may reach the upper bound, or go below the lower one.
-        is_over = self._editor.compare(mixed, below, ComparisonDirection.GT)
-        mixed = self._add(Opcode.SELECT, is_over, below, mixed)
-        is_under = self._editor.compare(mixed, low, ComparisonDirection.LT)
-        return self._editor.convert(self._add(Opcode.SELECT, is_under, low, mixed), self._type)
+        mixed = (below < mixed).choose(below, mixed)
+        return (mixed < low).choose(low, mixed).converted(self._type).instruction
 
-    def _below(self, high: _Made) -> _Made:
+    def _below(self, high: Term) -> Term:
         """The largest number of the result's type that is less than the upper bound."""
-        computed = high.shape.element_type
-        scale, least = (
-            self._editor.constant(number, computed) for number in step_below(self._type)
-        )
-        size = self._add(Opcode.MULTIPLY, self._add(Opcode.ABS, high), scale)
-        step = self._add(Opcode.MAXIMUM, size, least)
-        exact = self._add(Opcode.SUBTRACT, high, step)
-        return self._editor.convert(self._editor.convert(exact, self._type), computed)
+        scale, least = step_below(self._type)
+        step = (high.apply(Opcode.ABS) * scale).apply(Opcode.MAXIMUM, least)
+        return (high - step).converted(self._type).converted(computed_type(self._type))
 
     def normal(self) -> HloInstruction:
         """Box and Muller's, times the deviation and moved to the mean."""
         computed = computed_type(self._type)
-        mean, deviation = (self._wide(part) for part in self._bounds(computed))
+        mean, deviation = (self._wide(part.converted(computed)) for part in self._bounds)
         u, v = map(self._fraction, self._rows())
-        rest = self._add(Opcode.SUBTRACT, self._full(1, computed), u)
-        square = self._add(Opcode.MULTIPLY, self._full(-2, computed), self._add(Opcode.LOG, rest))
-        angle = self._add(Opcode.MULTIPLY, self._full(2 * math.pi, computed), v)
-        standard = self._add(
-            Opcode.MULTIPLY, self._add(Opcode.SQRT, square), self._add(Opcode.COSINE, angle)
-        )
-        scaled = self._add(Opcode.MULTIPLY, deviation, standard)
-        return self._editor.convert(self._add(Opcode.ADD, mean, scaled), self._type)
+        square = (1 - u).apply(Opcode.LOG) * -2
+        angle = v * (2 * math.pi)
+        standard = square.apply(Opcode.SQRT) * angle.apply(Opcode.COSINE)
+        return (mean + deviation * standard).converted(self._type).instruction
 
-    def _bounds(self, computed: ElementType) -> list[_Made]:
-        return [self._editor.convert(part, computed) for part in (self._first, self._second)]
-
-    def _fraction(self, words: _Made) -> _Made:
+    def _fraction(self, words: Term) -> Term:
         """A multiple of a power of two in [0, 1), from the upper bits of a word."""
-        word, computed = self._shape.element_type, computed_type(self._type)
+        computed = computed_type(self._type)
         bits = fraction_bits(computed)
-        shift = self._full(word.bit_width - bits, word)
-        upper = self._editor.convert(self._add(Opcode.SHIFT_RIGHT_LOGICAL, words, shift), computed)
-        return self._add(Opcode.MULTIPLY, upper, self._full(2.0**-bits, computed))
+        upper = words >> (self._shape.element_type.bit_width - bits)
+        return upper.converted(computed) * 2.0**-bits
 
-    def _high_product(self, a: _Made, b: _Made) -> _Made:
+    def _high_product(self, a: Term, b: Term) -> Term:
         """The upper 64 bits of products of 64 bits, made of products of 32."""
-        upper, lower, b_upper, b_lower = self._high(a), self._low(a), self._high(b), self._low(b)
-        middle = self._add(
-            Opcode.ADD,
-            self._add(Opcode.MULTIPLY, upper, b_lower),
-            self._high(self._add(Opcode.MULTIPLY, lower, b_lower)),
-        )
-        other = self._add(Opcode.ADD, self._add(Opcode.MULTIPLY, lower, b_upper), self._low(middle))
-        highest = self._add(Opcode.MULTIPLY, upper, b_upper)
-        carried = self._add(Opcode.ADD, self._high(middle), self._high(other))
-        return self._add(Opcode.ADD, highest, carried)
+        (upper, lower), (b_upper, b_lower) = ((part >> 32, part & LOW_WORD) for part in (a, b))
+        middle = upper * b_lower + (lower * b_lower >> 32)
+        other = lower * b_upper + (middle & LOW_WORD)
+        return upper * b_upper + ((middle >> 32) + (other >> 32))
 
-    def _high(self, part: _Made) -> _Made:
-        shift = self._full(32, ElementType.U64)
-        return self._add(Opcode.SHIFT_RIGHT_LOGICAL, part, shift)
-
-    def _low(self, part: _Made) -> _Made:
-        return self._add(Opcode.AND, part, self._full(LOW_WORD, ElementType.U64))
-
-    def _rows(self) -> list[_Made]:
+    def _rows(self) -> list[Term]:
         """The two rows of words."""
-        return [
-            self._editor.reshape(
-                self._editor.sliced(
-                    self._words, (row, *(0 for _ in self._sizes)), (row + 1, *self._sizes)
-                ),
-                self._sizes,
-            )
-            for row in (0, 1)
-        ]
+        words = self._words.instruction
+        return [Term(self._editor, self._editor.at(words, row)) for row in (0, 1)]
 
-    def _full(self, value: float, kind: ElementType) -> _Made:
-        return self._wide(self._editor.constant(value, kind))
-
-    def _wide(self, scalar: _Made) -> _Made:
-        return self._editor.broadcast(scalar, (), self._sizes)
-
-    def _add(self, opcode: Opcode, *operands: _Made) -> _Made:
-        return self._editor.add(opcode, operands)
+    def _wide(self, scalar: Term) -> Term:
+        return Term(self._editor, self._editor.broadcast(scalar.instruction, (), self._sizes))

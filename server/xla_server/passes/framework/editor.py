@@ -189,8 +189,16 @@ class Editor:
         zero = self.constant(0, indices.shape.element_type)
         starts = [zero] * rank
         for number, d in enumerate(mapped):
-            starts[d] = self.reshape(self.sliced(flat, (number,), (number + 1,)), ())
+            starts[d] = self.at(flat, number)
         return starts
+
+    def at(self, operand: HloInstruction, index: int, dimension: int = 0) -> HloInstruction:
+        """The slice of the operand at one index of a dimension, which is dropped."""
+        sizes = list(operand.shape.dimensions)
+        starts = [0] * len(sizes)
+        starts[dimension], sizes[dimension] = index, index + 1
+        kept = sizes[:dimension] + sizes[dimension + 1 :]
+        return self.reshape(self.sliced(operand, starts, sizes), kept)
 
     def reduce(
         self,
@@ -368,26 +376,31 @@ def _is_late(i: HloInstruction) -> bool:
     return is_drawn or i.opcode is Opcode.RNG_GET_AND_UPDATE_STATE
 
 
+def copy_computation(
+    computation: HloComputation, called: Mapping[HloComputation, HloComputation]
+) -> HloComputation:
+    """A computation of its own instructions, which call the copies of what those here call."""
+    copies: dict[HloInstruction, HloInstruction] = {}
+    for part in computation.instructions:
+        copies[part] = dataclasses.replace(
+            part,
+            operands=tuple(copies[operand] for operand in part.operands),
+            called=tuple(called[each] for each in part.called),
+            control_predecessors=tuple(copies[before] for before in part.control_predecessors),
+        )
+    return dataclasses.replace(
+        computation,
+        instructions=list(copies.values()),
+        root=copies[computation.root],
+        parameters=tuple(copies[parameter] for parameter in computation.parameters),
+    )
+
+
 def copy_module(module: HloModule) -> HloModule:
     """A module of its own instructions, for passes to change; literals are shared."""
     computations: dict[HloComputation, HloComputation] = {}
     for computation in module.computations:
-        copies: dict[HloInstruction, HloInstruction] = {}
-        for instruction in computation.instructions:
-            copies[instruction] = dataclasses.replace(
-                instruction,
-                operands=tuple(copies[operand] for operand in instruction.operands),
-                called=tuple(computations[called] for called in instruction.called),
-                control_predecessors=tuple(
-                    copies[before] for before in instruction.control_predecessors
-                ),
-            )
-        computations[computation] = dataclasses.replace(
-            computation,
-            instructions=list(copies.values()),
-            root=copies[computation.root],
-            parameters=tuple(copies[parameter] for parameter in computation.parameters),
-        )
+        computations[computation] = copy_computation(computation, computations)
     return dataclasses.replace(
         module,
         computations=list(computations.values()),

@@ -82,7 +82,7 @@ def _starts(
     """Return a box's start indices: the index vector's, or the position in a batch dimension."""
     starts = [editor.constant(0, ElementType.S64)] * rank
     for entry, d in enumerate(numbers.scatter_dims_to_operand_dims):
-        starts[d] = editor.reshape(editor.sliced(vector, (entry,), (entry + 1,)), ())
+        starts[d] = editor.at(vector, entry)
     pairs = zip(numbers.input_batching_dims, numbers.scatter_indices_batching_dims, strict=True)
     for d, of_indices in pairs:
         place = of_indices - (of_indices > numbers.index_vector_dim)

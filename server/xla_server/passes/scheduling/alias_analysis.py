@@ -171,7 +171,8 @@ class _Analysis:
                 return self._call(i)
         if i.opcode in _FIRST_OPERAND:
             return self.trees[i.operands[0]]
-        tree = _fresh(i, i.shape)
+        arrays = (leaf for leaf in i.shape.leaves() if leaf.is_array)
+        tree = _tree_of(i.shape, (AliasedBuffer(i, leaf.byte_size) for leaf in arrays))
         read = [self.trees[operand] for operand in i.operands]
         for number, new in zip(range(_updated_operands(i)), leaves(tree), strict=False):
             old = read[number]
@@ -228,13 +229,6 @@ def _updated_operands(i: HloInstruction) -> int:
     if i.opcode is Opcode.SCATTER:
         return len(i.operands) // 2
     return int(i.opcode is Opcode.DYNAMIC_UPDATE_SLICE)
-
-
-def _fresh(i: HloInstruction, shape: Shape) -> Tree:
-    """Return new buffers for every array of a shape."""
-    if shape.is_tuple:
-        return tuple(_fresh(i, part) for part in shape.tuple_shapes)
-    return AliasedBuffer(i, shape.byte_size) if shape.is_array else None
 
 
 def _tree_of(shape: Shape, buffers: Iterator[AliasedBuffer]) -> Tree:

@@ -7,6 +7,7 @@ import pytest
 from tests.processors import HOST
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import (
+    Declaration,
     FunctionText,
     ModuleText,
     TextLoop,
@@ -24,7 +25,7 @@ def ran(f: FunctionText, result: str, *operands: int) -> int:
 
 
 def test_numbers_are_computed() -> None:
-    f = FunctionText("tried", ["x", "y"])
+    f = FunctionText(Declaration("tried", ["x", "y"], HOST))
     rest, quotient = f.divided("%x", "%y")
     found = f.address(f.smaller("%x", "%y"), (quotient, 100), (rest, "10"))
     assert ran(f, f.minus(found, "1"), 17, 5) == 5 + 300 + 20 - 1
@@ -32,13 +33,13 @@ def test_numbers_are_computed() -> None:
 
 @pytest.mark.parametrize("is_plain", [False, True])
 def test_a_loop_carries_its_values(is_plain: bool) -> None:
-    f = FunctionText("tried", ["stop"], is_plain=is_plain)
+    f = FunctionText(Declaration("tried", ["stop"], HOST), is_plain=is_plain)
     loop = TextLoop(f, "1", "%stop", 2, [("i64", "0")])
     (total,) = loop.values
     added = f.plus(total, loop.number)
     loop.end([added])
     assert ran(f, added, 8) == 1 + 3 + 5 + 7
-    f = FunctionText("tried", ["stop"])
+    f = FunctionText(Declaration("tried", ["stop"], HOST))
     loop = TextLoop(f, "3", "%stop", 1, [])
     loop.end()
     assert ran(f, f.opaque(loop.number), 0) == 3
@@ -52,7 +53,7 @@ def test_vectors_are_named_as_intrinsics_name_them() -> None:
 
 
 def test_a_mask_leaves_out_elements_of_memory() -> None:
-    f = FunctionText("tried", ["source", "target", "count"])
+    f = FunctionText(Declaration("tried", ["source", "target", "count"], HOST))
     vector = "<4 x float>"
     mask = f.mask(4, 0, "%count")
     value = f.read(vector, f.pointer("%source"), 4, mask)

@@ -123,10 +123,9 @@ def test_any_effort_gives_the_same(effort: Effort, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_function_may_be_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    def text(symbol: str) -> str:
-        f = FunctionText(symbol, ["number"])
-        return f.text(f.plus("%number", f.opaque("2")))
+    def code(f: FunctionText) -> str:
+        return f.plus("%number", f.opaque("2"))
 
-    function = TextFunction(_of_number("test_text"), text)
+    function = TextFunction(_of_number("test_text"), code)
     _add(monkeypatch, function)
     assert run(Kernels().get(_calling("test_text")), 5) == 7

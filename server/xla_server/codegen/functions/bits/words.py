@@ -97,11 +97,9 @@ class Word(Operand):
             return self
         return self.made(getattr(self.builder, method)(self.code, form))
 
-    def resized(self, form: Any, *, signed: bool = False) -> "Word":
-        """An integer with more or fewer bits."""
-        if self.type.width > form.width:
-            return self.converted("trunc", form)
-        return self.converted("sext" if signed else "zext", form)
+    def resized(self, form: Any) -> "Word":
+        """An integer with fewer bits, or with zeros above its own."""
+        return self.converted("trunc" if self.type.width > form.width else "zext", form)
 
     def size(self) -> "Word":
         """The float without its sign."""

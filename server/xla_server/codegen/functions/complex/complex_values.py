@@ -7,19 +7,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from llvmlite import ir
-
 from xla_server.codegen.functions.values import Value, bits, exact_product, fma, select, sqrt, to
 from xla_server.codegen.instructions.instruction import instruction_of
-from xla_server.codegen.instructions.memory import COMPUTED
+from xla_server.codegen.instructions.memory import COMPUTED, complex_of
 
 PART = {"c64": "f32", "c128": "f64"}
 """The type of the parts of each complex type."""
-
-_FORM = {
-    "c64": ir.LiteralStructType([ir.FloatType(), ir.FloatType()]),
-    "c128": ir.LiteralStructType([ir.DoubleType(), ir.DoubleType()]),
-}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -144,10 +137,7 @@ def function(operands: Sequence[str], result: str, body: Body) -> Any:
         made = body(*values)
         if isinstance(made, Value):
             return made.code
-        pair = ir.Constant(_FORM[result], ir.Undefined)
-        for number, part in enumerate((made.real, made.imag)):
-            pair = builder.insert_value(pair, part.code, number)
-        return pair
+        return complex_of(builder, result, [made.real.code, made.imag.code])
 
     return generate
 

@@ -7,7 +7,7 @@ own variable taken for that of any other loop of its length.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from xla_server.codegen.kernel_ir.analysis.counts import cost_of
@@ -40,7 +40,7 @@ class RowBuffers:
     `same` has nodes that are the value of another node of the same loop.
     """
 
-    rows: tuple[RowBuffer, ...]
+    rows: Collection[RowBuffer]
     written: dict[graph.Node, tuple[RowBuffer, Variable]]
     read: dict[graph.Node, tuple[RowBuffer, Variable]]
     same: dict[graph.Node, graph.Node]
@@ -102,9 +102,7 @@ class _Keeping:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._known: dict[tuple[graph.Node, Variable], int] = {}
         self._rows: dict[int, RowBuffer] = {}
-        self._written: dict[graph.Node, tuple[RowBuffer, Variable]] = {}
-        self._read: dict[graph.Node, tuple[RowBuffer, Variable]] = {}
-        self._same: dict[graph.Node, graph.Node] = {}
+        self._found = RowBuffers(self._rows.values(), {}, {}, {})
         self._made: dict[int, _Made] = {}
         self._bytes = 0
 
@@ -116,7 +114,7 @@ class _Keeping:
                 self._go_through(loop, roots, span.reduction, new)
             for number, maker in new.items():
                 self._made.setdefault(number, maker)
-        return RowBuffers(tuple(self._rows.values()), self._written, self._read, self._same)
+        return self._found
 
     def _go_through(
         self,
@@ -139,7 +137,7 @@ class _Keeping:
                     continue
                 first = new.setdefault(number, (node, loop, reduction))[0]
                 if first is not node:
-                    self._same[node] = first
+                    self._found.same[node] = first
                     continue
             # Values of another loop over rows are examined with that loop.
             if not (isinstance(node, graph.ReductionResult) and node.reduction in self._reductions):
@@ -159,8 +157,8 @@ class _Keeping:
                 return False
             self._bytes += row.byte_size
             self._rows[number] = row
-            self._written[original] = (row, source)
-        self._read[node] = (row, loop)
+            self._found.written[original] = (row, source)
+        self._found.read[node] = (row, loop)
         return True
 
     def _number(self, node: graph.Node, loop: Variable) -> Deep[int]:

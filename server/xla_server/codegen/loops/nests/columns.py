@@ -180,7 +180,7 @@ class _ColumnBuilder(LoopBuilder):
         items = math.prod(loop.size for loop in outer) * blocks
         axis = item = self._axis("t")
         body = Body(self._top)
-        columns = _Columns(last, min(size, last.size), last.size / blocks)
+        columns = self._columns = _Columns(last, min(size, last.size), last.size / blocks)
         if blocks > 1:
             rest, low = self._names("t"), self._names("i")
             block = integer_op("whole_mod", axis, blocks)
@@ -190,25 +190,20 @@ class _ColumnBuilder(LoopBuilder):
                 end = integer_op("add", columns.low, size)
                 columns.high = body.let(self._names("i"), integer_op("minimum", end, last.size))
         self._open_outer(outer, item, body)
-        results = [(store, result) for result, store in homes.items()]
-        for store, result in results:
+        self._homes = [(store, result) for result, store in homes.items()]
+        for store, result in self._homes:
             if not store.kernel_type.is_exact:
                 byte_size = columns.size * Type(result.type).byte_size
                 columns.kept[result] = self._stack_array(self._names("p"), byte_size)
-        self._reduce_rows(columns, body, reductions, results)
+        self._reduce_rows(body, reductions)
         if made := [store for store in self._nest.stores if not _is_home(store, homes)]:
-            self._finish(columns, body, results, made)
+            self._finish(body, made)
         self._close_part(body, axis if items > 1 else None, items)
         return self._scheduled()
 
-    def _reduce_rows(
-        self,
-        columns: "_Columns",
-        body: Body,
-        reductions: Sequence[Reduction],
-        results: Sequence[tuple[Store, ReductionResult]],
-    ) -> None:
+    def _reduce_rows(self, body: Body, reductions: Sequence[Reduction]) -> None:
         """Combine all rows into a block of results."""
+        columns, results = self._columns, self._homes
         steps = steps_of([loop.size for loop in reductions[0].loops])
         depth = sum(step.begins for step in steps)
         if depth:
@@ -219,15 +214,15 @@ class _ColumnBuilder(LoopBuilder):
                 byte_size = depth * columns.size * Type(result.type).byte_size
                 columns.partial[result] = self._stack_array(name, byte_size)
         columns.calls = may_call(columns.last, columns.size, results, columns.partial, self._tuned)
-        self._begin_columns(columns, body, results)
-        opened = self._open_rows(columns, reductions, steps, body)
-        run = self._open_columns(columns, opened[-1])
+        self._begin_columns(body)
+        opened = self._open_rows(reductions, steps, body)
+        run = self._open_columns(opened[-1])
         for reduction in reductions:
             for own, loop in zip(reduction.loops, reductions[0].loops, strict=True):
                 self._indices[own] = self._indices[loop]
                 # Accumulators change with every element, and so does what is made of them.
                 self._bodies[own] = run
-        elements = [self._element(columns, depth, store, v) for store, v in results]
+        elements = [self._element(depth, store, v) for store, v in results]
         for (_, result), element in zip(results, elements, strict=True):
             accumulator = result.reduction.accumulators[result.number]
             self._values[accumulator] = run.let(self._names("a"), element.load())
@@ -241,18 +236,15 @@ class _ColumnBuilder(LoopBuilder):
         for step in reversed(steps) if columns.partial else ():
             opened.pop().close()
             if step.begins:
-                self._join(columns, depth, results, opened[-1])
+                self._join(depth, opened[-1])
                 depth -= 1
         close(opened)
 
     def _open_rows(
-        self,
-        columns: "_Columns",
-        reductions: Sequence[Reduction],
-        steps: Sequence[SumLoop],
-        body: Body,
+        self, reductions: Sequence[Reduction], steps: Sequence[SumLoop], body: Body
     ) -> list[Loop]:
         """Begin the loops over rows: as they are, or cut where there are sums of sums."""
+        columns = self._columns
         if not columns.partial:
             return self._open_loops(reductions[0].loops, body)
         opened = []
@@ -265,10 +257,9 @@ class _ColumnBuilder(LoopBuilder):
                 loop.add(Stop(self._word))
         return opened
 
-    def _element(
-        self, columns: "_Columns", depth: int, store: Store, result: ReductionResult
-    ) -> "_Element":
+    def _element(self, depth: int, store: Store, result: ReductionResult) -> _Element:
         """Return where a run of results is at a depth: that of 0 is the result itself."""
+        columns = self._columns
         is_inside = result in columns.partial and depth > 0
         array = columns.partial[result] if is_inside else columns.kept.get(result)
         if array is None:
@@ -281,21 +272,21 @@ class _ColumnBuilder(LoopBuilder):
             own = integer_op("add", own, (depth - 1) * columns.size)
         return _Element(array, Type(result.type), own)
 
-    def _address(
-        self, columns: "_Columns", depth: int, store: Store, result: ReductionResult
-    ) -> Address:
+    def _address(self, depth: int, store: Store, result: ReductionResult) -> Address:
         """Return where the first of a run of results is at a depth."""
+        columns = self._columns
         width = Type(result.type).byte_size
         if result in columns.partial and depth:
             return Address(columns.partial[result], Index((depth - 1) * columns.size), width)
         index = plus(self._index(row_start(store, columns.last)), columns.low or 0)
         return Address(self._buffers[store.argument], index, width)
 
-    def _open_columns(self, columns: "_Columns", body: Body) -> Loop:
+    def _open_columns(self, body: Body) -> Loop:
         """Begin a run over a block of neighbours.
 
         The loop says how long equally long blocks are: LLVM then needs no remainder.
         """
+        columns = self._columns
         if columns.low is None:
             return self._open(columns.last, body, columns.size)
         if columns.high is not None:
@@ -306,32 +297,25 @@ class _ColumnBuilder(LoopBuilder):
         self._bodies[columns.last] = run
         return run
 
-    def _finish(
-        self,
-        columns: "_Columns",
-        body: Body,
-        results: Sequence[tuple[Store, ReductionResult]],
-        made: Sequence[Store],
-    ) -> None:
+    def _finish(self, body: Body, made: Sequence[Store]) -> None:
         """Store what is made of a block of results."""
         # Values of the runs before this one are out of scope here.
-        known_values = self._values.items()
-        self._values = {n: value for n, value in known_values if columns.last not in n.variables}
-        run = self._open_columns(columns, body)
-        for store, result in results:
-            name, element = self._names("a"), self._element(columns, 0, store, result)
+        known_values, last = self._values.items(), self._columns.last
+        self._values = {n: value for n, value in known_values if last not in n.variables}
+        run = self._open_columns(body)
+        for store, result in self._homes:
+            name, element = self._names("a"), self._element(0, store, result)
             self._values[result] = run.let(name, element.load())
         self._store(made, body)
         run.close()
 
-    def _begin_columns(
-        self, columns: "_Columns", body: Body, results: Sequence[tuple[Store, ReductionResult]]
-    ) -> None:
+    def _begin_columns(self, body: Body) -> None:
         """Set a block of results to the initial values, and sums of sums to nothing."""
+        columns, results = self._columns, self._homes
         starts = [self._value(v.reduction.initial[v.number]) for _, v in results]
         if columns.calls:
             for (store, result), value in zip(results, starts, strict=True):
-                address = self._address(columns, 0, store, result)
+                address = self._address(0, store, result)
                 body.add(fill(address, columns.count, result.type, value))
                 if result in columns.partial:
                     neutral = self._value(neutral_of(result.reduction))
@@ -339,33 +323,28 @@ class _ColumnBuilder(LoopBuilder):
                     count = Index(columns.depth * columns.size)
                     body.add(fill(address, count, result.type, neutral))
             return
-        run = self._open_columns(columns, body)
+        run = self._open_columns(body)
         for (store, result), value in zip(results, starts, strict=True):
-            self._element(columns, 0, store, result).store(run, value)
+            self._element(0, store, result).store(run, value)
             for depth in range(1, columns.depth + 1) if result in columns.partial else ():
                 neutral = self._value(neutral_of(result.reduction))
-                self._element(columns, depth, store, result).store(run, neutral)
+                self._element(depth, store, result).store(run, neutral)
         run.close()
 
-    def _join(
-        self,
-        columns: "_Columns",
-        depth: int,
-        results: Sequence[tuple[Store, ReductionResult]],
-        body: Body,
-    ) -> None:
+    def _join(self, depth: int, body: Body) -> None:
         """Add the sums at a depth to those outside, and begin new ones."""
-        summed = [(store, result) for store, result in results if result in columns.partial]
+        columns = self._columns
+        summed = [(store, result) for store, result in self._homes if result in columns.partial]
         if columns.calls:
             for store, result in summed:
-                inside = self._address(columns, depth, store, result)
-                outside = self._address(columns, depth - 1, store, result)
+                inside = self._address(depth, store, result)
+                outside = self._address(depth - 1, store, result)
                 body.add(join(outside, inside, columns.count, result.type))
             return
-        run = self._open_columns(columns, body)
+        run = self._open_columns(body)
         for store, result in summed:
-            own = self._element(columns, depth, store, result)
-            around = self._element(columns, depth - 1, store, result)
+            own = self._element(depth, store, result)
+            around = self._element(depth - 1, store, result)
             parts = around.load(), own.load()
             around.store(run, ApplyExpression(strict(result.reduction), parts, own.type))
             own.store(run, self._value(neutral_of(result.reduction)))

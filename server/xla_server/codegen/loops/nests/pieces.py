@@ -18,6 +18,7 @@ from xla_server.codegen.kernel_ir.builder import Body, Loop
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.kernel_ir.expressions import Address, Expression, integer_op
 from xla_server.codegen.kernel_ir.statements import Call
+from xla_server.codegen.kernel_ir.types import Type
 from xla_server.codegen.loops.builders.collapse import (
     Make,
     collapsed,
@@ -32,12 +33,6 @@ from xla_server.codegen.trace.graph import Apply, Literal, Load, Position, Reduc
 from xla_server.ir.affine import Affine, Modulus, Quotient, Variable, variable
 from xla_server.target.loop_tuning import Pieces
 from xla_server.target.target import Target
-
-_BYTES = {
-    **{f"{kind}{8 * width}": width for kind in "iu" for width in (1, 2, 4, 8)},
-    **{"f32": 4, "f64": 8},
-}
-"""Bytes of each type whose elements are copied unchanged."""
 
 _LINE = 64
 """Bytes of a line of the cache."""
@@ -347,9 +342,9 @@ class _PieceBuilder(LoopBuilder):
         load, kind = store.value, store.kernel_type
         if len(run.stores) > 1 or not isinstance(load, Load) or load.kernel_type != kind:
             return None
-        if load.guard is not None or load.argument in self._written:
+        if load.guard is not None or load.argument in self._written or kind.storage[0] not in "iuf":
             return None
-        width = _BYTES.get(kind.storage, 0)
+        width = Type(kind.storage).byte_size
         steps = [_without(offset, loop) for offset in (store.offset, load.offset)]
         if loop.size * width < self._tuned.pieces.min_call_bytes or any(
             step != 1 for step, _ in steps

@@ -19,8 +19,8 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.kernel_ir.routine import Operands
 from xla_server.codegen.lower.fourier.fft_block import Tables
-from xla_server.codegen.lower.fourier.fft_context import Array, Lines, Options
-from xla_server.codegen.lower.fourier.fft_kernels import Step
+from xla_server.codegen.lower.fourier.fft_context import Array, Lines
+from xla_server.codegen.lower.fourier.fft_kernels import BlockBuilder, Options
 from xla_server.codegen.lower.fourier.fft_lines import LineTransforms
 from xla_server.codegen.lower.fourier.fft_products import complete, half_table, mix
 from xla_server.codegen.lower.lowering import Lowering, Tree
@@ -93,7 +93,7 @@ def _to_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape) 
     tables = Tables(c.kind)
     scale, table = half_table(n, is_inverse=False)
     address = tables.add(np.concatenate([[scale], table]))
-    read, written = c.side(Array(source), (), half, 1), c.side(Array(target), (), half + 1, 1)
+    read, written = c.layout(Array(source), (), half, 1), c.layout(Array(target), (), half + 1, 1)
     kernel = c.kernel((), rows, read, written, (half, half + 1, half), tables=tables)
     kernel.after = _step("from_half", c.kind, {"count": half, "table": address})
     kernel.add()
@@ -119,13 +119,13 @@ def _from_spectrum(c: LineTransforms, source: Value, target: Value, shape: Shape
         scale, table = half_table(n, is_inverse=True)
         address = tables.add(np.concatenate([[scale], table]))
         before = _step("to_half", kind, {"count": half, "table": address})
-    read, written = c.side(Array(source), (), half + 1, 1), c.side(result, (), length, 1)
+    read, written = c.layout(Array(source), (), half + 1, 1), c.layout(result, (), length, 1)
     kernel = c.kernel((), rows, read, written, (half + 1, length, length), way, tables)
     kernel.before = before
     kernel.add()
 
 
-def _step(name: str, kind: str, given: Operands) -> Step:
+def _step(name: str, kind: str, given: Operands) -> BlockBuilder:
     """Return what calls a routine with both parts of a block."""
     routine = block_routine(name, kind)
     return lambda body, block: body.call(

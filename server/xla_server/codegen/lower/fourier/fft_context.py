@@ -9,7 +9,7 @@ from xla_contract.types.shape import Shape
 from xla_server.buffers.code import Value
 from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_block import Tables
-from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, Side
+from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, LineLayout, Options
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.codegen.routines.fourier.fourier_text import WIDTH, pair_bytes
 from xla_server.target.kernel_tuning import FourierTransforms
@@ -106,18 +106,6 @@ class Array:
     is_real: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Options:
-    """The direction of a transform, the factor of its results, and how many of them are stored.
-
-    If `limit` is not 0, only so many elements of each line are stored.
-    """
-
-    is_inverse: bool = False
-    factor: float = 1.0
-    limit: int = 0
-
-
 FORWARD = Options()
 """A forward transform whose results are stored as they are."""
 
@@ -143,17 +131,17 @@ class Context:
         """Return scratch memory for complex numbers."""
         return Array(self.lowering.new(Shape.array(self.real.complex_of, (count,)), self.title()))
 
-    def side(
+    def layout(
         self,
         array: Array,
         steps: tuple[int, ...],
         inner_step: int,
         element_step: int,
         split: tuple[int, int] | None = None,
-    ) -> Side:
+    ) -> LineLayout:
         """Return where lines are, from steps in elements."""
         width = self.width * (1 if array.is_real else 2)
-        return Side(
+        return LineLayout(
             array.value,
             width,
             tuple(step * width for step in steps),
@@ -167,16 +155,13 @@ class Context:
         self,
         sizes: tuple[int, ...],
         inner: int,
-        source: Side,
-        target: Side,
+        source: LineLayout,
+        target: LineLayout,
         lengths: tuple[int, int, int],
         options: Options = FORWARD,
         tables: Tables | None = None,
     ) -> BlockKernel:
         """Return the next kernel, for lines of `lengths` loaded, stored and transformed."""
-        row = BlockKernel(
-            self.lowering, self.title(), self.kind, sizes, inner, source, target, *lengths
-        )
-        row.is_inverse, row.factor, row.limit = options.is_inverse, options.factor, options.limit
-        row.tables = tables or Tables(self.kind)
-        return row
+        lines = sizes, inner, source, target, *lengths
+        constants = tables or Tables(self.kind)
+        return BlockKernel(self.lowering, self.title(), self.kind, *lines, options, constants)

@@ -38,7 +38,7 @@ from xla_server.target.kernel_tuning import FourierTransforms
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Side:
+class LineLayout:
     """Strides of a kernel's lines in a value; steps are in bytes, as is an element's `width`.
 
     `steps` are those of the outer dimensions, `inner_step` is that from line to line and
@@ -80,8 +80,20 @@ class Block:
     lines: Expression
 
 
-Step: TypeAlias = Callable[[Body, Block], None]
-"""Builds what is done to a block."""
+BlockBuilder: TypeAlias = Callable[[Body, Block], None]
+"""Adds the statements that change a block in its memory."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Options:
+    """The direction of a transform, the factor of its results, and how many of them are stored.
+
+    If `limit` is not 0, only so many elements of each line are stored.
+    """
+
+    is_inverse: bool = False
+    factor: float = 1.0
+    limit: int = 0
 
 
 @dataclasses.dataclass(slots=True)
@@ -97,9 +109,7 @@ class BlockKernel:
         source: Where lines are loaded from, `loaded` elements of each.
         target: Where they are stored, `stored` elements of each.
         transform: The length of the transform; 0 for none.
-        is_inverse: Whether it is an inverse one.
-        factor: Factor of the results.
-        limit: Elements of the target's lines where they are less than the transform's, else 0.
+        options: Its direction, the factor of its results and their limit.
         tables: The constants.
         before: Code on the block after the load, or None.
         after: The same after the transform.
@@ -111,17 +121,15 @@ class BlockKernel:
     kind: str
     sizes: tuple[int, ...]
     inner: int
-    source: Side
-    target: Side
+    source: LineLayout
+    target: LineLayout
     loaded: int
     stored: int
     transform: int
-    is_inverse: bool = False
-    factor: float = 1.0
-    limit: int = 0
-    tables: Tables = dataclasses.field(default_factory=lambda: Tables("f32"))
-    before: Step | None = None
-    after: Step | None = None
+    options: Options
+    tables: Tables
+    before: BlockBuilder | None = None
+    after: BlockBuilder | None = None
     has_lane_tables: bool = False
 
     def add(self) -> None:
@@ -171,45 +179,44 @@ class BlockKernel:
             Block(Address(each), *self._parts(each), number, outer, *span)
             for each in (array, transform.result)
         )
-        self._move(body, self.source, source, self.loaded, loaded, is_load=True)
+        self._move(body, source, loaded, is_load=True)
         if self.before:
             self.before(body, loaded)
         body.add(*transform.body.statements)
         if self.after:
             self.after(body, result)
-        if self.limit:
+        if self.options.limit:
             self._store_to_limit(body, target, result, suffix)
         else:
-            self._move(body, self.target, target, self.stored, result, is_load=False)
+            self._move(body, target, result, is_load=False)
         return transform.stack
 
     def _parts(self, array: StackArray) -> tuple[Expression, Expression]:
         one: Expression = Address(array)
         other = one + self.lowering.target.machine.vector_bytes
-        return (other, one) if self.is_inverse else (one, other)
+        return (other, one) if self.options.is_inverse else (one, other)
 
     def _merge(self) -> None:
         """Join the last outer dimension to the lines where that is one step, or fills vectors."""
-        if len(self.sizes) != 1 or self.limit or self.has_lane_tables:
+        layouts = (self.source, self.target)
+        if len(self.sizes) != 1 or self.options.limit or self.has_lane_tables:
             return
-        sides = (self.source, self.target)
-        if any(side.split for side in sides):
+        if any(layout.split for layout in layouts):
             return
-        steps = [(side.steps[0], side.inner_step) for side in sides]
-        if self.inner == 1 or all(outer == self.inner * inner for outer, inner in steps):
-            self.source, self.target = (
-                dataclasses.replace(
-                    side, steps=(), inner_step=side.steps[0] if self.inner == 1 else side.inner_step
-                )
-                for side in sides
-            )
+        steps = [(layout.steps[0], layout.inner_step) for layout in layouts]
+        changes: list[dict[str, Any]]
+        if self.inner == 1:
+            changes = [{"inner_step": outer} for outer, _ in steps]
+        elif all(outer == self.inner * inner for outer, inner in steps):
+            changes = [{}, {}]
         elif self.sizes[0] > 1 and self._used_lanes < self.tuned.min_used_lanes:
-            self.source, self.target = (
-                dataclasses.replace(side, steps=(), split=(self.inner, side.steps[0]))
-                for side in sides
-            )
+            changes = [{"split": (self.inner, outer)} for outer, _ in steps]
         else:
             return
+        self.source, self.target = (
+            dataclasses.replace(layout, steps=(), **change)
+            for layout, change in zip(layouts, changes, strict=True)
+        )
         self.inner *= self.sizes[0]
         self.sizes = ()
 
@@ -226,34 +233,37 @@ class BlockKernel:
 
     def _store_to_limit(self, body: Body, target: Expression, block: Block, suffix: str) -> None:
         """Store rows of the result up to the one that the limit cuts."""
-        side, step = self.target, self.target.element_step
-        apart, pair = step // side.width, pair_bytes(self.lowering.target.machine)
-        routine = move_routine(self.kind, "columns", is_load=False, is_real=side.is_real)
+        layout, step = self.target, self.target.element_step
+        apart, pair = step // layout.width, pair_bytes(self.lowering.target.machine)
+        routine = move_routine(self.kind, "columns", is_load=False, is_real=layout.is_real)
         first, lines = block.first, block.lines
-        ends = whole(self.limit + apart) - first - lines
+        ends = whole(self.options.limit + apart) - first - lines
         full = body.let(f"full{suffix}", ends // apart)
-        part = body.let(f"part{suffix}", whole(self.limit) - full * apart - first)
-        begin = body.let(f"begin{suffix}", target + first * side.inner_step)
-        given = move_operands(begin, block.real, block.imaginary, lines, step, full, self.factor)
+        part = body.let(f"part{suffix}", whole(self.options.limit) - full * apart - first)
+        begin = body.let(f"begin{suffix}", target + first * layout.inner_step)
+        given = move_operands(
+            begin, block.real, block.imaginary, lines, step, full, self.options.factor
+        )
         body.call(routine, given)
         behind = begin + full * step, block.real + full * pair, block.imaginary + full * pair
         rest = integer_op("minimum", part, lines)
-        body.call(routine, move_operands(*behind, rest, step, 1, self.factor))
+        body.call(routine, move_operands(*behind, rest, step, 1, self.options.factor))
 
-    def _move(
-        self, body: Body, side: Side, at: Expression, count: int, block: Block, *, is_load: bool
-    ) -> None:
-        form = side.form(self.lanes, count)
-        routine = move_routine(self.kind, form, is_load=is_load, is_real=side.is_real)
+    def _move(self, body: Body, at: Expression, block: Block, *, is_load: bool) -> None:
+        """Load the lines from an address, or store them there."""
+        layout = self.source if is_load else self.target
+        count = self.loaded if is_load else self.stored
+        form = layout.form(self.lanes, count)
+        routine = move_routine(self.kind, form, is_load=is_load, is_real=layout.is_real)
         parts, of_lines = (block.real, block.imaginary), dict[str, int | Expression]()
-        lines, ahead = block.lines, side.inner_step if "rows" in form else side.element_step
+        lines, ahead = block.lines, layout.inner_step if "rows" in form else layout.element_step
         if form == "lines":
-            size, step = side.split or (self.inner, 0)
+            size, step = layout.split or (self.inner, 0)
             lines = whole(self.inner)
-            of_lines = line_operands(block.first, size, step, side.inner_step)
+            of_lines = line_operands(block.first, size, step, layout.inner_step)
         else:
-            at = at + block.first * side.inner_step
-        given = move_operands(at, *parts, lines, ahead, count, self.factor)
+            at = at + block.first * layout.inner_step
+        given = move_operands(at, *parts, lines, ahead, count, self.options.factor)
         body.call(routine, given | of_lines)
 
 

@@ -8,8 +8,14 @@ from xla_contract.types.shape import Shape
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.lower.fourier import fft_plan as plan
 from xla_server.codegen.lower.fourier.fft_block import Tables
-from xla_server.codegen.lower.fourier.fft_context import FORWARD, Array, Context, Lines, Options
-from xla_server.codegen.lower.fourier.fft_kernels import Block, Side, Step, add_fused
+from xla_server.codegen.lower.fourier.fft_context import FORWARD, Array, Context, Lines
+from xla_server.codegen.lower.fourier.fft_kernels import (
+    Block,
+    BlockBuilder,
+    LineLayout,
+    Options,
+    add_fused,
+)
 from xla_server.codegen.lower.fourier.fft_products import clear_ends, copy_rows, product
 from xla_server.codegen.lower.movement.reordering import permuted, reorder
 from xla_server.codegen.routines.fourier.fourier_blocks import block_routine
@@ -33,8 +39,8 @@ class LineTransforms(Context):
     def _direct(self, source: Array, target: Array, lines: Lines, options: Options) -> None:
         n, inner = lines.n, lines.inner
         stored = options.limit or n
-        read = self.side(source, (n * inner,), 1, inner)
-        written = self.side(target, (stored * inner,), 1, inner)
+        read = self.layout(source, (n * inner,), 1, inner)
+        written = self.layout(target, (stored * inner,), 1, inner)
         way = Options(options.is_inverse, options.factor)
         self.kernel((lines.outer,), inner, read, written, (n, stored, n), way).add()
 
@@ -57,12 +63,12 @@ class LineTransforms(Context):
         step = 0 if is_fused else whole
         if is_narrow:
             sizes: tuple[int, ...] = (lines.outer,)
-            read = self.side(source, (whole,), 1, g * inner)
-            written = self.side(middle, (step,), 1, g * inner)
+            read = self.layout(source, (whole,), 1, g * inner)
+            written = self.layout(middle, (step,), 1, g * inner)
         else:
             sizes = (lines.outer, g)
-            read = self.side(source, (whole, inner), 1, g * inner)
-            written = self.side(middle, (whole, inner), 1, g * inner)
+            read = self.layout(source, (whole, inner), 1, g * inner)
+            written = self.layout(middle, (whole, inner), 1, g * inner)
         across, way = g * inner if is_narrow else inner, Options(options.is_inverse)
         first = self.kernel(sizes, across, read, written, (m, m, m), way, tables)
         first.after = self._turn(tables, lines, g, is_narrow=is_narrow)
@@ -77,11 +83,11 @@ class LineTransforms(Context):
         if is_narrow:
             sizes, across = (lines.outer,), m * inner
             read = self._across(middle, (step,), lines, g)
-            written = self.side(target, (stored * inner,), 1, m * inner)
+            written = self.layout(target, (stored * inner,), 1, m * inner)
         else:
             sizes, across = (lines.outer, m), inner
-            read = self.side(middle, (whole, g * inner), 1, inner)
-            written = self.side(target, (whole, inner), 1, m * inner)
+            read = self.layout(middle, (whole, g * inner), 1, inner)
+            written = self.layout(target, (whole, inner), 1, m * inner)
         shared = tables if is_fused else None
         then = self.kernel(sizes, across, read, written, (g, g, g), options, shared)
         if is_fused:
@@ -89,14 +95,14 @@ class LineTransforms(Context):
         else:
             then.add()
 
-    def _across(self, array: Array, steps: tuple[int, ...], lines: Lines, g: int) -> Side:
+    def _across(self, array: Array, steps: tuple[int, ...], lines: Lines, g: int) -> LineLayout:
         """Return where the lines of g elements of [m, g, inner] are."""
         inner = lines.inner
         if inner == 1:
-            return self.side(array, steps, g, 1)
-        return self.side(array, steps, 1, inner, (inner, g * inner))
+            return self.layout(array, steps, g, 1)
+        return self.layout(array, steps, 1, inner, (inner, g * inner))
 
-    def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> Step:
+    def _turn(self, tables: Tables, lines: Lines, g: int, *, is_narrow: bool) -> BlockBuilder:
         """Return what multiplies element k of line j by exp(-2 pi i j k / n)."""
         n, m = lines.n, lines.n // g
         rows = m if n <= self.tuned.max_full_table else 1 << math.ceil(math.log2(m) / 2)
@@ -137,11 +143,11 @@ class LineTransforms(Context):
             sizes: tuple[int, ...] = (lines.outer, g // chunk)
             across = m * inner
             read = self._across(source, (n * inner, chunk * inner), lines, g)
-            written = self.side(target, (n * inner, chunk * m * inner), 1, m * inner)
+            written = self.layout(target, (n * inner, chunk * m * inner), 1, m * inner)
         else:
             sizes, across = (lines.outer, m, g // chunk), inner
-            read = self.side(source, (n * inner, g * inner, chunk * inner), 1, inner)
-            written = self.side(target, (n * inner, inner, chunk * m * inner), 1, m * inner)
+            read = self.layout(source, (n * inner, g * inner, chunk * inner), 1, inner)
+            written = self.layout(target, (n * inner, inner, chunk * m * inner), 1, m * inner)
         self.kernel(sizes, across, read, written, (chunk, chunk, 0), way).add()
 
     def _convolution(self, source: Array, target: Array, lines: Lines, options: Options) -> None:

@@ -7,7 +7,6 @@ from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.indexing.scatter_kernel import Buffers, Combiner, ScatterKernel
 from xla_server.codegen.lower.indexing.scatter_space import Ranges, Space
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.ir.module import HloInstruction
 
@@ -15,8 +14,8 @@ from xla_server.ir.module import HloInstruction
 def lower_scatter(lowering: Lowering, i: HloInstruction) -> Tree:
     """The operands copied, which is nothing where they may be overwritten, and updates combined."""
     count = len(i.operands) // 2
-    shapes = array_shapes(i.shape)
-    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+    results = lowering.results(i)
+    shapes = [result.shape for result in results]
     operands = [lowering.array(operand) for operand in i.operands]
     for result, operand in zip(results, operands[:count], strict=True):
         lowering.add(CopyThunk(result, operand))

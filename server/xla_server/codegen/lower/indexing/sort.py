@@ -28,7 +28,6 @@ from xla_server.codegen.loops.builders.scalar_builder import (
 from xla_server.codegen.loops.builders.stopping import is_long
 from xla_server.codegen.lower.indexing.sort_keys import Key, element_key, key_of
 from xla_server.codegen.lower.kernel_thunks import kernel_thunk
-from xla_server.codegen.lower.loop_nests.loops import array_shapes
 from xla_server.codegen.lower.lowering import Lowering, Tree
 from xla_server.codegen.routines.indexing.heaps import KEEP, SORT
 from xla_server.codegen.routines.indexing.radix_sort import COUNT_WORDS, LOOK, sorter
@@ -42,8 +41,8 @@ Give: TypeAlias = Callable[[Body, ir.Expression, ir.Expression], None]
 
 def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
     """Results with the operands' elements in the order the comparator gives."""
-    shapes = array_shapes(i.shape)
-    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+    results = lowering.results(i)
+    shapes = [result.shape for result in results]
     operands = tuple(lowering.array(operand) for operand in i.operands)
     dimension = i.attributes.dimension
     length = shapes[0].dimensions[dimension]
@@ -79,9 +78,7 @@ def lower_sort(lowering: Lowering, i: HloInstruction) -> Tree:
 def lower_topk(lowering: Lowering, i: HloInstruction) -> Tree:
     """Return the first k elements of each row in the order of their keys, and their indices."""
     shape, k = i.operands[0].shape, i.attributes.k
-    results = tuple(
-        lowering.new(part, f"{i.name}.{n}") for n, part in enumerate(i.shape.tuple_shapes)
-    )
+    results = lowering.results(i)
     if not i.shape.tuple_shapes[0].element_count:
         return results
     length = shape.dimensions[-1]

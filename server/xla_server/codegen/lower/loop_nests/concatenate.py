@@ -110,7 +110,7 @@ def lower_concatenate(lowering: Lowering, i: HloInstruction) -> Tree:
         _add_copies(lowering, division.root, division.copied, result)
     if division.computed:
         operands = kernel_operands(lowering, i)
-        task = LoopTask(i, i, operands, (result,), i.name, (0,), lowering.target)
+        task = LoopTask.of(i, operands, (result,), lowering.target)
         add_kernel(lowering, _loops(task, division))
     return result
 

@@ -51,6 +51,20 @@ class LoopTask:
     target: Target
     is_repeated: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        i: HloInstruction,
+        stored: Mapping[HloInstruction, Value],
+        values: Sequence[Value],
+        target: Target,
+        *,
+        is_repeated: bool = False,
+    ) -> "LoopTask":
+        """Return the task of a kernel that computes all results of an instruction."""
+        numbers = tuple(range(len(values)))
+        return cls(i, i, stored, tuple(values), i.name, numbers, target, is_repeated)
+
     @property
     def dimensions(self) -> tuple[int, ...]:
         """The dimensions of the largest result, which loops are over."""

@@ -1,6 +1,6 @@
 """Lowering of everything that a loop nest computes: single operations and fusions of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from xla_contract.types.shape import Shape
@@ -35,9 +35,8 @@ BuildUpdate: TypeAlias = Callable[[str, Nest, Sequence[Value]], KernelThunk]
 
 def lower_loop(lowering: Lowering, instruction: HloInstruction, write: Write = loop_kernel) -> Tree:
     """One kernel that computes every element of an instruction's result."""
-    shapes = array_shapes(instruction.shape)
-    values = tuple(lowering.new(shape, f"{instruction.name}.{n}") for n, shape in enumerate(shapes))
-    if all(shape.element_count for shape in shapes):
+    values = lowering.results(instruction)
+    if all(value.shape.element_count for value in values):
         operands = kernel_operands(lowering, instruction)
         add_loop(lowering, instruction, operands, values, write)
     return values if instruction.shape.is_tuple else values[0]
@@ -51,17 +50,8 @@ def add_loop(
     write: Write = loop_kernel,
 ) -> None:
     """Add the kernel of an instruction over these operands, writing these values."""
-    numbers, is_repeated = tuple(range(len(values))), lowering.loop_depth > 0
-    task = LoopTask(
-        instruction,
-        instruction,
-        operands,
-        tuple(values),
-        instruction.name,
-        numbers,
-        lowering.target,
-        is_repeated,
-    )
+    is_repeated = lowering.loop_depth > 0
+    task = LoopTask.of(instruction, operands, values, lowering.target, is_repeated=is_repeated)
     add_kernel(lowering, write(task))
 
 
@@ -74,11 +64,11 @@ def add_kernel(lowering: Lowering, kernel: LoopKernel) -> None:
 
 def kernel_operands(lowering: Lowering, instruction: HloInstruction) -> dict[HloInstruction, Value]:
     """The operands that a kernel reads from buffers: all but constants of one element."""
-    return {
-        operand: lowering.array(operand)
-        for operand in instruction.operands
-        if not is_scalar_constant(operand)
-    }
+    return _read(lowering, instruction.operands)
+
+
+def _read(lowering: Lowering, operands: Iterable[HloInstruction]) -> dict[HloInstruction, Value]:
+    return {each: lowering.array(each) for each in operands if not is_scalar_constant(each)}
 
 
 def array_shapes(shape: Shape) -> tuple[Shape, ...]:
@@ -101,11 +91,7 @@ def lower_dynamic_update_slice(
     update = i.operands[1]
     if not update.shape.element_count:
         return result
-    operands = {
-        operand: lowering.array(operand)
-        for operand in i.operands[1:]
-        if not is_scalar_constant(operand)
-    }
+    operands = _read(lowering, i.operands[1:])
     buffers = list(dict.fromkeys([*operands.values(), result]))
     numbers = {operand: buffers.index(value) for operand, value in operands.items()}
     sizes = i.shape.dimensions

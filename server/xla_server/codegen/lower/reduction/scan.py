@@ -50,13 +50,12 @@ def lower_reduce_window(lowering: Lowering, i: HloInstruction) -> Tree:
     axis = running_axis(i)
     if axis is None or not i.operands[0].shape.element_count:
         return lower_loop(lowering, i)
-    shapes = array_shapes(i.shape)
-    results = tuple(lowering.new(shape, f"{i.name}.{n}") for n, shape in enumerate(shapes))
+    results = lowering.results(i)
     values = [lowering.array(operand) for operand in i.operands]
     step = step_of(i)
-    sizes = shapes[0].dimensions
+    sizes = results[0].shape.dimensions
     length, inner = sizes[axis], math.prod(sizes[axis + 1 :])
-    outer = shapes[0].element_count // (length * inner)
+    outer = results[0].shape.element_count // (length * inner)
     kept = [
         lowering.new(Shape.array(kind, (outer * inner,)), f"{i.name}.running.{n}")
         for n, kind in enumerate(step.types)

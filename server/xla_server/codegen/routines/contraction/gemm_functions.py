@@ -4,24 +4,24 @@ import functools
 import itertools
 from typing import Any
 
-from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction, by_name
 from xla_server.codegen.kernel_ir.effort import Effort
 from xla_server.codegen.routines.contraction.gemm_loops import (
     BAND,
     BAND_BY_ROWS,
     LAYOUT,
-    band_by_rows_text,
-    band_text,
-    layout_text,
+    band_by_columns,
+    band_by_rows,
+    layout,
 )
-from xla_server.codegen.routines.contraction.gemm_panels import PANEL, across_text, along_text
+from xla_server.codegen.routines.contraction.gemm_panels import PANEL, PanelText, across, along
 from xla_server.codegen.routines.contraction.gemm_tiles import (
     KINDS,
     TILE,
     VECTORS,
     TileKind,
+    TileText,
     heights,
-    tile_text,
 )
 from xla_server.target.machine import Machine
 
@@ -36,19 +36,16 @@ def panel_name(kind: TileKind, source: str, height: int, *, is_across: bool) -> 
     return f"gemm_{'across' if is_across else 'along'}_{kind.name}_{source}_{height}"
 
 
-def _tile(machine: Machine, kind: TileKind, rows: int, vectors: int) -> SharedFunction:
+def _tile(kind: TileKind, rows: int, vectors: int) -> SharedFunction:
+    begin = functools.partial(TileText, kind=kind, rows=rows, vectors=vectors)
     routine = TILE.named(tile_name(kind, rows, vectors))
-    text = functools.partial(tile_text, machine=machine, kind=kind, rows=rows, vectors=vectors)
-    return TextFunction(routine, text)
+    return TextFunction(routine, TileText.multiply, begin=begin)
 
 
-def _panel(
-    machine: Machine, kind: TileKind, source: str, height: int, *, is_across: bool
-) -> SharedFunction:
+def _panel(kind: TileKind, source: str, height: int, *, is_across: bool) -> SharedFunction:
+    begin = functools.partial(PanelText, kind=kind, source=source, height=height)
     routine = PANEL.named(panel_name(kind, source, height, is_across=is_across))
-    write = across_text if is_across else along_text
-    text = functools.partial(write, machine=machine, kind=kind, source=source, height=height)
-    return TextFunction(routine, text)
+    return TextFunction(routine, across if is_across else along, begin=begin)
 
 
 def gemm_functions(machine: Machine) -> dict[str, Any]:
@@ -57,17 +54,15 @@ def gemm_functions(machine: Machine) -> dict[str, Any]:
     for kind in KINDS.values():
         sizes, lanes = range(1, VECTORS + 1), machine.lanes(kind.width)
         for rows, vectors in itertools.product(heights(machine), sizes):
-            found.append(_tile(machine, kind, rows, vectors))
+            found.append(_tile(kind, rows, vectors))
         for source, is_across in itertools.product(kind.sources, (True, False)):
             found += [
-                _panel(machine, kind, source, height, is_across=is_across)
+                _panel(kind, source, height, is_across=is_across)
                 for height in {*heights(machine), *(vectors * lanes for vectors in sizes)}
             ]
-    called = {function.__name__: function for function in found}
+    loops = ((LAYOUT, layout), (BAND, band_by_columns), (BAND_BY_ROWS, band_by_rows))
     return {
-        **called,
-        **{f"{name}_address": function.address() for name, function in called.items()},
-        LAYOUT.name: TextFunction(LAYOUT, layout_text, Effort.UNOPTIMISED),
-        BAND.name: TextFunction(BAND, band_text, Effort.UNOPTIMISED),
-        BAND_BY_ROWS.name: TextFunction(BAND_BY_ROWS, band_by_rows_text, Effort.UNOPTIMISED),
+        **by_name(found),
+        **{f"{function.__name__}_address": function.address() for function in found},
+        **{each.name: TextFunction(each, code, Effort.UNOPTIMISED) for each, code in loops},
     }

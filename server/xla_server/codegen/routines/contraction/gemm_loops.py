@@ -70,9 +70,8 @@ BAND_BY_ROWS = BAND.named("gemm_band_by_rows")
 """Multiplies one row of tiles after the other."""
 
 
-def layout_text(symbol: str) -> str:
-    """The function that lays out panels, a run of steps of a group's after the other."""
-    f = FunctionText(symbol, LAYOUT.names)
+def layout(f: FunctionText) -> None:
+    """Write the function that lays out panels, a run of steps of a group's after the other."""
     function = f.pointer("%lay_out")
     item = TextLoop(f, "%start", "%stop", 1, [])
     group, matrix = f.divided(item.number, "%groups")
@@ -91,26 +90,25 @@ def layout_text(symbol: str) -> str:
     panel.end([f.plus(source, "%panel_ahead"), f.plus(target, "%panel_bytes")])
     step.end()
     item.end()
-    return f.text()
 
 
-def band_text(symbol: str) -> str:
-    """Return the function that multiplies a band of rows panel by panel.
+def band_by_columns(f: FunctionText) -> None:
+    """Write the function that multiplies a band of rows panel by panel.
 
     A panel of columns is multiplied with all rows of the band before the next one is, so it stays
     in the L1 cache.
     """
-    return _band_text(symbol, _multiply_by_columns)
+    _band(f, _multiply_by_columns)
 
 
-def band_by_rows_text(symbol: str) -> str:
-    """Return the function that multiplies a band of rows one row of tiles after the other.
+def band_by_rows(f: FunctionText) -> None:
+    """Write the function that multiplies a band of rows one row of tiles after the other.
 
-    Its operands are those of `band_text`. Results are written in the order of memory, which matters
-    where sums are so short that most of the memory traffic is results. The right matrix is packed
-    ahead.
+    Its operands are those of `band_by_columns`. Results are written in the order of memory, which
+    matters where sums are so short that most of the memory traffic is results. The right matrix is
+    packed ahead.
     """
-    return _band_text(symbol, _multiply_by_rows)
+    _band(f, _multiply_by_rows)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,8 +126,7 @@ class _Block:
     step: str
 
 
-def _band_text(symbol: str, multiply: Callable[[_Block], None]) -> str:
-    f = FunctionText(symbol, BAND.names)
+def _band(f: FunctionText, multiply: Callable[[_Block], None]) -> None:
     tile, on_left, on_right = map(f.pointer, ("%tile", "%lay_out_left", "%lay_out_right"))
     item = TextLoop(f, "%start", "%stop", 1, [])
     block, rest = f.divided(item.number, "%across")
@@ -150,7 +147,6 @@ def _band_text(symbol: str, multiply: Callable[[_Block], None]) -> str:
     multiply(_Block(f, tile, on_right, right, result, rows, columns, steps, step.number))
     step.end()
     item.end()
-    return f.text()
 
 
 def _lay_out_band(f: FunctionText, function: str, left: str, rows: str, steps: str) -> None:

@@ -5,12 +5,9 @@ The memory of a panel is followed by that of the next, or by `SLACK`: vectors ar
 the excess is overwritten by the next panel.
 """
 
-from collections.abc import Sequence
-
-from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop, lanes_of
+from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop, VectorText
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.codegen.routines.contraction.gemm_tiles import TileKind
-from xla_server.target.machine import Machine
 
 SLACK = 64
 """Bytes behind the last panel."""
@@ -45,44 +42,39 @@ PANEL = Routine(
 """Packs a panel of rows that are contiguous along k or across it."""
 
 
-class _Panel:
+class PanelText(VectorText):
     """The function that packs a panel of `height` rows, while it is written."""
 
-    def __init__(
-        self, symbol: str, machine: Machine, kind: TileKind, source: str, height: int
-    ) -> None:
-        self.f = FunctionText(symbol, PANEL.names, is_plain=True)
-        self.kind, self.height, self.lanes = kind, height, machine.lanes(kind.width)
-        self.stored, self.bytes = SOURCES[source]
+    def __init__(self, declared: Declaration, kind: TileKind, source: str, height: int) -> None:
+        super().__init__(declared, f"i{8 * kind.width}", is_plain=True)
+        self.kind, self.height = kind, height
+        self.stored, self.stored_bytes = SOURCES[source]
         self.extend = "zext" if source[0] == "u" else "sext"
-        self.form = f"i{8 * kind.width}"
-        self.vector = f"<{self.lanes} x {self.form}>"
         self.row = height * kind.width
 
     def widened(self, lanes: int, value: str) -> str:
         """Elements of a pair as 16-bit numbers."""
-        if self.bytes == 2:
+        if self.stored_bytes == 2:
             return value
-        return self.f.let(f"{self.extend} <{lanes} x {self.stored}> {value} to <{lanes} x i16>")
+        return self.let(f"{self.extend} <{lanes} x {self.stored}> {value} to <{lanes} x i16>")
 
     def halved(self, number: str) -> str:
         """Return half of a number of k steps, which is the number of pairs."""
-        return self.f.let(f"lshr i64 {number}, 1")
+        return self.let(f"lshr i64 {number}, 1")
 
 
-def along_text(symbol: str, machine: Machine, kind: TileKind, source: str, height: int) -> str:
-    """Return the function for a matrix in which the rows at one k index are contiguous.
+def along(f: PanelText) -> None:
+    """Pack a panel of a matrix in which the rows at one k index are contiguous.
 
     `ahead` is the distance of k indices. Rows beyond `width` become zeros.
     """
-    panel = _Panel(symbol, machine, kind, source, height)
-    f, lanes = panel.f, panel.lanes
-    count = -(-height // lanes)
+    kind, lanes = f.kind, f.lanes
+    count = -(-f.height // lanes)
     masks = [f.mask(lanes, number * lanes, "%width") for number in range(count)]
-    elements = f"<{lanes} x {panel.stored}>"
+    elements = f"<{lanes} x {f.stored}>"
     steps = "%steps"
     if kind.pairs:
-        steps = panel.halved(f.let("add i64 %steps, 1"))
+        steps = f.halved(f.let("add i64 %steps, 1"))
     loop = TextLoop(f, "0", steps, 1, [("ptr", f.pointer("%panel"))])
     (to,) = loop.values
     first = f.let(f"mul i64 {loop.number}, 2") if kind.pairs else loop.number
@@ -92,38 +84,34 @@ def along_text(symbol: str, machine: Machine, kind: TileKind, source: str, heigh
         there = f.splat("i1", lanes, f.let(f"icmp slt i64 {second}, %steps"))
         other = f.behind(start, "%ahead")
     for number, mask in enumerate(masks):
-        value = f.read(elements, f.behind(start, number * lanes * panel.bytes), panel.bytes, mask)
+        ahead = number * lanes * f.stored_bytes
+        value = f.read(elements, f.behind(start, ahead), f.stored_bytes, mask)
         if kind.pairs:
             seen = f.let(f"and <{lanes} x i1> {mask}, {there}")
-            pointer = f.behind(other, number * lanes * panel.bytes)
-            after = f.read(elements, pointer, panel.bytes, seen)
-            one, two = (panel.widened(lanes, half) for half in (value, after))
+            after = f.read(elements, f.behind(other, ahead), f.stored_bytes, seen)
+            one, two = (f.widened(lanes, half) for half in (value, after))
             numbers = [half * lanes + lane for lane in range(lanes) for half in (0, 1)]
             mixed = f.shuffle(f"<{lanes} x i16>", one, two, numbers)
-            value = f.let(f"bitcast <{2 * lanes} x i16> {mixed} to {panel.vector}")
-        pointer = f.behind(to, number * lanes * kind.width)
-        f.write(panel.vector, value, pointer, kind.width)
-    loop.end([f.behind(to, panel.row)])
-    return f.text()
+            value = f.let(f"bitcast <{2 * lanes} x i16> {mixed} to {f.vector}")
+        f.store(value, f.behind(to, number * f.bytes))
+    loop.end([f.behind(to, f.row)])
 
 
-def across_text(symbol: str, machine: Machine, kind: TileKind, source: str, height: int) -> str:
-    """Return the function for a matrix in which the k indices of a row are contiguous.
+def across(f: PanelText) -> None:
+    """Pack a panel of a matrix in which the k indices of a row are contiguous.
 
     `ahead` is the distance of rows. Rows beyond `width` are copies of the last one.
     """
-    panel = _Panel(symbol, machine, kind, source, height)
-    f, lanes = panel.f, panel.lanes
     whole, steps = "%steps", "%steps"
-    if kind.pairs:
-        whole, steps = panel.halved("%steps"), panel.halved(f.let("add i64 %steps, 1"))
+    if f.kind.pairs:
+        whole, steps = f.halved("%steps"), f.halved(f.let("add i64 %steps, 1"))
     last = f.let("sub i64 %width, 1")
     squares, few, rest = f.label(), f.label(), f.label()
-    enough = f.let(f"icmp sge i64 {whole}, {lanes}")
+    enough = f.let(f"icmp sge i64 {whole}, {f.lanes}")
     before = f.block
     f.do(f"br i1 {enough}, label %{squares}, label %{few}")
     f.start(squares)
-    _squares(panel, whole, last)
+    _squares(f, whole, last)
     behind = f.block
     f.do(f"br label %{few}")
     f.start(few)
@@ -131,22 +119,21 @@ def across_text(symbol: str, machine: Machine, kind: TileKind, source: str, heig
     more, end = f.let(f"icmp slt i64 {start}, {steps}"), f.label()
     f.do(f"br i1 {more}, label %{rest}, label %{end}")
     f.start(rest)
-    _one_by_one(panel, start, steps, last)
+    _one_by_one(f, start, steps, last)
     f.do(f"br label %{end}")
     f.start(end)
-    return f.text()
 
 
-def _squares(panel: _Panel, whole: str, last: str) -> None:
+def _squares(f: PanelText, whole: str, last: str) -> None:
     """Transpose few rows at a time, a vector of k indices of each, the last rows first.
 
     Rows and k indices are exchanged within a vector's quarters, of sixteen bytes each. Then each
     quarter of a result has one k index of all these rows.
     """
-    f, lanes, width = panel.f, panel.lanes, panel.kind.width
-    unit = width if not panel.kind.pairs else 2 * panel.bytes
+    lanes, width = f.lanes, f.width
+    unit = width if not f.kind.pairs else 2 * f.stored_bytes
     few = _QUARTER // width
-    groups = -(-panel.height // few)
+    groups = -(-f.height // few)
     chunk = TextLoop(f, "0", whole, _CHUNK, [])
     end = f.smaller(f.let(f"add i64 {chunk.number}, {_CHUNK}"), whole)
     group = TextLoop(f, "0", str(groups), 1, [])
@@ -161,75 +148,55 @@ def _squares(panel: _Panel, whole: str, last: str) -> None:
     # The last block begins earlier, and lays out some steps once more.
     step = f.smaller(block.number, latest)
     offset = f.let(f"mul i64 {step}, {unit}")
-    vectors = [_loaded(panel, f.behind(row, offset)) for row in rows]
+    vectors = [_loaded(f, f.behind(row, offset)) for row in rows]
     half = few
     while half > 1:
         half //= 2
-        vectors = _merged(f, panel.vector, vectors, few)
-    to = f.behind(into, f.let(f"mul i64 {step}, {panel.row}"))
-    quarter = f"<{few} x {panel.form}>"
+        vectors = f.merged(f.vector, vectors, few)
+    to = f.behind(into, f.let(f"mul i64 {step}, {f.row}"))
+    quarter = f"<{few} x {f.form}>"
     for later in range(lanes):
         chosen = [later // few * few + lane for lane in range(few)]
-        value = f.shuffle(panel.vector, vectors[later % few], "poison", chosen)
-        f.write(quarter, value, f.behind(to, later * panel.row), width)
+        value = f.shuffled(vectors[later % few], "poison", chosen)
+        f.write(quarter, value, f.behind(to, later * f.row), width)
     block.end()
     group.end()
     chunk.end()
 
 
-def _loaded(panel: _Panel, pointer: str) -> str:
+def _loaded(f: PanelText, pointer: str) -> str:
     """Load a vector of k indices of a row."""
-    f, lanes = panel.f, panel.lanes
-    if not panel.kind.pairs:
-        return f.read(panel.vector, pointer, panel.bytes)
-    value = f.read(f"<{2 * lanes} x {panel.stored}>", pointer, panel.bytes)
-    wide = panel.widened(2 * lanes, value)
-    return f.let(f"bitcast <{2 * lanes} x i16> {wide} to {panel.vector}")
+    if not f.kind.pairs:
+        return f.load(pointer)
+    count = 2 * f.lanes
+    wide = f.widened(count, f.read(f"<{count} x {f.stored}>", pointer, f.stored_bytes))
+    return f.let(f"bitcast <{count} x i16> {wide} to {f.vector}")
 
 
-def _merged(f: FunctionText, vector: str, rows: Sequence[str], few: int) -> list[str]:
-    """Interleave each row of the upper half with its row of the lower half.
-
-    Elements within a quarter of `few` elements keep their position.
-    """
-    lanes, half = lanes_of(vector), len(rows) // 2
-    result = []
-    for both in zip(rows[:half], rows[half:], strict=True):
-        for begin in (0, few // 2):
-            numbers = [
-                quarter + begin + lane // 2 + lane % 2 * lanes
-                for quarter in range(0, lanes, few)
-                for lane in range(few)
-            ]
-            result.append(f.shuffle(vector, *both, numbers))
-    return result
-
-
-def _one_by_one(panel: _Panel, start: str, steps: str, last: str) -> None:
+def _one_by_one(f: PanelText, start: str, steps: str, last: str) -> None:
     """Pack the k indices from `start` on, which are too few for squares."""
-    f = panel.f
     step = TextLoop(f, start, steps, 1, [])
-    row = TextLoop(f, "0", str(panel.height), 1, [])
+    row = TextLoop(f, "0", str(f.height), 1, [])
     base = f.address("%source", (f.smaller(row.number, last), "%ahead"))
 
     def element(number: str) -> str:
-        pointer = f.pointer(f.address(base, (number, panel.bytes)))
-        return f.read(panel.stored, pointer, panel.bytes)
+        pointer = f.pointer(f.address(base, (number, f.stored_bytes)))
+        return f.read(f.stored, pointer, f.stored_bytes)
 
-    if panel.kind.pairs:
+    if f.kind.pairs:
         first = f.let(f"mul i64 {step.number}, 2")
         second = f.let(f"add i64 {first}, 1")
         there = f.let(f"icmp slt i64 {second}, %steps")
         # With an odd number of k indices the last one has no partner.
         halves = [element(first), element(f.let(f"select i1 {there}, i64 {second}, i64 {first}"))]
-        if panel.bytes == 1:
-            halves = [f.let(f"{panel.extend} i8 {half} to i16") for half in halves]
+        if f.stored_bytes == 1:
+            halves = [f.let(f"{f.extend} i8 {half} to i16") for half in halves]
         low, high = (f.let(f"zext i16 {half} to i32") for half in halves)
         high = f.let(f"select i1 {there}, i32 {f.let(f'shl i32 {high}, 16')}, i32 0")
         value = f.let(f"or i32 {low}, {high}")
     else:
         value = element(step.number)
-    pointer = f.address("%panel", (step.number, panel.row), (row.number, panel.kind.width))
-    f.write(panel.form, value, f.pointer(pointer), panel.kind.width)
+    pointer = f.address("%panel", (step.number, f.row), (row.number, f.width))
+    f.write(f.form, value, f.pointer(pointer), f.width)
     row.end()
     step.end()

@@ -10,7 +10,7 @@ A step of 16-bit integers is a pair: what is multiplied and added up in one inst
 import dataclasses
 from collections.abc import Sequence
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
+from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop, VectorText
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
 from xla_server.target.machine import Machine
 
@@ -69,103 +69,90 @@ TILE = Routine(
 """Multiplies two panels. Each tile has these parameters."""
 
 
-def tile_text(symbol: str, machine: Machine, kind: TileKind, rows: int, vectors: int) -> str:
-    """The function of a tile."""
-    f = FunctionText(symbol, TILE.names)
-    lanes, form = machine.lanes(kind.width), kind.form
-    vector = f"<{lanes} x {form}>"
-    # Memory of the stack is taken at the start, or it would be taken anew each time.
-    kept = f.let(f"alloca [{rows * vectors} x {vector}], align {lanes * kind.width}")
-    zero = "zeroinitializer"
-    carried = [("ptr", f.pointer("%left")), ("ptr", f.pointer("%right"))]
-    carried += [(vector, zero)] * (rows * vectors)
-    loop = TextLoop(f, "0", "%steps", 1, carried)
-    left, right, *sums = loop.values
-    factors = []
-    for number in range(vectors):
-        pointer = f.behind(right, number * lanes * kind.width)
+class TileText(VectorText):
+    """The function of a tile of so many rows, and vectors of each, while it is written."""
+
+    def __init__(self, declared: Declaration, kind: TileKind, rows: int, vectors: int) -> None:
+        super().__init__(declared, kind.form)
+        self._kind, self._rows, self._vectors = kind, rows, vectors
+        self._has_pairs = has_pairs(declared.machine)
+
+    def multiply(self) -> None:
+        """Write all of it."""
+        rows, vectors = self._rows, self._vectors
+        # Memory of the stack is taken at the start, or it would be taken anew each time.
+        kept = self.let(f"alloca [{rows * vectors} x {self.vector}], align {self.bytes}")
+        carried = [("ptr", self.pointer("%left")), ("ptr", self.pointer("%right"))]
+        carried += [(self.vector, "zeroinitializer")] * (rows * vectors)
+        loop = TextLoop(self, "0", "%steps", 1, carried)
+        left, right, *sums = loop.values
         # Whole vectors, as masks would take turns with the products.
-        factors.append(f.read(vector, pointer, kind.width))
-    following = []
-    for member in range(rows):
-        single = f.read(form, f.behind(left, member * kind.width), kind.width)
-        factor = f.splat(form, lanes, single)
-        for number, other in enumerate(factors):
-            pointer = sums[member * vectors + number]
-            following.append(_added(f, machine, kind, factor, other, pointer))
-        if not kind.pairs and form not in ("float", "double"):
-            # Products have registers of their own, which leaves none to load the next row's factor.
-            f.do('call void asm sideeffect "", "~{memory}"()')
-    loop.end([f.behind(left, rows * kind.width), f.behind(right, "%ahead"), *following])
-    _store(f, lanes, kind, following, rows, kept)
-    return f.text()
+        factors = [self.load(self.behind(right, n * self.bytes)) for n in range(vectors)]
+        following = []
+        for row in range(rows):
+            factor = self.broadcast(self.behind(left, row * self.width))
+            for total, other in zip(sums[row * vectors :], factors, strict=False):
+                following.append(self._added(factor, other, total))
+            if not self._kind.pairs and not self.is_float:
+                # Products have registers of their own, which leaves none to load the next row's
+                # factor.
+                self.do('call void asm sideeffect "", "~{memory}"()')
+        loop.end([self.behind(left, rows * self.width), self.behind(right, "%ahead"), *following])
+        self._store_all(following, kept)
 
+    def _store_all(self, sums: Sequence[str], kept: str) -> None:
+        """Write the sums of a tile, or add them to what is there, by way of the memory `kept`.
 
-def _store(
-    f: FunctionText, lanes: int, kind: TileKind, sums: Sequence[str], rows: int, kept: str
-) -> None:
-    """Write the sums of a tile, or add them to what is there, by way of the memory `kept`.
+        A loop over the rows that are there is compiled in less time than all after each other.
+        Whole vectors are written without masks, which take some processors tens of cycles each.
+        """
+        vectors, lanes = self._vectors, self.lanes
+        for number, value in enumerate(sums):
+            self.write(self.vector, value, self.behind(kept, number * self.bytes), self.bytes)
+        masks = [self.mask(lanes, number * lanes, "%columns") for number in range(vectors)]
+        adds = self.let("trunc i64 %adds to i1")
+        is_added = self.splat("i1", lanes, adds)
+        reads = [self.let(f"and <{lanes} x i1> {mask}, {is_added}") for mask in masks]
+        enough = self.let(f"icmp sge i64 %columns, {vectors * lanes}")
+        is_whole = self.let(f"and i1 {enough}, {self.let(f'xor i1 {adds}, true')}")
+        whole, partial, end = (self.label() for _ in range(3))
+        self.do(f"br i1 {is_whole}, label %{whole}, label %{partial}")
+        for label in (whole, partial):
+            self.start(label)
+            start = [("ptr", kept), ("ptr", self.pointer("%result"))]
+            loop = TextLoop(self, "0", "%rows", 1, start)
+            source, target = loop.values
+            for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
+                pointer = self.behind(source, number * self.bytes)
+                total = self.read(self.vector, pointer, self.bytes)
+                pointer = self.behind(target, number * self.bytes)
+                if label == whole:
+                    self.store(total, pointer)
+                else:
+                    self.store(self.add(self.load(pointer, read), total), pointer, mask)
+            loop.end([self.behind(source, vectors * self.bytes), self.behind(target, "%pitch")])
+            self.do(f"br label %{end}")
+        self.start(end)
 
-    A loop over the rows that are there is compiled in less time than all after each other. Whole
-    vectors are written without masks, which take some processors tens of cycles each.
-    """
-    vectors = len(sums) // rows
-    form = kind.form
-    vector, size = f"<{lanes} x {form}>", lanes * kind.width
-    for number, value in enumerate(sums):
-        f.write(vector, value, f.behind(kept, number * size), size)
-    masks = [f.mask(lanes, number * lanes, "%columns") for number in range(vectors)]
-    adds = f.let("trunc i64 %adds to i1")
-    is_added = f.splat("i1", lanes, adds)
-    reads = [f.let(f"and <{lanes} x i1> {mask}, {is_added}") for mask in masks]
-    enough = f.let(f"icmp sge i64 %columns, {vectors * lanes}")
-    is_whole = f.let(f"and i1 {enough}, {f.let(f'xor i1 {adds}, true')}")
-    whole, partial, end = (f.label() for _ in range(3))
-    f.do(f"br i1 {is_whole}, label %{whole}, label %{partial}")
-    add = "fadd" if form in ("float", "double") else "add"
-    for label in (whole, partial):
-        f.start(label)
-        start = [("ptr", kept), ("ptr", f.pointer("%result"))]
-        loop = TextLoop(f, "0", "%rows", 1, start)
-        source, target = loop.values
-        for number, (mask, read) in enumerate(zip(masks, reads, strict=True)):
-            total = f.read(vector, f.behind(source, number * size), size)
-            pointer = f.behind(target, number * size)
-            if label == whole:
-                f.write(vector, total, pointer, kind.width)
-            else:
-                before = f.read(vector, pointer, kind.width, read)
-                total = f.let(f"{add} {vector} {before}, {total}")
-                f.write(vector, total, pointer, kind.width, mask)
-        loop.end([f.behind(source, vectors * size), f.behind(target, "%pitch")])
-        f.do(f"br label %{end}")
-    f.start(end)
-
-
-def _added(
-    f: FunctionText, machine: Machine, kind: TileKind, factor: str, other: str, total: str
-) -> str:
-    """The sums with the products of two vectors added."""
-    lanes = machine.lanes(kind.width)
-    vector = f"<{lanes} x {kind.form}>"
-    if kind.form in ("float", "double"):
-        return f.fma(vector, factor, other, total)
-    if not kind.pairs:
-        product = f.let(f"mul {vector} {factor}, {other}")
-        return f.let(f"add {vector} {total}, {product}")
-    halves = f"<{2 * lanes} x i16>"
-    pairs = [f.let(f"bitcast {vector} {name} to {halves}") for name in (factor, other)]
-    if has_pairs(machine):
-        both = f.call(vector, _PAIRS[lanes], [f"{halves} {name}" for name in pairs])
-        return f.let(f"add {vector} {total}, {both}")
-    products = []
-    for half in (0, 1):
-        numbers = range(half, 2 * lanes, 2)
-        parts = [f.shuffle(halves, name, "poison", numbers) for name in pairs]
-        wide = [f.let(f"sext <{lanes} x i16> {name} to {vector}") for name in parts]
-        products.append(f.let(f"mul {vector} {wide[0]}, {wide[1]}"))
-    both = f.let(f"add {vector} {products[0]}, {products[1]}")
-    return f.let(f"add {vector} {total}, {both}")
+    def _added(self, factor: str, other: str, total: str) -> str:
+        """The sums with the products of two vectors added."""
+        if self.is_float:
+            return self.multiply_add(factor, other, total)
+        if not self._kind.pairs:
+            return self.add(total, self.mul(factor, other))
+        lanes, vector = self.lanes, self.vector
+        halves = f"<{2 * lanes} x i16>"
+        pairs = [self.let(f"bitcast {vector} {name} to {halves}") for name in (factor, other)]
+        if self._has_pairs:
+            both = self.call(vector, _PAIRS[lanes], [f"{halves} {name}" for name in pairs])
+            return self.add(total, both)
+        products = []
+        for half in (0, 1):
+            numbers = range(half, 2 * lanes, 2)
+            parts = [self.shuffle(halves, name, "poison", numbers) for name in pairs]
+            wide = [self.let(f"sext <{lanes} x i16> {name} to {vector}") for name in parts]
+            products.append(self.mul(wide[0], wide[1]))
+        return self.add(total, self.add(*products))
 
 
 _PAIRS = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd"}

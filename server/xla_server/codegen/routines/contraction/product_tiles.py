@@ -16,8 +16,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from xla_server.codegen.compiler.llvm_text import FunctionText
-from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.compiler.llvm_text import ELEMENT_BYTES, FORM, Declaration, VectorText
+from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
 from xla_server.codegen.instructions.instruction import Instruction, instruction_of
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
 from xla_server.codegen.routines.contraction.gemm_tiles import heights
@@ -28,8 +28,6 @@ LEVELS = 4
 _INNERMOST = LEVELS - 1
 
 _WORD = ir.IntType(64)
-_BYTES = {"f32": 4, "f64": 8}
-_FORMS = {"f32": "float", "f64": "double"}
 TILE = Routine(
     "product_tile",
     (
@@ -64,7 +62,7 @@ def tallest(machine: Machine) -> int:
 
 def lanes(machine: Machine, kind: str) -> int:
     """Return the columns of a vector."""
-    return machine.lanes(_BYTES[kind])
+    return machine.lanes(ELEMENT_BYTES[FORM[kind]])
 
 
 VECTORS = 2
@@ -97,56 +95,44 @@ def tile_name(
     return ProductTile(kind, rows, vectors, rest > 0 or is_depthwise, is_depthwise).name
 
 
-def tile_text(symbol: str, machine: Machine, tile: ProductTile) -> str:
-    """The module of a tile."""
-    return _Tile(symbol, machine, tile).text()
-
-
-class _Tile:
+class TileText(VectorText):
     """The function of a tile while it is written."""
 
-    def __init__(self, symbol: str, machine: Machine, tile: ProductTile) -> None:
-        self._f = FunctionText(symbol, TILE.names)
+    def __init__(self, declared: Declaration, tile: ProductTile) -> None:
+        super().__init__(declared, FORM[tile.kind])
         self._is_depthwise = tile.is_depthwise
-        kind = tile.kind
-        self._lanes, self._width, self._form = lanes(machine, kind), _BYTES[kind], _FORMS[kind]
-        self._vector = f"<{self._lanes} x {self._form}>"
-        self._bytes = self._lanes * self._width
         self._rows, self._vectors = tile.rows, tile.vectors
         self._masks = [""] * tile.vectors
         if tile.is_partial:
             # The last vector has fewer columns, which takes a mask.
-            first = (tile.vectors - 1) * self._lanes
-            self._masks[-1] = self._f.mask(self._lanes, first, "%columns")
+            first = (tile.vectors - 1) * self.lanes
+            self._masks[-1] = self.mask(self.lanes, first, "%columns")
 
-    def text(self) -> str:
-        """All of it."""
-        f = self._f
+    def multiply(self) -> None:
+        """Write all of it."""
         # Memory that is not allocated at the start would move the stack's end.
-        kept = [f.let("alloca i64") for _ in range(LEVELS + 1)]
+        kept = [self.let("alloca i64") for _ in range(LEVELS + 1)]
         runs = "%iterations0"
         for level in range(1, _INNERMOST):
-            runs = f.let(f"mul i64 {runs}, %iterations{level}")
-        steps = f.let(f"mul i64 {runs}, %iterations{_INNERMOST}")
-        before, some, store = f.block, f.label(), f.label()
-        f.do(f"br i1 {f.let(f'icmp sgt i64 {steps}, 0')}, label %{some}, label %{store}")
-        f.start(some)
+            runs = self.let(f"mul i64 {runs}, %iterations{level}")
+        steps = self.let(f"mul i64 {runs}, %iterations{_INNERMOST}")
+        before, some, store = self.block, self.label(), self.label()
+        self.do(f"br i1 {self.let(f'icmp sgt i64 {steps}, 0')}, label %{some}, label %{store}")
+        self.start(some)
         added = self._sums(runs, kept)
-        end = f.block
-        f.do(f"br label %{store}")
-        f.start(store)
+        end = self.block
+        self.do(f"br label %{store}")
+        self.start(store)
         sums = [
-            f.let(f"phi {self._vector} [zeroinitializer, %{before}], [{value}, %{end}]")
+            self.let(f"phi {self.vector} [zeroinitializer, %{before}], [{value}, %{end}]")
             for value in added
         ]
         row = "%result"
         for first in range(0, len(sums), self._vectors):
-            target = f.pointer(row)
+            target = self.pointer(row)
             for number, mask in enumerate(self._masks):
-                place = f.behind(target, number * self._bytes)
-                f.write(self._vector, sums[first + number], place, self._width, mask)
-            row = f.plus(row, "%result_step")
-        return f.text()
+                self.store(sums[first + number], self.behind(target, number * self.bytes), mask)
+            row = self.plus(row, "%result_step")
 
     def _sums(self, runs: str, kept: Sequence[str]) -> list[str]:
         """Emit the sums over all loops, each of which has an iteration.
@@ -155,24 +141,23 @@ class _Tile:
         the runs that are left, to what the last one started from, and to the iterations that are
         left of the loops around it but the outermost.
         """
-        f = self._f
-        multiples = [f.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
+        multiples = [self.let(f"mul i64 %row_step, {number}") for number in (1, 3, 5)]
         moves = [self._moves(side) for side in ("over", "down")]
         iterations = [f"%iterations{level}" for level in range(_INNERMOST - 1, 0, -1)]
         for first, place in zip((runs, "%left", "%right", *iterations), kept, strict=True):
-            f.do(f"store i64 {first}, ptr {place}")
-        before, body, again, end = f.block, f.label(), f.label(), f.label()
-        f.do(f"br label %{body}")
-        f.start(body)
-        phis = [f.later() for _ in range(3 + self._rows * self._vectors)]
+            self.do(f"store i64 {first}, ptr {place}")
+        before, body, again, end = self.block, self.label(), self.label(), self.label()
+        self.do(f"br label %{body}")
+        self.start(body)
+        phis = [self.later() for _ in range(3 + self._rows * self._vectors)]
         number, left, right, *sums = (name for name, _ in phis)
         added = self._added(left, right, multiples, sums)
-        counted = f.minus(number, "1")
-        following = [f.plus(left, f"%over{_INNERMOST}"), f.plus(right, f"%down{_INNERMOST}")]
-        f.do(f"br i1 {f.let(f'icmp sgt i64 {counted}, 0')}, label %{body}, label %{again}")
-        f.start(again)
+        counted = self.minus(number, "1")
+        following = [self.plus(left, f"%over{_INNERMOST}"), self.plus(right, f"%down{_INNERMOST}")]
+        self.do(f"br i1 {self.let(f'icmp sgt i64 {counted}, 0')}, label %{body}, label %{again}")
+        self.start(again)
         rest, *starts = self._next_run(kept, moves, iterations)
-        f.do(f"br i1 {f.let(f'icmp sgt i64 {rest}, 0')}, label %{body}, label %{end}")
+        self.do(f"br i1 {self.let(f'icmp sgt i64 {rest}, 0')}, label %{body}, label %{end}")
         iteration = f"%iterations{_INNERMOST}"
         rows = zip(
             phis,
@@ -182,22 +167,19 @@ class _Tile:
             strict=True,
         )
         for position, ((name, line), first, then, later) in enumerate(rows):
-            kind = "i64" if position < 3 else self._vector
-            f.fill(
-                line,
-                f"{name} = phi {kind} [{first}, %{before}], [{then}, %{body}], [{later}, %{again}]",
-            )
-        f.start(end)
+            kind = "i64" if position < 3 else self.vector
+            again_from = f"[{then}, %{body}], [{later}, %{again}]"
+            self.fill(line, f"{name} = phi {kind} [{first}, %{before}], {again_from}")
+        self.start(end)
         return added
 
     def _moves(self, side: str) -> list[str]:
         """The bytes from a run's start to the next one's, by the loop that goes on, inner first."""
-        f, back = self._f, "0"
-        moves = []
+        back, moves = "0", []
         for level in reversed(range(_INNERMOST)):
-            moves.append(f.minus(f"%{side}{level}", back))
-            others = f.minus(f"%iterations{level}", "1")
-            back = f.plus(back, f.let(f"mul i64 {others}, %{side}{level}"))
+            moves.append(self.minus(f"%{side}{level}", back))
+            others = self.minus(f"%iterations{level}", "1")
+            back = self.plus(back, self.let(f"mul i64 {others}, %{side}{level}"))
         return moves
 
     def _next_run(
@@ -207,30 +189,29 @@ class _Tile:
 
         There are no branches, which would be predicted wrongly where loops are short.
         """
-        f = self._f
-        runs, left, right, *counts = [f.let(f"load i64, ptr {place}") for place in kept]
+        runs, left, right, *counts = [self.let(f"load i64, ptr {place}") for place in kept]
         moved, by = [side[0] for side in moves], "1"
         for level, (count, most) in enumerate(zip(counts, iterations, strict=True)):
-            rest = f.minus(count, by)
-            ends = f.let(f"icmp eq i64 {rest}, 0")
-            by = f.let(f"zext i1 {ends} to i64")
-            counts[level] = f.let(f"select i1 {ends}, i64 {most}, i64 {rest}")
+            rest = self.minus(count, by)
+            ends = self.let(f"icmp eq i64 {rest}, 0")
+            by = self.let(f"zext i1 {ends} to i64")
+            counts[level] = self.let(f"select i1 {ends}, i64 {most}, i64 {rest}")
             moved = [
-                f.let(f"select i1 {ends}, i64 {side[level + 1]}, i64 {move}")
+                self.let(f"select i1 {ends}, i64 {side[level + 1]}, i64 {move}")
                 for side, move in zip(moves, moved, strict=True)
             ]
-        run = [f.minus(runs, "1"), f.plus(left, moved[0]), f.plus(right, moved[1])]
+        run = [self.minus(runs, "1"), self.plus(left, moved[0]), self.plus(right, moved[1])]
         for value, place in zip((*run, *counts), kept, strict=True):
-            f.do(f"store i64 {value}, ptr {place}")
+            self.do(f"store i64 {value}, ptr {place}")
         return run
 
     def _added(
         self, left: str, right: str, multiples: Sequence[str], sums: Sequence[str]
     ) -> list[str]:
         """The sums with the products at these addresses."""
-        f, added = self._f, list(sums)
-        starts = [f.pointer(address) for address in self._row_starts(left, multiples)]
-        numbers, there = range(self._vectors), f.pointer(right)
+        added = list(sums)
+        starts = [self.pointer(address) for address in self._row_starts(left, multiples)]
+        numbers, there = range(self._vectors), self.pointer(right)
         if self._is_depthwise:
             # The factors of one vector of columns at a time, for which 16 registers suffice.
             for number in numbers:
@@ -238,38 +219,36 @@ class _Tile:
                 for row, start in enumerate(starts):
                     place = row * self._vectors + number
                     other = self._columns(start, number)
-                    added[place] = f.fma(self._vector, other, factor, sums[place])
+                    added[place] = self.multiply_add(other, factor, sums[place])
             return added
         factors = [self._columns(there, number) for number in numbers]
         for row, start in enumerate(starts):
-            same = f.splat(self._form, self._lanes, f.read(self._form, start, self._width))
+            same = self.broadcast(start)
             for place, factor in enumerate(factors, row * self._vectors):
-                added[place] = f.fma(self._vector, same, factor, sums[place])
+                added[place] = self.multiply_add(same, factor, sums[place])
         return added
 
     def _columns(self, start: str, number: int) -> str:
         """A vector of the columns that lie side by side from a pointer on."""
-        place = self._f.behind(start, number * self._bytes)
-        return self._f.read(self._vector, place, self._width, self._masks[number])
+        return self.load(self.behind(start, number * self.bytes), self._masks[number])
 
     def _row_starts(self, start: str, multiples: Sequence[str]) -> list[str]:
         """The addresses of rows, in terms that the processor adds up while it loads."""
-        f = self._f
         step, *_ = multiples
         starts = []
         for row in range(self._rows):
             number = row % _ROWS_OF_A_POINTER
             if not number:
                 if row:
-                    start = f.plus(start, f.let(f"mul i64 {step}, {_ROWS_OF_A_POINTER}"))
+                    start = self.plus(start, self.let(f"mul i64 {step}, {_ROWS_OF_A_POINTER}"))
                 # LLVM would else find that each row is a step further than the one before it, and
                 # add that.
-                start = f.opaque(start)
+                start = self.opaque(start)
                 starts.append(start)
                 continue
             factor = number & -number
             moved = multiples[number // factor // 2]
-            starts.append(f.plus(start, f.let(f"mul i64 {moved}, {factor}")))
+            starts.append(self.plus(start, self.let(f"mul i64 {moved}, {factor}")))
         return starts
 
 
@@ -284,17 +263,18 @@ def product_tiles(machine: Machine) -> dict[str, Instruction]:
     """Return every function of this module by name, and the instructions for their addresses."""
     tiles = [
         ProductTile(kind, rows, vectors, is_partial, is_depthwise)
-        for kind in _BYTES
+        for kind in FORM
         for rows in range(1, tallest(machine) + 1)
         for vectors in range(1, VECTORS + 1)
         for is_partial, is_depthwise in ((False, False), (True, False), (True, True))
     ]
-    made: list[SharedFunction] = [
+    functions = [
         TextFunction(
-            TILE.named(tile.name), functools.partial(tile_text, machine=machine, tile=tile)
+            TILE.named(tile.name),
+            TileText.multiply,
+            begin=functools.partial(TileText, tile=tile),
         )
         for tile in tiles
     ]
-    addresses = [tile.address() for tile in made]
-    functions = {function.__name__: function for function in (*made, *addresses)}
-    return {**functions, "product_tile_at": product_tile_at}
+    addresses = {f"{tile.__name__}_address": tile.address() for tile in functions}
+    return {**by_name(functions), **addresses, "product_tile_at": product_tile_at}

@@ -3,7 +3,7 @@
 It is the loops round the transforms and the tiles of registers, for any sizes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
@@ -26,7 +26,7 @@ from xla_server.codegen.routines.contraction.winograd_transforms import (
     RESULTS,
     SIDE,
     TAPS,
-    winograd_transforms,
+    WINOGRAD_TRANSFORMS,
 )
 from xla_server.target.machine import Machine
 
@@ -66,9 +66,8 @@ def panel_width(machine: Machine) -> int:
 def _block(machine: Machine) -> Callable[..., None]:
     """Return the function for a machine, whose names are those of its parameters and transforms."""
     panel_columns = panel_width(machine)
-    transforms: Mapping[str, Any] = winograd_transforms(machine)
-    transform_input = transforms["winograd_input"]
-    transform_result = transforms["winograd_result"]
+    transform_input: Any = WINOGRAD_TRANSFORMS["winograd_input"]
+    transform_result: Any = WINOGRAD_TRANSFORMS["winograd_result"]
 
     def run_block(  # type: ignore[no-untyped-def]
         begin, end,

@@ -8,12 +8,14 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from xla_server.codegen.compiler.llvm_text import TextLoop
-from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.compiler.shared_functions import by_name
 from xla_server.codegen.kernel_ir.routine import Parameter, Routine, Unit, parameters
-from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText
-from xla_server.target.machine import Machine
-
-_KINDS = ("f32", "f64")
+from xla_server.codegen.routines.fourier.fourier_text import (
+    WIDTH,
+    Complex,
+    FourierText,
+    fourier_function,
+)
 
 _TWO_SIDES = *parameters(Unit.UPDATE, "real", "imaginary"), *parameters(Unit.COUNT, "count")
 _HALVES = *_TWO_SIDES, *parameters(Unit.READ, "table")
@@ -39,32 +41,18 @@ _TAKE = (
     *parameters(Unit.COUNT, "count"),
     *parameters(Unit.READ, "offsets"),
 )
+_MIX = (
+    *parameters(Unit.UPDATE, *_PARTS),
+    *parameters(Unit.COUNT, "count"),
+    *parameters(Unit.READ, "table"),
+    *parameters(Unit.NUMBER, "scale"),
+)
 _SUM = *parameters(Unit.READ, "one", "other"), *parameters(Unit.WRITE, "target")
-_PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
-    "to_half": _HALVES,
-    "from_half": _HALVES,
-    "mix": (
-        *parameters(Unit.UPDATE, *_PARTS),
-        *parameters(Unit.COUNT, "count"),
-        *parameters(Unit.READ, "table"),
-        *parameters(Unit.NUMBER, "scale"),
-    ),
-    "take": _TAKE,
-    "give": (*_TAKE, *parameters(Unit.READ, "table")),
-    "sum": _SUM,
-    "sum_swapped": _SUM,
-    "mirror": _TWO_SIDES,
-    "turn_lanes": _TURN,
-    "turn": _TURN,
-    "chirp": _CHIRP,
-    "chirp_to": _CHIRP,
-    "chirp_from": _CHIRP,
-}
 
 
 def block_routine(step: str, kind: str) -> Routine:
     """Return the routine of a step, for blocks of a real type."""
-    return Routine(f"fourier_{step}_{kind}", _PARAMETERS[step], cost=_cost)
+    return Routine(f"fourier_{step}_{kind}", _STEPS[step][0], cost=_cost)
 
 
 def _cost(n: Mapping[str, int]) -> float:
@@ -72,8 +60,8 @@ def _cost(n: Mapping[str, int]) -> float:
     return 6 * n.get("count", 1)
 
 
-def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) -> str:
-    """Return the step between a real transform and a complex one of half its length.
+def _halves(f: FourierText, *, is_inverse: bool) -> None:
+    """Write the step between a real transform and a complex one of half its length.
 
     It works within its buffer.
 
@@ -82,7 +70,6 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
     is s, the others are t. An inverse step takes elements 0 and half, which are real, to element
     0; a forward step does the opposite.
     """
-    f = FourierText(symbol, block_routine("to_half", kind).names, machine, kind)
     ends = f.let(f"mul i64 %count, {f.pair}")
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     last_real, last_imaginary = (
@@ -116,16 +103,14 @@ def _halves_text(symbol: str, machine: Machine, kind: str, *, is_inverse: bool) 
                 f.behind(root, 2 * f.width),
             ]
         )
-    return f.text()
 
 
-def _mix_text(symbol: str, machine: Machine, kind: str) -> str:
+def _mix(f: FourierText) -> None:
     """The step of `from_half` and `to_half` for elements k and half - k in blocks of their own.
 
     Lanes are neighbouring k, and so are the table's. The addresses of a block's parts are given,
     real before imaginary; `scale` are the bits of an f64.
     """
-    f = FourierText(symbol, block_routine("mix", kind).names, machine, kind)
     scale = f.factor("%scale")
     pointers = [("ptr", f.pointer(f"%{name}")) for name in (*_PARTS, "table")]
     k = TextLoop(f, "0", "%count", 1, pointers)
@@ -133,7 +118,6 @@ def _mix_text(symbol: str, machine: Machine, kind: str) -> str:
     low, high = (f.load(at[0]), f.load(at[1])), (f.load(at[2]), f.load(at[3]))
     _mixed(f, low, high, scale, f.load_pair(root), at)
     k.end([f.behind(pointer, f.pair) for pointer in k.values])
-    return f.text()
 
 
 def _mixed(
@@ -149,9 +133,8 @@ def _mixed(
         f.store(value, pointer)
 
 
-def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
+def _mirror(f: FourierText) -> None:
     """Complete the spectrum of real numbers, of odd length n: element n - k is conj(x[k])."""
-    f = FourierText(symbol, block_routine("mirror", kind).names, machine, kind)
     real, imaginary = f.pointer("%real"), f.pointer("%imaginary")
     f.store("zeroinitializer", imaginary)
     half = f.let("lshr i64 %count, 1")
@@ -167,15 +150,13 @@ def _mirror_text(symbol: str, machine: Machine, kind: str) -> str:
         f.store(f.load(at[0]), at[2])
         f.store(f.neg(f.load(at[1])), at[3])
         k.end([f.behind(pointer, f.pair * (1 if n < 2 else -1)) for n, pointer in enumerate(at)])
-    return f.text()
 
 
-def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) -> str:
+def _turn(f: FourierText, *, is_broadcast: bool) -> None:
     """Multiply element j * rows + k by coarse[j] * fine[k], k < rows, overwriting it.
 
     The tables have a number for each lane, or one for all.
     """
-    f = FourierText(symbol, block_routine("turn", kind).names, machine, kind)
     step = 2 * f.width if is_broadcast else f.pair
     take: Callable[[str], Complex] = f.broadcast_pair if is_broadcast else f.load_pair
     begin = [("ptr", f.pointer("%block")), ("ptr", f.pointer("%coarse"))]
@@ -191,16 +172,14 @@ def _turn_text(symbol: str, machine: Machine, kind: str, *, is_broadcast: bool) 
     following = f.behind(here, f.pair)
     inner.end([following, f.behind(other, step)])
     outer.end([following, f.behind(coarse, step)])
-    return f.text()
 
 
-def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> str:
+def _chirp(f: FourierText, *, swapped: str) -> None:
     """Multiply elements by a table's, and add zeros up to `padded` elements.
 
     `swapped` says whose real and imaginary parts are exchanged: the operand's, the result's, or
     neither's.
     """
-    f = FourierText(symbol, block_routine("chirp", kind).names, machine, kind)
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "target", "table")]
     k = TextLoop(f, "0", "%count", 1, begin)
     source, target, table = k.values
@@ -215,24 +194,20 @@ def _chirp_text(symbol: str, machine: Machine, kind: str, *, swapped: str) -> st
         (pointer,) = rest.values
         f.store_pair(("zeroinitializer", "zeroinitializer"), pointer)
         rest.end([f.behind(pointer, "%target_step")])
-    return f.text()
 
 
-def _take_text(symbol: str, machine: Machine, kind: str) -> str:
+def _take(f: FourierText) -> None:
     """Bring elements at byte offsets into the order of a table of int64."""
-    f = FourierText(symbol, block_routine("take", kind).names, machine, kind)
     source = f.pointer("%source")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("target", "offsets")]
     k = TextLoop(f, "0", "%count", 1, begin)
     target, offsets = k.values
     f.store_pair(f.load_pair(f.behind(source, f.let(f"load i64, ptr {offsets}"))), target)
     k.end([f.behind(target, f.pair), f.behind(offsets, 8)])
-    return f.text()
 
 
-def _give_text(symbol: str, machine: Machine, kind: str) -> str:
+def _give(f: FourierText) -> None:
     """Store elements, real and imaginary parts exchanged, times a table's at byte offsets."""
-    f = FourierText(symbol, block_routine("give", kind).names, machine, kind)
     target = f.pointer("%target")
     begin = [("ptr", f.pointer(f"%{name}")) for name in ("source", "offsets", "table")]
     k = TextLoop(f, "0", "%count", 1, begin)
@@ -241,38 +216,35 @@ def _give_text(symbol: str, machine: Machine, kind: str) -> str:
     product = f.complex_mul((imaginary, real), f.broadcast_pair(table))
     f.store_pair(product, f.behind(target, f.let(f"load i64, ptr {offsets}")))
     k.end([f.behind(source, f.pair), f.behind(offsets, 8), f.behind(table, 2 * f.width)])
-    return f.text()
 
 
-def _sum_text(symbol: str, machine: Machine, kind: str, *, is_swapped: bool) -> str:
+def _sum(f: FourierText, *, is_swapped: bool) -> None:
     """Add two elements; of a swapped one the first has its parts exchanged."""
-    f = FourierText(symbol, block_routine("sum", kind).names, machine, kind)
     one, other = (f.load_pair(f.pointer(f"%{name}")) for name in ("one", "other"))
     one = (one[1], one[0]) if is_swapped else one
     f.store_pair(f.complex_add(one, other), f.pointer("%target"))
-    return f.text()
 
 
-def fourier_blocks(machine: Machine) -> dict[str, TextFunction]:
-    """Return every function of this module by its name in kernels."""
-    texts: Mapping[str, Callable[..., str]] = {
-        "to_half": functools.partial(_halves_text, is_inverse=True),
-        "from_half": functools.partial(_halves_text, is_inverse=False),
-        "mix": _mix_text,
-        "take": _take_text,
-        "give": _give_text,
-        "sum": functools.partial(_sum_text, is_swapped=False),
-        "sum_swapped": functools.partial(_sum_text, is_swapped=True),
-        "mirror": _mirror_text,
-        "turn_lanes": functools.partial(_turn_text, is_broadcast=False),
-        "turn": functools.partial(_turn_text, is_broadcast=True),
-        "chirp": functools.partial(_chirp_text, swapped=""),
-        "chirp_to": functools.partial(_chirp_text, swapped="result"),
-        "chirp_from": functools.partial(_chirp_text, swapped="operand"),
-    }
-    found = [
-        TextFunction(block_routine(step, kind), functools.partial(text, machine=machine, kind=kind))
-        for step, text in texts.items()
-        for kind in _KINDS
-    ]
-    return {function.__name__: function for function in found}
+_STEPS: Mapping[str, tuple[tuple[Parameter, ...], Callable[[FourierText], None]]] = {
+    "to_half": (_HALVES, functools.partial(_halves, is_inverse=True)),
+    "from_half": (_HALVES, functools.partial(_halves, is_inverse=False)),
+    "mix": (_MIX, _mix),
+    "take": (_TAKE, _take),
+    "give": ((*_TAKE, *parameters(Unit.READ, "table")), _give),
+    "sum": (_SUM, functools.partial(_sum, is_swapped=False)),
+    "sum_swapped": (_SUM, functools.partial(_sum, is_swapped=True)),
+    "mirror": (_TWO_SIDES, _mirror),
+    "turn_lanes": (_TURN, functools.partial(_turn, is_broadcast=False)),
+    "turn": (_TURN, functools.partial(_turn, is_broadcast=True)),
+    "chirp": (_CHIRP, functools.partial(_chirp, swapped="")),
+    "chirp_to": (_CHIRP, functools.partial(_chirp, swapped="result")),
+    "chirp_from": (_CHIRP, functools.partial(_chirp, swapped="operand")),
+}
+"""The parameters of each step, and what writes its function."""
+
+FOURIER_BLOCKS = by_name(
+    fourier_function(block_routine(step, kind), code, kind)
+    for step, (_, code) in _STEPS.items()
+    for kind in WIDTH
+)
+"""Every function of this module by its name in kernels."""

@@ -9,15 +9,15 @@ A block has its real parts at the address `real` and its imaginary parts at `ima
 from each other: exchanging the two turns a forward transform into an inverse one.
 """
 
+import abc
 import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 
-from xla_server.codegen.compiler.llvm_text import TextLoop
-from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.compiler.llvm_text import Declaration, TextLoop
+from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText
-from xla_server.target.machine import Machine
-
-_KINDS = ("f32", "f64")
+from xla_server.codegen.routines.fourier.fourier_text import WIDTH, FourierText
 
 _BLOCK = ("real", "imaginary")
 _PLACES = (
@@ -49,50 +49,49 @@ def move_routine(kind: str, form: str, *, is_load: bool, is_real: bool) -> Routi
 
 
 class _Move(FourierText):
-    """A load or store while it is written."""
+    """A load or store of lines of a form while it is written."""
 
     def __init__(
-        self, symbol: str, machine: Machine, kind: str, *, is_load: bool, is_real: bool
+        self, declared: Declaration, kind: str, form: str, *, is_load: bool, is_real: bool
     ) -> None:
-        routine = move_routine(kind, self.form, is_load=is_load, is_real=is_real)
-        super().__init__(symbol, routine.names, machine, kind)
-        self.is_load, self.is_real = is_load, is_real
+        super().__init__(declared, kind)
+        self.is_short, self.is_load, self.is_real = form == "short_rows", is_load, is_real
         self.element = self.width if is_real else 2 * self.width
         self.scale = "" if is_load else self.factor("%factor")
 
-    form = "rows"
+    @abc.abstractmethod
+    def move(self) -> None:
+        """Write all of it."""
 
-    def take(self, pointer: str, imaginary: str) -> Complex:
-        """Return an element of the block, scaled."""
-        real = self.mul(self.load(pointer), self.scale)
-        return real, "" if self.is_real else self.mul(self.load(imaginary), self.scale)
+    def take(self, pointer: str, imaginary: str) -> list[str]:
+        """Return the parts of an element of the block that are stored, scaled."""
+        parts = (pointer,) if self.is_real else (pointer, imaginary)
+        return [self.mul(self.load(part), self.scale) for part in parts]
 
-    def put(self, value: Complex, pointer: str, imaginary: str) -> None:
-        """Store an element of the block."""
-        self.store(value[0], pointer)
-        self.store(value[1] or "zeroinitializer", imaginary)
+    def put(self, parts: Sequence[str], pointer: str, imaginary: str) -> None:
+        """Store an element of the block: its parts, or a real number."""
+        self.store(parts[0], pointer)
+        self.store("zeroinitializer" if self.is_real else parts[1], imaginary)
 
 
 class _Rows(_Move):
-    """Rows; `is_short` ones have fewer elements than a square, for which blocks have room."""
+    """Rows; short ones have fewer elements than a square, for which blocks have room."""
 
-    def module(self, *, is_short: bool) -> str:
-        """All of it."""
+    def move(self) -> None:
         span = self.lanes if self.is_real else self.lanes // 2
         last = self.minus("%lines", "1")
         rows = []
         for lane in range(self.lanes):
             row = self.smaller(str(lane), last)
             rows.append(self.plus("%memory", self.let(f"mul i64 {row}, %ahead")))
-        if is_short:
+        if self.is_short:
             mask = self.mask(self.lanes, 0, self.let(f"mul i64 %count, {self.lanes // span}"))
             self._square(rows, "0", mask)
-            return self.text()
+            return
         latest = self.minus("%count", str(span))
         square = TextLoop(self, "0", "%count", span, [])
         self._square(rows, self.smaller(square.number, latest), "")
         square.end()
-        return self.text()
 
     def _square(self, rows: list[str], first: str, mask: str) -> None:
         ahead = self.let(f"mul i64 {first}, {self.element}")
@@ -101,37 +100,30 @@ class _Rows(_Move):
         real, imaginary = (
             self.pointer(self.plus(f"%{name}", begin)) for name in ("real", "imaginary")
         )
-        span = self.lanes if self.is_real else self.lanes // 2
+        values, parts = list[str](), 1 if self.is_real else 2
         if self.is_load:
-            values = self.transposed([self.load(pointer, mask) for pointer in pointers])
-        else:
-            values = []
-        for n in range(span):
+            values += self.transposed([self.load(pointer, mask) for pointer in pointers])
+        for n in range(self.lanes // parts):
             here, there = self.behind(real, n * self.pair), self.behind(imaginary, n * self.pair)
             if self.is_load:
-                pair = (values[n], "") if self.is_real else (values[2 * n], values[2 * n + 1])
-                self.put(pair, here, there)
+                self.put(values[n * parts : (n + 1) * parts], here, there)
             else:
-                taken = self.take(here, there)
-                values += [taken[0]] if self.is_real else list(taken)
+                values += self.take(here, there)
         if not self.is_load:
             # Lanes without a line go to the last one, which is stored after them.
-            for pointer, value in reversed(
-                list(zip(pointers, self.transposed(values), strict=True))
-            ):
+            stored = zip(reversed(pointers), reversed(self.transposed(values)), strict=True)
+            for pointer, value in stored:
                 self.store(value, pointer, mask)
 
 
 class _Columns(_Move):
     """Columns; fewer than there are lanes are masked."""
 
-    def module(self) -> str:
-        """All of it."""
+    def move(self) -> None:
         some = self.let("icmp sgt i64 %count, 0")
         any_lines = self.let("icmp sgt i64 %lines, 0")
         with self.when(self.let(f"and i1 {some}, {any_lines}")):
             self._full_or_partial()
-        return self.text()
 
     def _full_or_partial(self) -> None:
         vectors = 1 if self.is_real else 2
@@ -154,29 +146,20 @@ class _Columns(_Move):
         pointers = [pointer] if self.is_real else [pointer, self.behind(pointer, self.bytes)]
         if self.is_load:
             values = [self.load(at, mask) for at, mask in zip(pointers, masks, strict=True)]
-            value = (values[0], "") if self.is_real else self.parts(values[0], values[1])
-            self.put(value, real, imaginary)
+            self.put(values if self.is_real else self.parts(*values), real, imaginary)
         else:
             taken = self.take(real, imaginary)
-            stored = [taken[0]] if self.is_real else self.interleaved(taken)
+            stored = taken if self.is_real else self.interleaved(*taken)
             for at, vector, mask in zip(pointers, stored, masks, strict=True):
                 self.store(vector, at, mask)
-        element.end(
-            [
-                self.behind(pointer, "%ahead"),
-                self.behind(real, self.pair),
-                self.behind(imaginary, self.pair),
-            ]
-        )
+        steps = ((pointer, "%ahead"), (real, self.pair), (imaginary, self.pair))
+        element.end([self.behind(*step) for step in steps])
 
 
 class _Lines(_Move):
     """Lines anywhere, by gathers and scatters."""
 
-    form = "lines"
-
-    def module(self) -> str:
-        """All of it."""
+    def move(self) -> None:
         words = f"<{self.lanes} x i64>"
         numbers = ", ".join(f"i64 {lane}" for lane in range(self.lanes))
         line = self.let(f"add {words} {self._words('%first')}, <{numbers}>")
@@ -199,14 +182,13 @@ class _Lines(_Move):
         pointers = [at] if self.is_real else [at, beside]
         if self.is_load:
             values = [self._gathered(pointer, mask) for pointer in pointers]
-            self.put((values[0], "" if self.is_real else values[1]), real, imaginary)
+            self.put(values, real, imaginary)
         else:
             taken = self.take(real, imaginary)
-            for pointer, value in zip(pointers, taken, strict=False):
+            for pointer, value in zip(pointers, taken, strict=True):
                 self._scatter(value, pointer, mask)
         following = self.let(f"add {words} {at}, {ahead}")
         element.end([following, self.behind(real, self.pair), self.behind(imaginary, self.pair)])
-        return self.text()
 
     def _words(self, number: str) -> str:
         return self.splat("i64", self.lanes, number)
@@ -235,38 +217,30 @@ class _Lines(_Move):
         self.call("void", f"llvm.masked.scatter.{self.suffix}.v{self.lanes}p0", given)
 
 
-def move_text(
-    symbol: str, machine: Machine, kind: str, form: str, *, is_load: bool, is_real: bool
-) -> str:
-    """The module of a load or store of one form: rows, short_rows, columns or lines."""
-    if form == "columns":
-        return _Columns(symbol, machine, kind, is_load=is_load, is_real=is_real).module()
-    if form == "lines":
-        return _Lines(symbol, machine, kind, is_load=is_load, is_real=is_real).module()
-    rows = _Rows(symbol, machine, kind, is_load=is_load, is_real=is_real)
-    return rows.module(is_short=form == "short_rows")
-
-
 def move_name(kind: str, form: str, *, is_load: bool, is_real: bool) -> str:
     """Return the name of a load or store."""
     way = "load" if is_load else "store"
     return f"fourier_{way}_{form}_{'real_' if is_real else ''}{kind}"
 
 
-def _move(machine: Machine, kind: str, form: str, *, is_load: bool, is_real: bool) -> TextFunction:
+_FORMS: Mapping[str, Callable[..., _Move]] = {
+    "rows": _Rows,
+    "short_rows": _Rows,
+    "columns": _Columns,
+    "lines": _Lines,
+}
+
+
+def _move(kind: str, form: str, *, is_load: bool, is_real: bool) -> TextFunction:
     routine = move_routine(kind, form, is_load=is_load, is_real=is_real)
-    write = functools.partial(move_text, machine=machine, kind=kind, form=form)
-    text = functools.partial(write, is_load=is_load, is_real=is_real)
-    return TextFunction(routine, text)
+    begin = functools.partial(_FORMS[form], kind=kind, form=form, is_load=is_load, is_real=is_real)
+    return TextFunction(routine, lambda f: f.move(), begin=begin)
 
 
-def fourier_moves(machine: Machine) -> dict[str, TextFunction]:
-    """Return every function of this module by its name in kernels."""
-    functions = [
-        _move(machine, kind, form, is_load=is_load, is_real=is_real)
-        for kind in _KINDS
-        for form in ("rows", "short_rows", "columns", "lines")
-        for is_load in (True, False)
-        for is_real in (False, True)
-    ]
-    return {function.__name__: function for function in functions}
+FOURIER_MOVES = by_name(
+    _move(kind, form, is_load=is_load, is_real=is_real)
+    for kind, form in itertools.product(WIDTH, _FORMS)
+    for is_load in (True, False)
+    for is_real in (False, True)
+)
+"""Every function of this module by its name in kernels."""

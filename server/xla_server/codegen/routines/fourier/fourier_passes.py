@@ -12,15 +12,19 @@ import math
 from collections.abc import Sequence
 
 from xla_server.codegen.compiler.llvm_text import TextLoop
-from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.compiler.shared_functions import by_name
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.codegen.routines.fourier.fourier_text import Complex, FourierText, unit_root
-from xla_server.target.machine import Machine
+from xla_server.codegen.routines.fourier.fourier_text import (
+    WIDTH,
+    Complex,
+    FourierText,
+    fourier_function,
+    unit_root,
+)
 
 RADICES = (13, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)
 """Lengths whose transforms are unrolled in registers."""
 
-KINDS = ("f32", "f64")
 _HALF_ROOT = math.sqrt(0.5)
 
 PASS_COST = {2: 5, 3: 7, 4: 7, 5: 9, 6: 9, 7: 12, 8: 10, 9: 12, 10: 12, 11: 20, 13: 25}
@@ -130,10 +134,8 @@ def _odd(f: FourierText, x: Sequence[Complex]) -> list[Complex]:
     return y
 
 
-def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: bool) -> str:
-    """The module of a pass; the last one has m = 1 and no twiddles."""
-    names = pass_routine(kind, radix, is_last=is_last).names
-    f = FourierText(symbol, names, machine, kind)
+def _pass(f: FourierText, radix: int, *, is_last: bool) -> None:
+    """Write a pass; the last one has m = 1 and no twiddles."""
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")
     further = f.let(f"mul i64 {per_row}, {radix - 1}")
@@ -159,7 +161,6 @@ def pass_text(symbol: str, machine: Machine, kind: str, radix: int, *, is_last: 
     column.end(following)
     next_twiddles = f.behind(twiddles, 2 * (radix - 1) * f.width)
     rows.end([following[0], f.behind(following[1], further), next_twiddles])
-    return f.text()
 
 
 def pass_routine(kind: str, radix: int, *, is_last: bool) -> Routine:
@@ -171,13 +172,12 @@ def pass_routine(kind: str, radix: int, *, is_last: bool) -> Routine:
     )
 
 
-def generic_text(symbol: str, machine: Machine, kind: str) -> str:
-    """The module of a pass of any odd radix.
+def _generic(f: FourierText) -> None:
+    """Write a pass of any odd radix.
 
     `roots` has cos(2 pi j / r) and sin(2 pi j / r) for j < r, `room` holds r elements. `twiddles`
     are there for all p.
     """
-    f = FourierText(symbol, generic_pass(kind).names, machine, kind)
     per_row = f.let(f"mul i64 %s, {f.pair}")
     apart_in = f.let(f"mul i64 {per_row}, %m")
     last_in = f.let(f"mul i64 {apart_in}, {f.minus('%r', '1')}")
@@ -243,7 +243,6 @@ def generic_text(symbol: str, machine: Machine, kind: str) -> str:
     following = f.behind(here, f.pair), f.behind(there, f.pair)
     column.end(following)
     rows.end([following[0], f.behind(following[1], last_out), f.behind(twiddles, row_twiddles)])
-    return f.text()
 
 
 def generic_pass(kind: str) -> Routine:
@@ -255,15 +254,17 @@ def generic_pass(kind: str) -> Routine:
     )
 
 
-def fourier_passes(machine: Machine) -> dict[str, TextFunction]:
-    """Return every function of this module by its name in kernels."""
-    found: list[TextFunction] = []
-    for kind in KINDS:
-        for radix, is_last in itertools.product(RADICES, (False, True)):
-            text = functools.partial(
-                pass_text, machine=machine, kind=kind, radix=radix, is_last=is_last
+FOURIER_PASSES = by_name(
+    (
+        *(
+            fourier_function(
+                pass_routine(kind, radix, is_last=is_last),
+                functools.partial(_pass, radix=radix, is_last=is_last),
+                kind,
             )
-            found.append(TextFunction(pass_routine(kind, radix, is_last=is_last), text))
-        text = functools.partial(generic_text, machine=machine, kind=kind)
-        found.append(TextFunction(generic_pass(kind), text))
-    return {function.__name__: function for function in found}
+            for kind, radix, is_last in itertools.product(WIDTH, RADICES, (False, True))
+        ),
+        *(fourier_function(generic_pass(kind), _generic, kind) for kind in WIDTH),
+    )
+)
+"""Every function of this module by its name in kernels."""

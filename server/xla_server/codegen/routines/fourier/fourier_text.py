@@ -4,22 +4,27 @@ A block is scratch memory with `lanes` lines side by side: element j of all line
 real parts followed by a vector of imaginary parts, at j times `pair` bytes.
 """
 
+import functools
 import math
-import struct
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
-from xla_server.codegen.compiler.llvm_text import FunctionText, suffix_of
-from xla_server.codegen.routines.contraction.product_tiles import lanes
+from xla_server.codegen.compiler.llvm_text import (
+    ELEMENT_BYTES,
+    FORM,
+    Declaration,
+    VectorText,
+    suffix_of,
+)
+from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.kernel_ir.routine import Routine
 from xla_server.target.machine import Machine
 
 Complex: TypeAlias = tuple[str, str]
 """Names of a vector of real parts and one of imaginary parts."""
 
-WIDTH = {"f32": 4, "f64": 8}
+WIDTH = {kind: ELEMENT_BYTES[form] for kind, form in FORM.items()}
 """Bytes of a real number."""
-
-_FORM = {"f32": "float", "f64": "double"}
 
 
 def pair_bytes(machine: Machine) -> int:
@@ -41,30 +46,12 @@ def unit_root(exponent: int, n: int) -> tuple[float, float]:
     return cosine, -sine
 
 
-class FourierText(FunctionText):
+class FourierText(VectorText):
     """A function on vectors of the real type `kind` while it is written."""
 
-    def __init__(self, symbol: str, operands: Sequence[str], machine: Machine, kind: str) -> None:
-        super().__init__(symbol, operands)
-        self.lanes, self.width, self.form = lanes(machine, kind), WIDTH[kind], _FORM[kind]
-        self.vector = f"<{self.lanes} x {self.form}>"
-        self.bytes = self.lanes * self.width
+    def __init__(self, declared: Declaration, kind: str) -> None:
+        super().__init__(declared, FORM[kind])
         self.pair = 2 * self.bytes
-
-    def number(self, value: float) -> str:
-        """Return the splat constant of a number rounded to the type."""
-        if self.form == "float":
-            (value,) = struct.unpack("<f", struct.pack("<f", value))
-        (bits,) = struct.unpack("<Q", struct.pack("<d", value))
-        return f"splat ({self.form} {bits:#018x})"
-
-    def load(self, pointer: str, mask: str = "") -> str:
-        """Return the vector at a pointer of any alignment."""
-        return self.read(self.vector, pointer, self.width, mask)
-
-    def store(self, value: str, pointer: str, mask: str = "") -> None:
-        """Store a vector at a pointer of any alignment."""
-        self.write(self.vector, value, pointer, self.width, mask)
 
     def load_pair(self, pointer: str) -> Complex:
         """Return the element of a block at a pointer."""
@@ -75,38 +62,13 @@ class FourierText(FunctionText):
         self.store(value[0], pointer)
         self.store(value[1], self.behind(pointer, self.bytes))
 
-    def broadcast(self, pointer: str) -> str:
-        """Return the splat of the real number at a pointer."""
-        value = self.read(self.form, pointer, self.width)
-        return self.splat(self.form, self.lanes, value)
-
     def broadcast_pair(self, pointer: str) -> Complex:
         """Return the splats of the complex number at a pointer."""
         return self.broadcast(pointer), self.broadcast(self.behind(pointer, self.width))
 
-    def shuffled(self, one: str, other: str, numbers: Sequence[int]) -> str:
-        """Return the vector of these lanes of two vectors."""
-        return self.shuffle(self.vector, one, other, numbers)
-
-    def add(self, one: str, other: str) -> str:
-        """Return the sum of two vectors."""
-        return self.let(f"fadd {self.vector} {one}, {other}")
-
-    def sub(self, one: str, other: str) -> str:
-        """Return the difference of two vectors."""
-        return self.let(f"fsub {self.vector} {one}, {other}")
-
-    def mul(self, one: str, other: str) -> str:
-        """Return the product of two vectors."""
-        return self.let(f"fmul {self.vector} {one}, {other}")
-
     def neg(self, one: str) -> str:
         """Return a vector with the other sign."""
         return self.let(f"fneg {self.vector} {one}")
-
-    def multiply_add(self, one: str, other: str, total: str) -> str:
-        """Return one * other + total, rounded once."""
-        return self.fma(self.vector, one, other, total)
 
     def complex_add(self, one: Complex, other: Complex) -> Complex:
         """Return the sum."""
@@ -143,19 +105,11 @@ class FourierText(FunctionText):
             self.multiply_add(value[1], scale, total[1]),
         )
 
-    def transposed(self, rows: Sequence[str]) -> list[str]:
+    def transposed(self, rows: Sequence[str]) -> Sequence[str]:
         """Return the columns of a square of `lanes` vectors."""
-        rows = list(rows)
         half = self.lanes // 2
-        numbers = range(self.lanes)
         while half:
-            upper = [n if not n & half else self.lanes + n - half for n in numbers]
-            lower = [n + half if not n & half else self.lanes + n for n in numbers]
-            for row in numbers:
-                if not row & half:
-                    one, other = rows[row], rows[row + half]
-                    rows[row] = self.shuffled(one, other, upper)
-                    rows[row + half] = self.shuffled(one, other, lower)
+            rows = self.exchanged(self.vector, rows, half)
             half //= 2
         return rows
 
@@ -164,11 +118,11 @@ class FourierText(FunctionText):
         evens = [2 * n for n in range(self.lanes)]
         return self.shuffled(one, other, evens), self.shuffled(one, other, [n + 1 for n in evens])
 
-    def interleaved(self, value: Complex) -> tuple[str, str]:
+    def interleaved(self, real: str, imaginary: str) -> list[str]:
         """Return the two vectors of complex numbers with these parts."""
         order = [lane for n in range(self.lanes) for lane in (n, self.lanes + n)]
         half = len(order) // 2
-        return self.shuffled(*value, order[:half]), self.shuffled(*value, order[half:])
+        return [self.shuffled(real, imaginary, each) for each in (order[:half], order[half:])]
 
     def factor(self, bits: str) -> str:
         """Return the splat of a number whose bits as f64 an operand has."""
@@ -181,3 +135,8 @@ class FourierText(FunctionText):
     def suffix(self) -> str:
         """Return the ending of intrinsics' names for these vectors."""
         return suffix_of(self.vector)
+
+
+def fourier_function(routine: Routine, code: Callable[[Any], None], kind: str) -> TextFunction:
+    """Return the function of a routine on vectors of a real type."""
+    return TextFunction(routine, code, begin=functools.partial(FourierText, kind=kind))

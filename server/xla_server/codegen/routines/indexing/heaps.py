@@ -34,13 +34,12 @@ _LOOK = 1 << 10
 """Entries that leave a heap between two polls of the cancellation flag."""
 
 
-def keep_text(symbol: str) -> str:
-    """A function that puts entry number `seen` into a heap of the `count` smallest.
+def keep(f: FunctionText) -> None:
+    """Put entry number `seen` into a heap of the `count` smallest.
 
     Numbers count up from 0. The entry is one of the first `count`, or its key is less than the
     largest that is there.
     """
-    f = FunctionText(symbol, KEEP.names)
     heap = f.pointer("%heap")
     full, free, end = f.label(), f.label(), f.label()
     f.do(f"br i1 {f.let('icmp sge i64 %seen, %count')}, label %{full}, label %{free}")
@@ -66,15 +65,13 @@ def keep_text(symbol: str) -> str:
     _sink(f, heap, "%count", ("%key", "%seen"))
     f.do(f"br label %{end}")
     f.start(end)
-    return f.text()
 
 
-def sort_text(symbol: str) -> str:
-    """A function that puts the entries of a heap in order, smallest first.
+def sort(f: FunctionText) -> None:
+    """Put the entries of a heap in order, smallest first.
 
     Once the flag at `cancelled` is set their order is undefined.
     """
-    f = FunctionText(symbol, SORT.names)
     heap = f.pointer("%heap")
     some, end, look, go = (f.label() for _ in range(4))
     f.do(f"br i1 {f.let('icmp sgt i64 %count, 1')}, label %{some}, label %{end}")
@@ -93,7 +90,6 @@ def sort_text(symbol: str) -> str:
     done.end()
     f.do(f"br label %{end}")
     f.start(end)
-    return f.text()
 
 
 def _sink(f: FunctionText, heap: str, length: str, entry: tuple[str, str]) -> None:

@@ -4,9 +4,9 @@ An entry is one or two words of 64 bits: a signed key, and in its lower half or 
 the number of the element. Addresses and words are int64.
 """
 
-from typing import Any
+import functools
 
-from xla_server.codegen.compiler.shared_functions import TextFunction
+from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
 from xla_server.codegen.routines.indexing import heaps
 from xla_server.codegen.routines.indexing.radix_sort import RadixText, sorter
 
@@ -14,19 +14,15 @@ from xla_server.codegen.routines.indexing.radix_sort import RadixText, sorter
 def _sorter(words: int, size: int) -> TextFunction:
     # In one word the key is the upper half.
     first = 4 if words == 1 else 0
-
-    def text(symbol: str) -> str:
-        return RadixText(symbol, words, first, first + size).text()
-
-    return TextFunction(sorter(words, size), text)
+    begin = functools.partial(RadixText, words=words, first=first, last=first + size)
+    return TextFunction(sorter(words, size), RadixText.sort, begin=begin)
 
 
-SORTING: dict[str, Any] = {
-    **{
-        sorter(words, size).name: _sorter(words, size)
-        for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))
-    },
-    heaps.KEEP.name: TextFunction(heaps.KEEP, heaps.keep_text),
-    heaps.SORT.name: TextFunction(heaps.SORT, heaps.sort_text),
-}
+SORTING = by_name(
+    (
+        *(_sorter(words, size) for words, size in ((1, 1), (1, 2), (1, 4), (2, 8))),
+        TextFunction(heaps.KEEP, heaps.keep),
+        TextFunction(heaps.SORT, heaps.sort),
+    )
+)
 """Every function of this module by its name in kernels."""

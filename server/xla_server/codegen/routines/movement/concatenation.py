@@ -173,7 +173,7 @@ INTERLEAVE = Routine(
 """Interleaves single elements of operands, tile by tile."""
 
 
-def _interleave_text(symbol: str) -> str:
+def _interleave(f: FunctionText) -> None:
     """Write the function that interleaves single elements of operands, tile by tile.
 
     The runs of all entries are one element of `width` bytes, side by side in operands and result.
@@ -181,7 +181,6 @@ def _interleave_text(symbol: str) -> str:
     at least so many operands, and at least TILE_BYTES of each. Iterations are TILE_BYTES of
     operands. The last ones begin earlier where they would not fit.
     """
-    f = FunctionText(symbol, INTERLEAVE.names)
     room = f.let(f"alloca [{_MOST_OPERANDS * TILE_BYTES} x i8], align {LINE_BYTES}")
     gathered, tile = f.let(f"ptrtoint ptr {room} to i64"), f.pointer("%tile")
     with f.when(f.let("icmp slt i64 %start, %stop")):
@@ -209,7 +208,6 @@ def _interleave_text(symbol: str) -> str:
         y.end()
         group.end()
         block.end()
-    return f.text()
 
 
 def _loaded(f: FunctionText, address: str, word: int) -> str:
@@ -217,7 +215,7 @@ def _loaded(f: FunctionText, address: str, word: int) -> str:
 
 
 CONCATENATION: dict[str, Any] = {
-    INTERLEAVE.name: TextFunction(INTERLEAVE, _interleave_text),
+    INTERLEAVE.name: TextFunction(INTERLEAVE, _interleave),
     BY_BYTES.name: PythonFunction(BY_BYTES, _concatenate_bytes, Effort.PLAIN),
     BY_ROWS.name: PythonFunction(BY_ROWS, _concatenate_rows, Effort.PLAIN),
 }

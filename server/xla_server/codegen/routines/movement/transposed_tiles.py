@@ -5,20 +5,16 @@ are long a round swaps blocks of half the size beside the diagonal. Short ones, 
 have instructions for, are merged: each row of the upper half with one of the lower half.
 """
 
-from collections.abc import Sequence
+import functools
 from typing import Any
 
-from llvmlite import ir
-
 from xla_server.codegen.compiler.llvm_text import FunctionText, TextLoop
-from xla_server.codegen.compiler.shared_functions import SharedFunction, TextFunction
+from xla_server.codegen.compiler.shared_functions import TextFunction, by_name
 from xla_server.codegen.kernel_ir.routine import Routine, Unit, parameters
-from xla_server.target.machine import Machine
 
 SIDES = (16, 8, 4)
 """Rows of a tile, largest first. Sixteen times 4 bytes are a line of the cache."""
 
-_WORD, _NUMBER = ir.IntType(64), ir.IntType(32)
 _REGISTERS = 1024
 """Bytes that a tile may have: what 16 of the widest registers hold."""
 
@@ -34,55 +30,21 @@ def side_of(width: int, rows: int, columns: int) -> int | None:
     return None
 
 
-def _tile(width: int, side: int) -> SharedFunction:
-    """Return the function of `tile_routine`."""
-    vector = ir.VectorType(ir.IntType(8 * width), side)
+def _transpose(f: FunctionText, width: int, side: int) -> None:
+    """Write the function of `tile_routine`."""
+    vector = f"<{side} x i{8 * width}>"
 
-    def pointer(b: Any, start: Any, ahead: Any, row: int) -> Any:
-        address = b.add(start, b.mul(ahead, ir.Constant(_WORD, row)))
-        return b.inttoptr(address, ir.PointerType(vector))
+    def pointer(start: str, ahead: str, row: int) -> str:
+        return f.pointer(f.address(start, (ahead, row)))
 
-    def write(function: Any, _: Machine) -> None:
-        b = ir.IRBuilder(function.append_basic_block("entry"))
-        source, source_ahead, target, target_ahead = function.args
-        rows = [b.load(pointer(b, source, source_ahead, row), align=width) for row in range(side)]
-        half = side // 2
-        while half:
-            is_short = side * width <= _SHORT
-            rows = _merged(b, rows) if is_short else _exchanged(b, rows, half)
-            half //= 2
-        for row, value in enumerate(rows):
-            b.store(value, pointer(b, target, target_ahead, row), align=width)
-        b.ret_void()
-
-    return SharedFunction(tile_routine(width, side), write)
-
-
-def _merged(b: Any, rows: Sequence[Any]) -> list[Any]:
-    """Rows after the round that takes elements in turn from each row and that half a tile below."""
-    side = len(rows)
+    rows = [f.read(vector, pointer("%source", "%source_ahead", row), width) for row in range(side)]
     half = side // 2
-    result = []
-    for upper, lower in zip(rows[:half], rows[half:], strict=True):
-        for first in (0, half):
-            lanes = [lane for n in range(first, first + half) for lane in (n, side + n)]
-            mask = ir.Constant(ir.VectorType(_NUMBER, side), lanes)
-            result.append(b.shuffle_vector(upper, lower, mask))
-    return result
-
-
-def _exchanged(b: Any, rows: Sequence[Any], half: int) -> list[Any]:
-    """Rows after the round that swaps blocks of `half` rows and columns."""
-    side = len(rows)
-    result = list(rows)
-    upper = [lane if not lane & half else side + lane - half for lane in range(side)]
-    lower = [lane + half if not lane & half else side + lane for lane in range(side)]
-    for row in range(side):
-        if not row & half:
-            for number, lanes in ((row, upper), (row + half, lower)):
-                mask = ir.Constant(ir.VectorType(_NUMBER, side), lanes)
-                result[number] = b.shuffle_vector(rows[row], rows[row + half], mask)
-    return result
+    while half:
+        is_short = side * width <= _SHORT
+        rows = f.merged(vector, rows, side) if is_short else f.exchanged(vector, rows, half)
+        half //= 2
+    for row, value in enumerate(rows):
+        f.write(vector, value, pointer("%target", "%target_ahead", row), width)
 
 
 def tile_name(width: int, side: int) -> str:
@@ -125,9 +87,7 @@ BLOCKS = Routine(
 where they would not fit."""
 
 
-def _blocks_text(symbol: str) -> str:
-    """The module of the function."""
-    f = FunctionText(symbol, BLOCKS.names)
+def _transpose_blocks(f: FunctionText) -> None:
     tile = f.pointer("%tile")
     with f.when(f.let("icmp slt i64 %start, %stop")):
         block = TextLoop(f, "%start", "%stop", 1, [])
@@ -143,19 +103,18 @@ def _blocks_text(symbol: str) -> str:
         x.end()
         y.end()
         block.end()
-    return f.text()
 
 
-_TILES = {
-    tile_name(width, side): _tile(width, side)
+_TILES = [
+    TextFunction(tile_routine(width, side), functools.partial(_transpose, width=width, side=side))
     for width in (1, 2, 4, 8)
     for side in SIDES
     if side * side * width <= _REGISTERS
-}
+]
 
 TILES: dict[str, Any] = {
-    **_TILES,
-    **{f"{name}_address": tile.address() for name, tile in _TILES.items()},
-    BLOCKS.name: TextFunction(BLOCKS, _blocks_text),
+    **by_name(_TILES),
+    **{f"{tile.__name__}_address": tile.address() for tile in _TILES},
+    BLOCKS.name: TextFunction(BLOCKS, _transpose_blocks),
 }
 """Every function of this module by its name in kernels, and the instructions for addresses."""

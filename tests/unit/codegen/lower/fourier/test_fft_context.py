@@ -49,9 +49,9 @@ def test_steps_are_given_in_elements_and_kept_in_bytes(kind: ElementType, width:
     memory = context.new(30)
     assert memory.value.shape.element_type is kind.complex_of
     assert (memory.value.name, context.title()) == ("r.1", "r.2")
-    side = context.side(memory, (15,), 5, 1, (3, 10))
+    side = context.layout(memory, (15,), 5, 1, (3, 10))
     assert side.width == 2 * width
     assert (side.steps, side.inner_step) == ((15 * 2 * width,), 5 * 2 * width)
     assert (side.element_step, side.split) == (2 * width, (3, 10 * 2 * width))
-    assert context.side(Array(memory.value, is_real=True), (), 5, 1).inner_step == 5 * width
+    assert context.layout(Array(memory.value, is_real=True), (), 5, 1).inner_step == 5 * width
     assert context.lanes == AVX2.machine.vector_bytes // width

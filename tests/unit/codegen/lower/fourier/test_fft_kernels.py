@@ -7,15 +7,15 @@ from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk, Value
 from xla_server.codegen.kernel_ir.builder import Body
 from xla_server.codegen.lower.fourier.fft_context import Context
-from xla_server.codegen.lower.fourier.fft_kernels import BlockKernel, Side, add_kernel
+from xla_server.codegen.lower.fourier.fft_kernels import LineLayout, add_kernel
 from xla_server.codegen.lower.lowering import Lowering
 
 LANES = 8
 
 
-def _side(inner_step: int, element_step: int, split: tuple[int, int] | None = None) -> Side:
+def _side(inner_step: int, element_step: int, split: tuple[int, int] | None = None) -> LineLayout:
     value = Context(Lowering({}, AVX2), "r", ElementType.F32).new(8).value
-    return Side(value, 8, (), inner_step, element_step, split=split)
+    return LineLayout(value, 8, (), inner_step, element_step, split=split)
 
 
 def test_lines_are_loaded_by_what_is_side_by_side_in_memory() -> None:
@@ -30,8 +30,8 @@ def _added(outer: int, inner: int, n: int) -> KernelThunk:
     """Lower transforms of [outer, n, inner] by one kernel."""
     context = Context(Lowering({}, AVX2), "r", ElementType.F32)
     source, target = (context.new(outer * n * inner) for _ in range(2))
-    one, other = (context.side(array, (n * inner,), 1, inner) for array in (source, target))
-    kernel = BlockKernel(context.lowering, "k", "f32", (outer,), inner, one, other, n, n, n)
+    one, other = (context.layout(array, (n * inner,), 1, inner) for array in (source, target))
+    kernel = context.kernel((outer,), inner, one, other, (n, n, n))
     assert kernel.lanes == LANES
     kernel.add()
     (row,) = context.lowering.rows

@@ -6,7 +6,8 @@ from tests.processors import tuned
 from tests.unit.codegen.lower.lowered import AVX2
 from xla_contract.types.element_type import ElementType
 from xla_server.buffers.code import KernelThunk
-from xla_server.codegen.lower.fourier.fft_context import Array, Lines, Options
+from xla_server.codegen.lower.fourier.fft_context import Array, Lines
+from xla_server.codegen.lower.fourier.fft_kernels import Options
 from xla_server.codegen.lower.fourier.fft_lines import LineTransforms
 from xla_server.codegen.lower.lowering import Lowering
 from xla_server.target.target import Target

@@ -9,16 +9,11 @@ import pytest
 
 from tests.processors import HOST, MACHINES, WIDTHS, assembles, runs
 from tests.unit.codegen.assembled import assembly_of, loop_of, object_of
+from xla_server.codegen.compiler.llvm_text import Declaration
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.kernel_ir.effort import Effort
-from xla_server.codegen.routines.contraction import product_tiles
-from xla_server.codegen.routines.contraction.gemm_tiles import (
-    KINDS,
-    VECTORS,
-    has_pairs,
-    heights,
-    tile_text,
-)
+from xla_server.codegen.routines.contraction import gemm_tiles, product_tiles
+from xla_server.codegen.routines.contraction.gemm_tiles import KINDS, VECTORS, has_pairs, heights
 from xla_server.target.machine import Machine
 
 pytestmark = assembles
@@ -28,13 +23,28 @@ PRODUCT = {"f32": "vfmadd", "f64": "vfmadd", "i32": "vpmulld", "i16": "vpmaddwd"
 ON_STACK = r"\(%r[sb]p"
 
 
+def gemm_tile(machine: Machine, kind: gemm_tiles.TileKind, rows: int, vectors: int) -> str:
+    declared = Declaration("tile", gemm_tiles.TILE.names, machine)
+    return multiplying(gemm_tiles.TileText(declared, kind, rows, vectors))
+
+
+def product_tile(machine: Machine, tile: product_tiles.ProductTile) -> str:
+    declared = Declaration("tile", product_tiles.TILE.names, machine)
+    return multiplying(product_tiles.TileText(declared, tile))
+
+
+def multiplying(tile: gemm_tiles.TileText | product_tiles.TileText) -> str:
+    tile.multiply()
+    return tile.text()
+
+
 @pytest.mark.parametrize("vectors", range(1, VECTORS + 1))
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_of_the_tallest_tile_stay_in_registers(
     machine: Machine, kind: str, vectors: int
 ) -> None:
     rows = heights(machine)[0]
-    assembly = assembly_of(tile_text("tile", machine, KINDS[kind], rows, vectors), machine)
+    assembly = assembly_of(gemm_tile(machine, KINDS[kind], rows, vectors), machine)
     loop = loop_of(assembly, PRODUCT[kind])
     products = [line for line in loop if line.startswith(PRODUCT[kind])]
     assert len(products) == rows * vectors
@@ -52,7 +62,7 @@ def test_sums_of_the_tallest_tile_of_loops_stay_in_registers(
 ) -> None:
     rows = product_tiles.tallest(machine)
     tile = product_tiles.ProductTile(kind, rows, VECTORS, is_depthwise, is_depthwise)
-    assembly = assembly_of(product_tiles.tile_text("tile", machine, tile), machine, Effort.WRITTEN)
+    assembly = assembly_of(product_tile(machine, tile), machine, Effort.WRITTEN)
     products = [line for line in loop_of(assembly, PRODUCT[kind]) if PRODUCT[kind] in line]
     assert len(products) == rows * VECTORS
     assert all(REGISTERS[machine.vector_bytes] in line for line in products)
@@ -87,7 +97,7 @@ def _check_tiles(machine: Machine, kind: str) -> None:
             right = random.integers(-99, 99, (steps, columns, per_step)).astype(source)
             result = np.ones((rows, columns + 1), total)
             loader = Loader(machine)
-            code = object_of(tile_text("tile", machine, form, rows, vectors), machine)
+            code = object_of(gemm_tile(machine, form, rows, vectors), machine)
             call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 9)(loader.load(code, "tile"))
             places = [array.ctypes.data for array in (left, right, result)]
             call(*places, right.strides[0], steps, result.strides[0], rows - 1, columns - 1, 1)
@@ -123,7 +133,7 @@ def test_sums_of_loops(
     ]
     result = np.full((rows, there + 2), 77, dtype)
     loader = Loader(HOST)
-    code = object_of(product_tiles.tile_text("tile", HOST, tile), HOST, Effort.WRITTEN)
+    code = object_of(product_tile(HOST, tile), HOST, Effort.WRITTEN)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 18)(loader.load(code, "tile"))
     places = [array.ctypes.data for array in (left, right, result)]
     call(*places, 3 * width, result.strides[0], there, *loops)

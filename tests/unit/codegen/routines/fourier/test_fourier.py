@@ -10,20 +10,20 @@ import pytest
 from tests.processors import HOST
 from xla_server.codegen.compiler.loader import Loader
 from xla_server.codegen.compiler.shared_functions import SharedFunction
-from xla_server.codegen.routines.fourier.fourier_blocks import fourier_blocks
-from xla_server.codegen.routines.fourier.fourier_moves import fourier_moves, move_name
+from xla_server.codegen.routines.fourier.fourier_blocks import FOURIER_BLOCKS
+from xla_server.codegen.routines.fourier.fourier_moves import FOURIER_MOVES, move_name
 from xla_server.codegen.routines.fourier.fourier_passes import (
+    FOURIER_PASSES,
     RADICES,
-    fourier_passes,
     generic_pass,
     pass_routine,
 )
 from xla_server.codegen.routines.fourier.fourier_text import unit_root
 
 FUNCTIONS: Mapping[str, SharedFunction] = {
-    **fourier_blocks(HOST),
-    **fourier_moves(HOST),
-    **fourier_passes(HOST),
+    **FOURIER_BLOCKS,
+    **FOURIER_MOVES,
+    **FOURIER_PASSES,
 }
 KINDS = ("f32", "f64")
 REAL = {"f32": np.float32, "f64": np.float64}
