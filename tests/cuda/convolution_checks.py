@@ -104,7 +104,7 @@ def convolution_outcomes(platform: str) -> Iterator[Outcome]:
 def _by_library(platform: str) -> Cuda:
     if platform == "cuda":
         return Cuda(1, library_convolutions=True)
-    from tests.cuda_twin.platform import twin_platform
+    from tests.cuda_twin.device.platform import twin_platform
 
     return twin_platform(library_convolutions=True)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.depth import drawn
 from tests.conformance.sweep.draws.index_maps import IndexMap, index_maps
-from tests.conformance.sweep.test_indexing import gather_numbers, scatter_numbers
+from tests.conformance.sweep.indexing.test_indexing import gather_numbers, scatter_numbers
 from tests.corpus.hlo_text import parse_hlo
 from xla_client import Builder
 from xla_client.programs.computation import Computation

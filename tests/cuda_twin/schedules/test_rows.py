@@ -10,8 +10,8 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
+from tests.cuda_twin.device.twin import Twin
 from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
-from tests.cuda_twin.twin import Twin
 from tests.example_platform.walker import run
 from tests.unit.codegen.compiled import imported, interpreted
 from xla_server.codegen.gpu.grid import GridKernel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xla_client
-from tests.conformance.test_jax_programs import PROGRAMS
+from tests.conformance.jax.test_jax_programs import PROGRAMS
 from tests.corpus.jax.programs import lower
 
 

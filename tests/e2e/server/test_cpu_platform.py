@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.conformance.test_jax_programs import PROGRAMS
+from tests.conformance.jax.test_jax_programs import PROGRAMS
 from tests.corpus.jax.programs import lower
 from tests.e2e.process import start_server
 from xla_client import Builder, Shape, ops

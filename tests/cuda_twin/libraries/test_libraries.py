@@ -15,8 +15,8 @@ from tests.cuda.convolution_checks import SQUARE, convolution_plans
 from tests.cuda.library_checks import assert_right, buffers_of, plan_checks, run
 from tests.cuda_twin import bindings
 from tests.cuda_twin.bindings import cublas_lt, cudnn, cufft
-from tests.cuda_twin.driver import SmallTwin, TwinDriver
-from tests.cuda_twin.libraries import compute
+from tests.cuda_twin.device.driver import SmallTwin, TwinDriver
+from tests.cuda_twin.libraries.by_numpy import compute
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError
 from xla_server.backends.cuda.worker.libraries import Libraries, LibraryError, cudnn_backend

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.conformance.oracle import assert_equal_bits, evaluated
 from tests.conformance.sweep.draws import drawing, operands, program
 from tests.conformance.sweep.draws.depth import drawn
-from tests.conformance.sweep.test_elementwise import results
+from tests.conformance.sweep.elementwise.test_elementwise import results
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.ops.elementwise.elementwise import BINARY, UNARY

@@ -10,8 +10,8 @@ import mmap
 import threading
 from collections.abc import Callable, Sequence
 
-from tests.cuda_twin.host_module import HostModule, LoadedKernel
-from tests.cuda_twin.libraries import compute
+from tests.cuda_twin.device.host_module import HostModule, LoadedKernel
+from tests.cuda_twin.libraries.by_numpy import compute
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceDescription,
     DeviceLostError,

@@ -14,8 +14,8 @@ from numpy.lib.stride_tricks import as_strided
 from scipy import fft
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from tests.cuda_twin import lapack
-from tests.cuda_twin.convolutions import convolve, views
+from tests.cuda_twin.libraries import lapack
+from tests.cuda_twin.libraries.convolutions import convolve, views
 from xla_contract.types.element_type import ElementType
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
 from xla_server.codegen.gpu.plans.library_plans import (

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from tests.cuda_twin.guarded import Guarded
-from tests.cuda_twin.twin import Twin
+from tests.cuda_twin.device.guarded import Guarded
+from tests.cuda_twin.device.twin import Twin
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.kernel_ir.analysis.verify import verify
 from xla_server.codegen.kernel_ir.expressions import (
@@ -122,7 +122,7 @@ def test_a_block_finds_nothing_of_another_one_in_shared_arrays() -> None:
 
 
 _BEHIND = """
-from tests.cuda_twin.test_twin import AT, launched, moving
+from tests.cuda_twin.device.test_twin import AT, launched, moving
 launched(moving(AT, AT, {items}), 32)
 print("done")
 """

@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.cuda_twin.toolchain import HostToolchain
-from tests.cuda_twin.twin import DEVICE
+from tests.cuda_twin.device.toolchain import HostToolchain
+from tests.cuda_twin.device.twin import DEVICE
 from xla_server.backends.cuda.backend import Cuda
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CHILD = "xla_server.backends.cuda.worker.child"
 
 
 def worker_command(device: str = "TwinDriver") -> list[str]:
     """Return the command of a worker on the twin of a device, by the name of its class."""
-    driver = f"tests.cuda_twin.driver:{device}"
+    driver = f"tests.cuda_twin.device.driver:{device}"
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     return ["env", f"PYTHONPATH={path}", sys.executable, "-P", "-m", CHILD, "--driver", driver]
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.cuda_twin.host_module import written
+from tests.cuda_twin.device.host_module import written
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.gpu.emit.device_module import DeviceModule
 from xla_server.codegen.gpu.grid import GridKernel

@@ -18,7 +18,7 @@ from tests.conformance.sweep.draws.bounds_reductions import (
 )
 from tests.conformance.sweep.draws.depth import drawn
 from tests.conformance.sweep.draws.program import both, built
-from tests.conformance.sweep.test_reductions import (
+from tests.conformance.sweep.reduction.test_reductions import (
     ARITHMETIC,
     BITWISE,
     EXACT,

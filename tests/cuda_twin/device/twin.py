@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda_twin.guarded import Guarded
-from tests.cuda_twin.runtime import CONTEXT_BYTES, MISSES, RUN, RUNTIME, STACK_BYTES
+from tests.cuda_twin.device.guarded import Guarded
+from tests.cuda_twin.device.runtime import CONTEXT_BYTES, MISSES, RUN, RUNTIME, STACK_BYTES
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText
 from xla_server.codegen.compiler.loader import Loader

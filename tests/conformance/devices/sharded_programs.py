@@ -1,7 +1,7 @@
 """Programs of shard_map and pmap over eight devices, lowered and run by JAX.
 
-`python -m tests.conformance.sharded_programs FILE` writes modules, arguments and results to a file.
-It needs a process of its own, in which jaxlib was told to have eight devices.
+`python -m tests.conformance.devices.sharded_programs FILE` writes modules, arguments and results
+to a file. It needs a process of its own, in which jaxlib was told to have eight devices.
 """
 
 import sys

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tests.cuda_twin.runtime import MISSES, RUN
-from tests.cuda_twin.twin import HOST, ORDERS, fiber_room, has_fibers, host_text, in_order
+from tests.cuda_twin.device.runtime import MISSES, RUN
+from tests.cuda_twin.device.twin import HOST, ORDERS, fiber_room, has_fibers, host_text, in_order
 from xla_server.codegen.compiler.kernel_cache import KernelCache
 from xla_server.codegen.compiler.kernel_compiler import object_of_module
 from xla_server.codegen.compiler.llvm_text import ModuleText

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from tests.cuda_twin.driver import DelayedTwin, SmallTwin, TwinDriver
-from tests.cuda_twin.test_twin import AT, moving
-from tests.cuda_twin.toolchain import HostToolchain
-from tests.cuda_twin.twin import DEVICE
+from tests.cuda_twin.device.driver import DelayedTwin, SmallTwin, TwinDriver
+from tests.cuda_twin.device.test_twin import AT, moving
+from tests.cuda_twin.device.toolchain import HostToolchain
+from tests.cuda_twin.device.twin import DEVICE
 from xla_server.backends.cuda.worker.exchange.protocol import (
     DeviceLostError,
     OutOfDeviceMemoryError,
@@ -104,7 +104,7 @@ def test_what_is_stored_beside_memory_is_found_when_it_is_freed() -> None:
 
 
 _TOUCHED = """
-from tests.cuda_twin.test_driver import Held, TwinDriver
+from tests.cuda_twin.device.test_driver import Held, TwinDriver
 held = Held(TwinDriver())
 {before}
 held.kernel.launch(1, 32, (held.given, held.made))

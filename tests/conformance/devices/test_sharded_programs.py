@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conformance import sharded_programs
+from tests.conformance.devices import sharded_programs
 from tests.corpus.grids import BACKENDS
 from tests.unit.passes.partitioning.grids import run_whole
 from xla_contract.types.device_grid import DeviceGrid
@@ -21,7 +21,7 @@ from xla_server.ir.importer import import_serialized_module
 from xla_server.ir.verifier import verify
 from xla_server.passes.partitioning.partition import partition
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CASES = [
     f"{partitioner}/{name}"
     for partitioner in sharded_programs.PARTITIONERS
@@ -34,7 +34,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("programs") / "programs.npz"
     devices = f"--xla_force_host_platform_device_count={sharded_programs.DEVICES}"
     subprocess.run(
-        [sys.executable, "-m", "tests.conformance.sharded_programs", str(path)],
+        [sys.executable, "-m", "tests.conformance.devices.sharded_programs", str(path)],
         cwd=ROOT,
         env=os.environ | {"XLA_FLAGS": devices, "JAX_PLATFORMS": "cpu"},
         check=True,
