@@ -4,7 +4,6 @@
 to a file. It needs a process of its own, in which jaxlib was told to have eight devices.
 """
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +14,8 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+
+from tests.command_line import command_line
 
 DEVICES = 8
 PARTITIONERS = ("shardy", "gspmd")
@@ -138,4 +139,6 @@ def write(path: str) -> None:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1])
+    parser = command_line("tests.conformance.devices.sharded_programs", __doc__)
+    parser.add_argument("file")
+    write(parser.parse_args().file)
