@@ -43,31 +43,6 @@ def test_many_items_pass_in_order_both_ways(client):
     assert run.result().to_numpy() == 1000
 
 
-def test_coroutines_feed_and_read(client):
-    run = client.compile(relay(300)).submit()
-
-    async def numbers():
-        for number in range(200):
-            await asyncio.sleep(0)
-            yield number
-
-    async def feed() -> None:
-        async with client.device().infeed(COUNT) as infeed:
-            assert await infeed.asend(range(100)) == 100
-            assert await infeed.asend(numbers()) == 200
-            await infeed.aflush()
-
-    async def both() -> list[int]:
-        feeding = asyncio.create_task(feed())
-        async with client.device().outfeed(count=300) as values:
-            received = [int(value) async for value in values]
-        await feeding
-        return received
-
-    assert asyncio.run(both()) == [*range(100), *range(200)]
-    run.result()
-
-
 def test_a_tuple_comes_whole_and_a_layout_as_asked(client):
     pair = xc.Shape.parse("(f32[2,3], s32[])")
     client.compile(relay(2, pair)).submit()

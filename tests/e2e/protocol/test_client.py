@@ -12,6 +12,7 @@ import pytest
 
 import xla_client as xc
 from tests.fault.plain import until
+from tests.unit.sessions.sample_runs import ONES, endless
 from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
 from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 
@@ -46,16 +47,6 @@ def _loop(steps: int) -> Computation:
     step = body.build(body.parameter(0, scalar) + 1)
     builder = Builder("loop")
     return builder.build(ops.while_(done, step, builder.constant(0)))
-
-
-def _endless() -> Computation:
-    """Counts on and on in a while loop."""
-    condition, body = Builder("condition"), Builder("body")
-    condition.parameter(0, Shape.parse("s32[]"))
-    step = body.parameter(0, Shape.parse("s32[]")) + 1
-    builder = Builder("endless")
-    always = condition.build(condition.constant(True))
-    return builder.build(ops.while_(always, body.build(step), builder.constant(0)))
 
 
 def _is_freed(client: xc.Client, handle: int) -> bool:
@@ -248,10 +239,10 @@ def test_constants_statistics_and_channels(client):
 
 
 def test_deadline_and_cancellation_stop_the_run(client):
-    endless = client.compile(_endless())
+    forever = client.compile(endless())
     with pytest.raises(xc.DeadlineExceededError):
-        endless(timeout=0.3)
-    run = endless.submit()
+        forever(ONES, timeout=0.3)
+    run = forever.submit(ONES)
     with pytest.raises(xc.DeadlineExceededError):
         run.result(timeout=0.2)
     assert not run.done()
@@ -268,21 +259,6 @@ def test_submitted_run(client):
     assert run.done()
     assert run.profile.compute_time_ns > 0
     np.testing.assert_array_equal(run.result().to_numpy(), [2, 4, 7])
-
-
-def test_module_lowered_by_jax(client):
-    jax = pytest.importorskip("jax")
-
-    def program(w, x):
-        return jax.nn.softmax(jax.numpy.tanh(x @ w), axis=-1).sum(axis=0)
-
-    generator = np.random.default_rng(0)
-    w = generator.normal(size=(4, 5)).astype(np.float32)
-    x = generator.normal(size=(3, 4)).astype(np.float32)
-    lowered = jax.jit(program).lower(w, x)
-    data = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-    run = client.compile(Computation.from_serialized(data))
-    np.testing.assert_allclose(run.run(w, x), program(w, x), rtol=1e-5)
 
 
 def test_random_bits_go_on_from_the_state_that_came_back(client):

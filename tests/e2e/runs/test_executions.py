@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import Raw, refused, start_server
+from tests.e2e.process import Raw, refused, serving
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import (
     ADD,
@@ -26,7 +26,6 @@ from tests.unit.sessions.sample_runs import (
     step,
     value,
 )
-from xla_contract.descriptors import EXTENSION_RPCS, RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -38,19 +37,7 @@ class Extension(Raw):
     """A plain client of both services, in the default session of its connection."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address)
-        self.close()
-        # Channels of one process share a connection, and with it the default session.
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.insecure_channel(address, options=options)
-        for rpc in (*RPCS, *EXTENSION_RPCS):
-            if not rpc.request_streaming and not rpc.response_streaming:
-                call = self._channel.unary_unary(
-                    rpc.path,
-                    request_serializer=lambda message: message.SerializeToString(),
-                    response_deserializer=rpc.response.FromString,
-                )
-                setattr(self, rpc.name, call)
+        super().__init__(address, own=True)
 
     def loaded(self, computation: xc.Computation) -> int:
         request = xla_pb2.CompileRequest()
@@ -65,12 +52,7 @@ class Extension(Raw):
         return self.DescribeSession(extension_pb2.DescribeSessionRequest()).use.device_bytes
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def address(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("server")
-    flags = ("--platform", request.param, "--session-executions", str(QUOTA))
-    with start_server(directory, *flags) as running:
-        yield running.address
+server = serving("--session-executions", str(QUOTA), platforms=("interpreter", "cpu"))
 
 
 @pytest.fixture
@@ -78,12 +60,6 @@ def raw(address: str) -> Iterator[Extension]:
     client = Extension(address)
     yield client
     client.close()
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[xc.Client]:
-    with xc.connect(address) as connected:
-        yield connected
 
 
 def _endless_calls(raw: Extension) -> dict[str, Any]:

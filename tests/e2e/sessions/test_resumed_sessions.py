@@ -15,7 +15,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
 from tests.e2e.sessions.test_sessions import Extension
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import DOUBLE, PAIR, endless, program
@@ -24,11 +24,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 ONES = np.ones(4, np.float32)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = ("--platform", "interpreter", "--session-grace-seconds", "600")
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server.address
+server = serving("--session-grace-seconds", "600")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from grpc import StatusCode
 
 import xla_client as xc
 from tests.e2e import modules
-from tests.e2e.process import refused, start_server
+from tests.e2e.process import refused, serving, start_server
 from tests.fault.plain import until
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_data_pb2
@@ -21,13 +21,9 @@ LIMIT = 48 << 20
 X = np.arange(60, dtype=np.float32).reshape(6, 10)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("server")
-    flags = ("--platform", "interpreter", "--max-device-bytes", str(LIMIT))
-    flags += ("--identity-share", "1", "--connection-share", "1")
-    with start_server(directory, *flags) as running:
-        yield running.address
+server = serving(
+    *("--max-device-bytes", str(LIMIT)), *("--identity-share", "1", "--connection-share", "1")
+)
 
 
 class Stubs:

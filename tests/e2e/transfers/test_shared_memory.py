@@ -15,7 +15,7 @@ import pytest
 from grpc import StatusCode
 
 import xla_client as xc
-from tests.e2e.process import start_server
+from tests.e2e.process import serving, start_server
 from tests.e2e.transfers.shared_values import call, random_array, use
 from tests.fault.plain import until
 from xla_client.transfers import shared_memory
@@ -31,17 +31,7 @@ from xla_contract.wire.shape_proto import shape_to_proto
 LARGE = shared_memory.THRESHOLD
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    flags = ("--platform", "interpreter", "--session-shared-memory-bytes", str(64 << 20))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server):
-    with xc.connect(server.address) as connected:
-        yield connected
+server = serving("--session-shared-memory-bytes", str(64 << 20))
 
 
 @pytest.fixture
