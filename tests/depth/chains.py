@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tests.depth.cases import Case, parameters, scalar_function, shape_of
+from tests.building import computation, scalars, shape_of
+from tests.depth.cases import Case
 from xla_client import ops
 from xla_client.programs.builder import Builder, Op
 from xla_client.programs.computation import Computation
@@ -40,9 +41,7 @@ Step: TypeAlias = Callable[..., Op]
 @functools.lru_cache(maxsize=1000)
 def _alone(step: Step, number: int, shapes: tuple[Shape, ...]) -> HloModule:
     """The module of one step."""
-    builder = Builder("step")
-    values = [builder.parameter(n, shape) for n, shape in enumerate(shapes)]
-    return import_module(builder.build(step(*values, number)).proto)
+    return import_module(computation(lambda *values: step(*values, number), shapes).proto)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +75,12 @@ class Chain:
 PERIOD = 12
 """Steps after which those that differ by their numbers are the same again."""
 
+
+def parameters(builder: Builder, arguments: Sequence[Any]) -> list[Op]:
+    """Parameters shaped like the arguments."""
+    return [builder.parameter(number, shape_of(each)) for number, each in enumerate(arguments)]
+
+
 U32_4 = Shape.parse("u32[4]")
 U32 = np.array([3, 5, 1 << 31, 123456789], np.uint32)
 ODD = np.array([7, 11, 13, 3], np.uint32)
@@ -83,16 +88,11 @@ WORD = np.array([1 << 20, 77, 5, 1 << 31], np.uint32)
 F32 = np.array([0.5, -1.25, 2.0, 3.5], np.float32)
 ORDER = np.array([1, 2, 3, 0], np.int32)
 SQUARE = np.arange(6, dtype=np.float32).reshape(2, 3)
-ADD_U32 = scalar_function(ops.add, ["u32", "u32"], "sum")
-ADD_F32 = scalar_function(ops.add, ["f32", "f32"], "sum")
-MAX_F32 = scalar_function(ops.max, ["f32", "f32"], "largest")
-LESS_U32 = scalar_function(ops.lt, ["u32", "u32"], "less")
-XOR_MAP = scalar_function(lambda x, y: ops.xor(ops.mul(x, y), y), ["u32", "u32"], "mapped")
-
-
-def _function(function: Callable[..., Op], name: str) -> Computation:
-    builder = Builder(name)
-    return builder.build(function(*(builder.parameter(n, U32_4) for n in range(2))))
+ADD_U32 = scalars(ops.add, ElementType.U32, ElementType.U32, name="sum")
+LESS_U32 = scalars(ops.lt, ElementType.U32, ElementType.U32, name="less")
+XOR_MAP = scalars(
+    lambda x, y: ops.xor(ops.mul(x, y), y), ElementType.U32, ElementType.U32, name="mapped"
+)
 
 
 def _rows(x: Op, i: Op, number: int) -> Op:
@@ -221,11 +221,11 @@ def _condition() -> Computation:
     return builder.build(ops.lt(ops.get_tuple_element(pair, 0), 50))
 
 
-TWO_STEPS = _function(lambda x, y: ops.add(ops.mul(x, y), y), "two_steps")
+TWO_STEPS = computation(lambda x, y: ops.add(ops.mul(x, y), y), [U32_4] * 2, "two_steps")
 NEXT = _body()
 BELOW = _condition()
-INCREASE = scalar_function(lambda x: ops.add(x, 5), ["u32"], "increase")
-TRIPLE = scalar_function(lambda x: ops.add(ops.mul(x, 3), 1), ["u32"], "triple")
+INCREASE = scalars(lambda x: ops.add(x, 5), ElementType.U32, name="increase")
+TRIPLE = scalars(lambda x: ops.add(ops.mul(x, 3), 1), ElementType.U32, name="triple")
 SYMMETRIC = np.array([[4, 2], [2, 5]], np.float64)
 UPPER = np.array([[2, 1], [0, 4]], np.float64)
 

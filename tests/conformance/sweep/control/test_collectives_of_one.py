@@ -7,28 +7,20 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.building import scalars
 from tests.conformance.oracle import assert_equal_bits, evaluated, run_on_xla
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.depth import drawn
 from tests.conformance.sweep.draws.moving import PACKED
 from tests.conformance.sweep.draws.program import built
 from xla_client import ops
-from xla_client.programs.builder import Builder, Op
-from xla_client.programs.computation import Computation
+from xla_client.programs.builder import Op
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.element_type import ElementType as E
-from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
 TYPES = tuple(t for t in (*drawing.INTEGERS, *drawing.FLOATS, *drawing.COMPLEX) if t not in PACKED)
 FORMS = ("none", "one group", "listed", "iota")
-
-
-def adder(element_type: E) -> Computation:
-    """The sum of two scalars."""
-    builder = Builder("add")
-    x, y = (builder.parameter(number, Shape.scalar(element_type)) for number in range(2))
-    return builder.build(x + y)
 
 
 def regrouped(proto: hlo_pb2.HloModuleProto, form: str) -> hlo_pb2.HloModuleProto:
@@ -59,11 +51,13 @@ def collectives(element_type: E, rank: int, dimension: int) -> dict[str, Callabl
         "all-gather": lambda x: ops.all_gather(x, dimension, 1, groups),
         "all-to-all": lambda x: ops.all_to_all(x, dimension, dimension, 1, groups),
         "reduce-scatter": lambda x: ops.reduce_scatter(
-            x, adder(element_type), dimension, 1, groups
+            x, scalars(ops.add, element_type, element_type, name="add"), dimension, 1, groups
         ),
     }
     return {
-        "all-reduce": lambda x: ops.all_reduce(x, adder(element_type), groups),
+        "all-reduce": lambda x: ops.all_reduce(
+            x, scalars(ops.add, element_type, element_type, name="add"), groups
+        ),
         "permute to itself": lambda x: ops.collective_permute(x, [(0, 0)]),
         "permute to nobody": lambda x: ops.collective_permute(x, []),
         **(along if rank else {}),
@@ -99,7 +93,7 @@ def test_several_arrays_are_reduced_together(data: Draw) -> None:
             st.lists(drawing.dimensions(max_rank=2, zero=False), min_size=1, max_size=3)
         )
     ]
-    add = adder(element_type)
+    add = scalars(ops.add, element_type, element_type, name="add")
     proto = built(lambda *parts: ops.all_reduce_tuple(parts, add, [[0]]), arrays).proto
     proto = regrouped(proto, data.draw(st.sampled_from(FORMS)))
     for ours, theirs in zip(evaluated(proto, arrays), run_on_xla(proto, arrays), strict=True):

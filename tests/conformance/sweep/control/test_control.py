@@ -1,12 +1,13 @@
 """Calls, branches, loops and ordering over drawn values of many types, against XLA's CPU."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.building import computation
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.depth import drawn
@@ -14,8 +15,7 @@ from tests.conformance.sweep.draws.moving import PACKED, assert_moves_alike, bit
 from tests.conformance.sweep.draws.program import both
 from xla_client import ops
 from xla_client.lib import loops
-from xla_client.programs.builder import Builder, Op
-from xla_client.programs.computation import Computation
+from xla_client.programs.builder import Op
 from xla_contract.ops.control.asynchronous import AsyncAttributes
 from xla_contract.ops.control.fusion import FusionAttributes, FusionKind
 from xla_contract.types.element_type import ElementType as E
@@ -23,12 +23,6 @@ from xla_contract.types.opcode import Opcode
 from xla_contract.types.shape import Shape
 
 Draw = st.DataObject
-
-
-def computation(function: Callable[..., Op], shapes: Sequence[Shape]) -> Computation:
-    """The computation of a function of parameters of these shapes."""
-    builder = Builder("called")
-    return builder.build(function(*(builder.parameter(n, s) for n, s in enumerate(shapes))))
 
 
 def some_arrays(data: Draw, count: int) -> list[Any]:
