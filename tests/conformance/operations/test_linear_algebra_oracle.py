@@ -1,7 +1,8 @@
 """JAX's linear algebra, which calls LAPACK by name on CPUs, against jaxlib's own LAPACK."""
 
 import functools
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -127,65 +128,46 @@ def same(results: Iterable[tuple[Any, Any]], dtype: Any) -> None:
 
 
 BATCHES = [*((dtype, (2, 3)) for dtype in TYPES), (np.float32, ())]
+types = pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
+
+FORMS: tuple[tuple[dict[str, Callable[..., Any]], Callable[..., tuple[Any, ...]]], ...] = (
+    (OF_ONE, lambda dtype, batch: (normal(dtype, *batch, 7, SIZE),)),
+    (OF_SQUARE, lambda dtype, batch: (normal(dtype, *batch, SIZE, SIZE),)),
+    (
+        OF_PAIR,
+        lambda dtype, batch: (
+            definite(dtype, *batch, SIZE, SIZE),
+            normal(dtype, *batch, SIZE, 3),
+        ),
+    ),
+)
+"""Functions, and what makes their arguments of a type and batch dimensions."""
 
 
-def called(table: dict[str, Any]) -> Any:
-    """Parametrise a test by the functions of a table, types of elements and batch dimensions.
+def called() -> Iterator[Any]:
+    """Yield functions with arguments of types of elements and batch dimensions.
 
     In the slice a function has one real and one complex type, by turns the next ones.
     """
-    of_kind = {kind: [each for each in BATCHES if np.dtype(each[0]).kind == kind] for kind in "fc"}
-    pairs = [*paired(table, of_kind["f"]), *paired(table, of_kind["c"])]
-    cases = [
-        pytest.param(name, *each, id=f"{name}-{np.dtype(each[0]).name}{len(each[1])}")
-        for name, each in pairs
-    ]
-    return pytest.mark.parametrize(("name", "dtype", "batch"), cases)
+    for (table, arguments), kind in itertools.product(FORMS, "fc"):
+        batches = [each for each in BATCHES if np.dtype(each[0]).kind == kind]
+        for name, (dtype, batch) in paired(table, batches):
+            made = functools.partial(arguments, dtype, batch)
+            case = f"{name}-{np.dtype(dtype).name}{len(batch)}"
+            yield pytest.param(table[name], made, id=case)
 
 
-def rows(table: dict[str, Any]) -> Any:
-    return pytest.mark.parametrize("name", table)
+@pytest.mark.parametrize(("function", "arguments"), called())
+def test_gives_lapack_s_numbers(
+    function: Callable[..., Any], arguments: Callable[[], tuple[Any, ...]]
+) -> None:
+    compare(function, *arguments())
 
 
-types = pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: np.dtype(dtype).name)
-batched = pytest.mark.parametrize(
-    ("dtype", "batch"), BATCHES, ids=lambda each: str(each) if isinstance(each, tuple) else None
-)
-
-
-@called(OF_ONE)
-def test_of_one_matrix(name: str, dtype: Any, batch: tuple[int, ...]) -> None:
-    compare(OF_ONE[name], normal(dtype, *batch, 7, SIZE))
-
-
-@called(OF_SQUARE)
-def test_of_a_square_matrix(name: str, dtype: Any, batch: tuple[int, ...]) -> None:
-    compare(OF_SQUARE[name], normal(dtype, *batch, SIZE, SIZE))
-
-
-@batched
-def test_cholesky(dtype: Any, batch: tuple[int, ...]) -> None:
-    matrices = definite(dtype, *batch, SIZE, SIZE)
-    compare(jnp.linalg.cholesky, matrices)
-    compare(lambda x: jnp.linalg.cholesky(x, upper=True), matrices)
-    compare(jnp.linalg.cholesky, -matrices)
-
-
-@called(OF_PAIR)
-def test_of_a_system(name: str, dtype: Any, batch: tuple[int, ...]) -> None:
-    compare(OF_PAIR[name], definite(dtype, *batch, SIZE, SIZE), normal(dtype, *batch, SIZE, 3))
-
-
-@rows(ALONE)
+@pytest.mark.parametrize("name", ALONE)
 @types
 def test_without_batch(name: str, dtype: Any) -> None:
     compare(ALONE[name], definite(dtype, SIZE, SIZE))
-
-
-@batched
-def test_tridiagonal_systems(dtype: Any, batch: tuple[int, ...]) -> None:
-    diagonals = [normal(dtype, *batch, SIZE, seed=seed) for seed in range(3)]
-    compare(lal.tridiagonal_solve, *diagonals, normal(dtype, *batch, SIZE, 2))
 
 
 @types
@@ -242,7 +224,7 @@ PORTABLE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@rows(PORTABLE)
+@pytest.mark.parametrize("name", PORTABLE)
 @pytest.mark.parametrize("batch", [(), (2, 3)])
 @pytest.mark.parametrize("columns", [5, 3])
 def test_as_lowered_for_other_platforms(name: str, batch: tuple[int, ...], columns: int) -> None:
