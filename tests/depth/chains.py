@@ -1,6 +1,6 @@
 """Chains of one class of instruction each: a step that is repeated.
 
-What a chain must give is known by evaluating its step alone, as often. A step takes its value from
+The result of a chain is known by evaluating its step alone, as often. A step takes its value from
 the one before, and nothing of it can be simplified away: its constants are arguments, or its effect
 depends on what the value is.
 """

@@ -34,7 +34,7 @@ PACKAGES: dict[str, tuple[Builder, ...]] = {
     "transformations": transformations.PROGRAMS,
 }
 IN_F32 = (*flax_programs.PROGRAMS, network_programs.attention)
-"""What computes in f32 whatever the type of its arguments."""
+"""Programs that compute in f32 whatever the type of their arguments."""
 
 FLAX_WRITTEN_FOR = "0.12.8"
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 COMMANDS = sorted(
     path.relative_to(ROOT)
     for path in (ROOT / "tests").rglob("*.py")
-    # What stands in tests/unit for others' commands has their options.
+    # Commands in tests/unit stand for those of others, with their options.
     if path.relative_to(ROOT).parts[1] != "unit"
     and not path.name.startswith("test_")
     and '\nif __name__ == "__main__":\n' in path.read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def test_help_is_printed_and_nothing_done(
     command: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", [str(command), "--help"])
-    # What commands set before they read their options.
+    # Commands set these before they read their options.
     monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     monkeypatch.setattr(distribution, "create_backend", distribution.create_backend)
     with pytest.raises(SystemExit) as ended:

@@ -61,7 +61,7 @@ C64 = np.complex64
 
 
 class Answers(NamedTuple):
-    """What an instruction gave on a side for its operands, and whether that is excused."""
+    """The results of an instruction on a side for its operands, and whether they are excused."""
 
     operands: list[Any]
     expected: Any
