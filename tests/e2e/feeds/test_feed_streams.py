@@ -267,14 +267,6 @@ def test_an_open_feed_sends_what_it_has_and_ends(client):
     until(lambda: not any(thread() for thread in threads))
 
 
-def test_feeds_belong_to_a_session(address, client):
-    with xc.connect(address, timeout=30) as other, other.device().infeed(COUNT) as feed:
-        feed.put(1)
-        feed.flush()
-        assert _infeed(other).items == 1
-        assert _infeed(client).items == 0
-
-
 def test_calls_serve_where_the_server_has_no_streams(client):
     client._session.transport.capabilities = frozenset()
     run = client.compile(relay(20)).submit()

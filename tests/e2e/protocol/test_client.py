@@ -14,7 +14,6 @@ import xla_client as xc
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import ONES, endless
 from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
-from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 
 F32 = ElementType.F32
 
@@ -251,30 +250,6 @@ def test_deadline_and_cancellation_stop_the_run(client):
         run.result()
     # The device is free again.
     assert client.compile(_loop(3)).run(timeout=20) == 3
-
-
-def test_submitted_run(client):
-    run = client.compile(_axpy()).submit(2.0, np.float32([1, 2, 3]), np.float32([0, 0, 1]))
-    np.testing.assert_array_equal(run.result().to_numpy(), [2, 4, 7])
-    assert run.done()
-    assert run.profile.compute_time_ns > 0
-    np.testing.assert_array_equal(run.result().to_numpy(), [2, 4, 7])
-
-
-def test_random_bits_go_on_from_the_state_that_came_back(client):
-    def draw(count):
-        builder = Builder(f"draw{count}")
-        state = builder.parameter(0, Shape.parse("u64[3]"))
-        ops.rng_bit_generator(RandomAlgorithm.PHILOX, state, Shape.parse(f"u32[{count}]"))
-        return client.compile(builder.build())
-
-    state, halves = np.array([1, 2**64 - 1, 3], np.uint64), []
-    _, whole = draw(16).run(state)
-    for _ in range(2):
-        state, half = draw(8).run(state)
-        halves.append(half)
-    np.testing.assert_array_equal(np.concatenate(halves), whole)
-    np.testing.assert_array_equal(state, np.array([1, 3, 4], np.uint64))
 
 
 def test_local_says_why_the_server_did_not_start():
