@@ -115,43 +115,6 @@ def test_a_call_given_up_stops_what_it_runs(raw: Extension, how: str) -> None:
     assert raw.executions() == 0
 
 
-def test_a_client_that_is_gone_leaves_nothing_running(address: str, raw: Extension) -> None:
-    gone = Extension(address)
-    loop = xla_data_pb2.ExecutionHandle(handle=gone.loaded(endless()))
-    request = xla_pb2.ExecuteRequest(handle=loop, arguments=[gone.upload(ONES)])
-
-    def server_bytes() -> int:
-        asked = raw.DescribeSession(extension_pb2.DescribeSessionRequest())
-        return asked.server_device_bytes
-
-    # The argument itself stays for the time in which a client may come back.
-    before, own = server_bytes(), gone.device_bytes()
-    call = gone.Execute.future(request)
-    until(lambda: gone.executions() == 1)
-    assert gone.device_bytes() > own
-    assert not call.done()
-    gone.close()
-    until(lambda: server_bytes() <= before)
-
-
-def test_endless_programs_take_the_server_from_no_client(address: str, raw: Extension) -> None:
-    greedy = Extension(address)
-    loop = xla_data_pb2.ExecutionHandle(handle=greedy.loaded(endless()))
-    request = xla_pb2.ExecuteRequest(handle=loop, arguments=[greedy.upload(ONES)])
-    calls = [greedy.Execute.future(request) for _ in range(QUOTA)]
-    until(lambda: greedy.executions() == QUOTA)
-    message = refused(grpc.StatusCode.RESOURCE_EXHAUSTED, greedy.Execute, request)
-    assert f"{QUOTA} executions at the same time" in message
-    # Executions launched beyond the quota wait in a queue.
-    run = run_request(step(loop.handle, value(ONES)))
-    greedy.Launch(extension_pb2.LaunchRequest(run=run))
-    double = raw.loaded(program(DOUBLE))
-    response = raw.Run(run_request(step(double, value(ONES), fetch=16)), timeout=10)
-    assert response.results[0].HasField("value")
-    assert not any(call.done() for call in calls)
-    greedy.close()
-
-
 def test_values_that_are_to_come_are_waited_for_without_threads(raw: Extension) -> None:
     """More calls wait than the server has threads for short ones, and short ones go on."""
     loop, double = raw.loaded(endless()), raw.loaded(program(DOUBLE))
