@@ -1,8 +1,6 @@
 """The client against a real server process."""
 
 import gc
-import os
-import signal
 import subprocess
 import sys
 
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import ONES, endless
 from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
 
@@ -255,27 +252,3 @@ def test_deadline_and_cancellation_stop_the_run(client):
 def test_local_says_why_the_server_did_not_start():
     with pytest.raises(xc.UnavailableError, match="feed_items: Input should be greater"):
         xc.Local(feed_items=-1).start()
-
-
-def test_local_server_does_not_outlive_its_parent(tmp_path):
-    code = (
-        "import os, xla_client as xc; local = xc.Local(); local.start(); "
-        "print(local._process.pid, flush=True); os.kill(os.getpid(), 9)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL
-    server = int(done.stdout)
-    until(lambda: not _runs(server))
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    # An orphan that is not reaped stays in the process table as a zombie.
-    try:
-        with open(f"/proc/{process}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
