@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
@@ -31,6 +32,11 @@ class ServerProcess:
     @property
     def address(self) -> str:
         return self.ready["listening"]
+
+    @property
+    def connections(self) -> int:
+        """Number of TCP connections of the process, listeners too."""
+        return len(psutil.Process(self.process.pid).net_connections("tcp"))
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from grpc import StatusCode
 
 import xla_client
 from tests.e2e import modules
-from tests.e2e.process import Raw, refused, serving
+from tests.e2e.process import Raw, ServerProcess, refused, serving
 from tests.fault.plain import until
 from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
@@ -102,7 +102,8 @@ def test_values_of_a_plain_client_go_some_time_after_its_connection(forgetful: s
         until(lambda: watcher.live_bytes() == 0)
 
 
-def test_a_client_that_comes_back_finds_all_values(address: str) -> None:
+def test_a_client_that_comes_back_finds_all_values(server: ServerProcess) -> None:
+    address, connected = server.address, server.connections
     first = Extension(address)
     token = first.open().token
     raw = Raw(address)
@@ -111,7 +112,7 @@ def test_a_client_that_comes_back_finds_all_values(address: str) -> None:
     handle = raw.TransferToServer(request, metadata=metadata).data.handle
     first.close()
     raw.close()
-    time.sleep(0.5)
+    until(lambda: server.connections <= connected)
     second = Extension(address)
     assert second.open(resume_token=token).token == token
     raw = Raw(address)
