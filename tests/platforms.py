@@ -21,7 +21,7 @@ def compiled_platform(name: str) -> CompiledBackend:
 
         return CPU
     if name == "cuda-twin":
-        from tests.cuda_twin.platform import shared_platform
+        from tests.cuda_twin.device.platform import shared_platform
 
         return shared_platform()
     if name == "cuda":
@@ -36,8 +36,8 @@ def compiled_platform(name: str) -> CompiledBackend:
 def driver_of(name: str) -> tuple[Driver, Toolchain]:
     """Return a driver of `cuda` or `cuda-twin` in this process, and what compiles for it."""
     if name == "cuda-twin":
-        from tests.cuda_twin.driver import TwinDriver
-        from tests.cuda_twin.toolchain import HostToolchain
+        from tests.cuda_twin.device.driver import TwinDriver
+        from tests.cuda_twin.device.toolchain import HostToolchain
 
         twin = TwinDriver()
         return twin, HostToolchain(Machine.cuda(twin.description.capability))

@@ -4,16 +4,17 @@
 `python -m pytest -n 0 tests/unit/codegen`. The host must have what that processor has.
 """
 
+import argparse
 import dataclasses
 import os
 import platform
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from numpy._core import _multiarray_umath
 
+from tests.command_line import command_line
 from xla_server.target.machine import Machine
 from xla_server.target.target import Target
 
@@ -71,5 +72,8 @@ def environment(name: str, machine: Machine | None = None) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    _, processor, *command = sys.argv
-    os.execvpe(command[0], command, os.environ | environment(processor))
+    parser = command_line("tests.processors", __doc__)
+    parser.add_argument("processor", choices=MACHINES)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    given = parser.parse_args()
+    os.execvpe(given.command[0], given.command, os.environ | environment(given.processor))

@@ -7,6 +7,7 @@ from typing import Any
 
 from annotated_types import Ge, Gt, Le
 
+from tests.command_line import command_line
 from xla_server.app.options.settings import Settings, default_text, notation
 
 PATH = Path(__file__).parents[1] / "docs" / "SERVER.md"
@@ -44,4 +45,5 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
+    command_line("tests.server_page", __doc__).parse_args()
     PATH.write_text(page(PATH.read_text(encoding="utf-8")), encoding="utf-8")

@@ -5,8 +5,6 @@ import dataclasses
 import json
 import pathlib
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import grpc
@@ -15,7 +13,7 @@ from rich.table import Table
 
 import xla_client
 from tests.benchmarks import suites
-from tests.benchmarks.isa import run_as_asked
+from tests.benchmarks.isa import options_of
 from tests.benchmarks.ranks import ranks
 from tests.benchmarks.several_devices import several_devices
 from tests.benchmarks.transport import echo_server
@@ -25,6 +23,7 @@ from tests.benchmarks.transport.feeds_suite import feeds
 from tests.benchmarks.transport.literals import literals
 from tests.benchmarks.transport.shared_memory import shared_memory
 from tests.benchmarks.transport.unary_bulk import unary_bulk
+from tests.command_line import command_line
 from xla_host import allocator
 
 OUTPUT = pathlib.Path("build/bench.json")
@@ -33,18 +32,12 @@ OUTPUT = pathlib.Path("build/bench.json")
 @contextlib.contextmanager
 def echo_peers() -> Iterator[tuple[grpc.Channel, socket.socket]]:
     """A channel and a TCP connection to bare servers in a process of their own."""
-    command = [sys.executable, "-m", "tests.benchmarks.transport.echo_server"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        port, tcp_port = process.stdout.readline().split()
-        try:
-            with (
-                grpc.insecure_channel(f"127.0.0.1:{port}", echo_server.UNLIMITED) as channel,
-                socket.create_connection(("127.0.0.1", int(tcp_port))) as connection,
-            ):
-                yield channel, connection
-        finally:
-            process.kill()
+    with (
+        echo_server.echo_process() as (target, address),
+        grpc.insecure_channel(target, echo_server.UNLIMITED) as channel,
+        socket.create_connection(address) as connection,
+    ):
+        yield channel, connection
 
 
 def one_message_at_a_time(target: str) -> xla_client.Client:
@@ -81,5 +74,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_as_asked("tests.benchmarks")
+    options_of(command_line("tests.benchmarks", __doc__))
     main()

@@ -18,7 +18,6 @@ import math
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterable
 
 import jax
 import numpy as np
@@ -26,11 +25,13 @@ import numpy as np
 import xla_client
 from tests.benchmarks.compilation import CompileTimes, Program, compile_times, prepared
 from tests.benchmarks.first_program import first_program
-from tests.benchmarks.harness import Comparison, compare
-from tests.benchmarks.isa import description, run_as_asked
-from tests.benchmarks.programs import Ours, Remote, Theirs, difference
+from tests.benchmarks.harness import Comparison, compare, mean, show
+from tests.benchmarks.isa import description, options_of
+from tests.benchmarks.programs import Ours, Remote, Theirs
+from tests.benchmarks.sweep.comparing import difference
 from tests.benchmarks.workloads import chosen
 from tests.benchmarks.workloads.workload import Workload
+from tests.command_line import command_line
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.target.machine import Machine
 
@@ -74,18 +75,6 @@ def measure(name: str, workload: Workload, client: xla_client.Client, shared: st
     return Line(run, by_rpc, times, wrong)
 
 
-def mean(ratios: Iterable[float]) -> float:
-    """The geometric mean."""
-    logarithms = [math.log(ratio) for ratio in ratios]
-    return math.exp(sum(logarithms) / len(logarithms))
-
-
-def show(name: str, ratios: Iterable[float], wrong: str = "") -> None:
-    """Print a line of the table as soon as it is known."""
-    figures = "".join(f"{ratio:10.2f}" if ratio > 0.1 else f"{ratio:10.3f}" for ratio in ratios)
-    print(f"{name:32}{figures}  {wrong}".rstrip(), flush=True)
-
-
 def main(words: list[str]) -> None:
     """Measure the workloads that are asked for; print a table and write build/bench-cpu.json.
 
@@ -126,5 +115,5 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    run_as_asked("tests.benchmarks.compiled")
+    options_of(command_line("tests.benchmarks.compiled", __doc__))
     main([word for word in os.environ.get("ONLY", "").split(",") if word])

@@ -14,13 +14,12 @@ Costs of the driver itself stand first. `ONLY=softmax,matmul` chooses by parts o
 
 import dataclasses
 import json
-import math
 import os
 import pathlib
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
@@ -28,9 +27,12 @@ import jax
 
 from tests.benchmarks.compilation import Program
 from tests.benchmarks.cuda_driver_figures import figures
-from tests.benchmarks.programs import Ours, Theirs, difference
+from tests.benchmarks.harness import mean, show, timed
+from tests.benchmarks.programs import Ours, Theirs
+from tests.benchmarks.sweep.comparing import difference
 from tests.benchmarks.workloads import GROUPS, chosen
 from tests.benchmarks.workloads.workload import Workload
+from tests.command_line import command_line
 from tests.platforms import compiled_platform, driver_of
 from xla_contract.errors import CancelledError
 from xla_server.backends.compiled.backend import CompiledBackend
@@ -92,11 +94,11 @@ def measure(name: str, workload: Workload, platform: CompiledBackend) -> Line:
 
         run_seconds, call, their_call, stream = [], [], [], []
         for _ in range(ROUNDS):
-            call.append(_seconds(run, calls))
+            call.append(timed(run, calls))
             run_seconds.append(statistics.median(runs))
             runs.clear()
-            their_call.append(_seconds(theirs.run, calls))
-            stream.append(_seconds(lambda: theirs.run_together(calls), 1) / calls)
+            their_call.append(timed(theirs.run, calls))
+            stream.append(timed(lambda: theirs.run_together(calls)) / calls)
     seconds = map(statistics.median, (run_seconds, call, their_call, stream))
     return Line(name, *seconds, compiling, theirs.compile_seconds, wrong)
 
@@ -107,24 +109,11 @@ def _first_seconds(ours: Ours) -> float:
     timer = threading.Timer(MOST_SECONDS, cancellation.cancel)
     timer.start()
     try:
-        return _seconds(lambda: ours.run(cancellation), 1)
+        return timed(lambda: ours.run(cancellation))
     except CancelledError:
         raise TimeoutError(f"an execution takes over {MOST_SECONDS} seconds") from None
     finally:
         timer.cancel()
-
-
-def _seconds(function: Callable[[], object], calls: int) -> float:
-    started = time.perf_counter()
-    for _ in range(calls):
-        function()
-    return (time.perf_counter() - started) / calls
-
-
-def show(name: str, ratios: Iterable[float], wrong: str = "") -> None:
-    """Print a line of the table as soon as it is known."""
-    figures = "".join(f"{ratio:9.2f}" if ratio > 0.1 else f"{ratio:9.3f}" for ratio in ratios)
-    print(f"{name:32}{figures}  {wrong}".rstrip(), flush=True)
 
 
 def main() -> None:
@@ -139,7 +128,7 @@ def main() -> None:
     for name, figure in driver.items():
         print(f"  {name:35}{figure:9.2f}", flush=True)
     heads = ("run", "call", "stream", "compile")
-    print(f"{'time, JAX = 1':32}" + "".join(f"{head:>9}" for head in heads))
+    print(f"{'time, JAX = 1':32}" + "".join(f"{head:>10}" for head in heads))
     lines, failures = [], {}
     for name, workload in _in_order(chosen(words)):
         if time.monotonic() > end:
@@ -181,10 +170,6 @@ def driver_figures(platform: str) -> Mapping[str, float]:
         toolchain.close()
 
 
-def mean(ratios: Iterable[float]) -> float:
-    """Return the geometric mean."""
-    return math.exp(statistics.fmean(map(math.log, ratios)))
-
-
 if __name__ == "__main__":
+    command_line("tests.benchmarks.cuda", __doc__).parse_args()
     main()

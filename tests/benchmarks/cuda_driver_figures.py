@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.cuda_twin.device.test_twin import AT, moving
 from tests.cuda_twin.programs import kernel_of
-from tests.cuda_twin.test_twin import AT, moving
 from tests.unit.codegen.compiled import built
 from xla_client import Op, ops
 from xla_client.lib import activations, arithmetic

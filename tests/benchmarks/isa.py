@@ -4,6 +4,7 @@
 record of the machine, XLA's by --xla_cpu_max_isa. The environment says so to all processes.
 """
 
+import argparse
 import dataclasses
 import os
 import sys
@@ -40,6 +41,14 @@ def run_as_asked(module: str) -> list[str]:
         os.execvpe(sys.executable, [sys.executable, "-m", module, *rest], os.environ | variables)
     print(description(Machine.host(), os.environ), flush=True)
     return words
+
+
+def options_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Return the options of the command line, run as its `--isa` says."""
+    parser.add_argument(_OPTION, help="the newest vector instructions to use: avx2")
+    # Before a process begins, as it may be help that is asked for.
+    parser.parse_args()
+    return parser.parse_args(run_as_asked(parser.prog.rpartition(" ")[2]))
 
 
 def description(machine: Machine, variables: Mapping[str, str]) -> str:

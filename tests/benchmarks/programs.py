@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 import xla_client
+from tests.benchmarks.harness import timed
 from tests.benchmarks.workloads.workload import Workload
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.backend import CompiledBackend
@@ -16,12 +17,6 @@ from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
 from xla_server.execution.channel_protocol import NoChannels
 from xla_server.execution.feed_protocol import NoFeeds
-
-_TOLERANCE = {"float64": 1e-9, "complex128": 1e-9, "bfloat16": 0.04, "float16": 0.01}
-_COMMON_TOLERANCE = 2e-4
-"""Tolerance relative to the largest number of a result: sums in another order differ, and the
-differences add up in a model.
-"""
 
 
 class Ours:
@@ -101,35 +96,10 @@ class Theirs:
 
     def seconds(self) -> float:
         """Return the rough seconds of one execution."""
-        started = time.perf_counter()
-        self.run()
-        return time.perf_counter() - started
+        return timed(self.run)
 
 
 def _arrays(literal: Literal) -> list[Any]:
     if literal.shape.is_tuple:
         return [array for element in literal.elements for array in _arrays(element)]
     return [literal.to_numpy()]
-
-
-def difference(ours: Sequence[Any], theirs: Sequence[Any]) -> str:
-    """Describe the difference of our results; the text is empty if it is rounding alone."""
-    if len(ours) != len(theirs):
-        return f"{len(ours)} results for {len(theirs)}"
-    for found, expected in zip(ours, theirs, strict=True):
-        if found.shape != expected.shape or found.dtype != expected.dtype:
-            return f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
-        if found.dtype.kind in "biu":
-            if not np.array_equal(found, expected):
-                return f"{np.count_nonzero(found != expected)} numbers differ"
-            continue
-        wide = np.complex128 if found.dtype.kind == "c" else np.float64
-        one, other = found.astype(wide), expected.astype(wide)
-        if not np.array_equal(np.isfinite(one), np.isfinite(other)):
-            return "other infinities or NaN"
-        finite = np.isfinite(one)
-        largest = np.max(np.abs(other[finite]), initial=1e-30)
-        gap = np.max(np.abs(one[finite] - other[finite]), initial=0.0) / largest
-        if gap > _TOLERANCE.get(found.dtype.name, _COMMON_TOLERANCE):
-            return f"off by {gap:.1e} of the largest"
-    return ""

@@ -19,6 +19,7 @@ import numpy as np
 
 import xla_client as xc
 from tests.benchmarks.harness import Comparison
+from tests.command_line import command_line
 from tests.e2e.process import mpirun, start_ranks
 
 RANKS = 2
@@ -127,7 +128,9 @@ def ranks(rounds: int = 7) -> Iterator[Comparison]:
 
 
 if __name__ == "__main__":
-    if "--peer" in sys.argv:
+    parser = command_line("tests.benchmarks.ranks", __doc__)
+    parser.add_argument("--peer", action="store_true", help="serve as the peer")
+    if parser.parse_args().peer:
         _serve()
     else:
         for row in ranks():

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks.harness import Comparison
+from tests.command_line import command_line
 from xla_contract.stubs import hlo_pb2, xla_pb2
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
@@ -215,7 +216,9 @@ def _medians(
 
 
 if __name__ == "__main__":
-    if "--peer" in sys.argv:
+    parser = command_line("tests.benchmarks.several_devices", __doc__)
+    parser.add_argument("--peer", action="store_true", help="serve as the peer")
+    if parser.parse_args().peer:
         _serve()
     else:
         for row in several_devices():

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tests.building import computation, shape_of
 from tests.conformance.oracle import evaluated
 from xla_client import Builder, Computation, Op, Shape, ops
 from xla_contract.types.element_type import ElementType
@@ -21,9 +22,8 @@ class Example(Builder):
         """A parameter; without a type a list holds f32, everything else what numpy makes of it."""
         natural = np.float32 if isinstance(value, list) else None
         array = np.asarray(value, natural if element_type is None else element_type.dtype)
-        shape = Shape.array(ElementType.from_dtype(array.dtype), array.shape)
         self.arguments.append(array)
-        return self.parameter(len(self.arguments) - 1, shape)
+        return self.parameter(len(self.arguments) - 1, shape_of(array))
 
     def start(self, *numbers: int) -> list[Op]:
         """One s32 scalar for each number, as slices take their start."""
@@ -51,12 +51,9 @@ def scalar_function(
     function: Callable[..., Op], *types: str, name: str | None = None
 ) -> Computation:
     """A computation on scalars of these types, two of f32 when none are said."""
-    builder = Builder(name or getattr(function, "__name__", "function").strip("<>"))
-    scalars = [
-        builder.parameter(number, Shape.parse(f"{text}[]"))
-        for number, text in enumerate(types or ("f32", "f32"))
-    ]
-    return builder.build(function(*scalars))
+    name = name or getattr(function, "__name__", "function").strip("<>")
+    shapes = [Shape.parse(f"{text}[]") for text in types or ("f32", "f32")]
+    return computation(function, shapes, name)
 
 
 ADD = scalar_function(ops.add)

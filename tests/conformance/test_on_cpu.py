@@ -5,17 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance import oracle
-from tests.conformance.sweep import (
-    test_contractions,
-    test_control,
-    test_dynamic_shapes,
-    test_indexing,
-    test_linear_algebra,
-    test_movement,
-    test_ordering,
-    test_reductions,
-    test_windows,
-)
+from tests.conformance.sweep import test_dynamic_shapes
+from tests.conformance.sweep.contraction import test_contractions, test_linear_algebra
+from tests.conformance.sweep.control import test_control
+from tests.conformance.sweep.indexing import test_indexing, test_movement, test_ordering
+from tests.conformance.sweep.reduction import test_reductions, test_windows
 
 CHECKS: tuple[Callable[[], None], ...] = (
     test_contractions.test_convolution_with_padding_by_name,

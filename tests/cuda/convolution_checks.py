@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.cuda.library_checks import ROUNDED, plan_check
 from tests.cuda.outcomes import Outcome, Status, outcomes
+from tests.executing import execute
 from tests.platforms import compiled_platform, driver_of
 from tests.unit.codegen.compiled import imported
 from xla_contract.types.element_type import ElementType as E
@@ -18,9 +19,6 @@ from xla_server.backends.compiled.backend import CompiledBackend
 from xla_server.backends.cuda.backend import Cuda
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import is_installed
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.target.convolution import Convolution, Direction
 
 SQUARE = Convolution(
@@ -104,7 +102,7 @@ def convolution_outcomes(platform: str) -> Iterator[Outcome]:
 def _by_library(platform: str) -> Cuda:
     if platform == "cuda":
         return Cuda(1, library_convolutions=True)
-    from tests.cuda_twin.platform import twin_platform
+    from tests.cuda_twin.device.platform import twin_platform
 
     return twin_platform(library_convolutions=True)
 
@@ -158,13 +156,7 @@ def _timed(platform: CompiledBackend, module: Any, arguments: list[Any]) -> tupl
     placed = [platform.to_device(Literal.from_numpy(each), device) for each in arguments]
     nanoseconds = []
     for _ in range(_TURNS):
-        run = executable.execute(
-            *(placed,),
-            device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
-        )
+        run = execute(executable, device, placed)
         nanoseconds.append(run.profile.compute_time_ns)
     output: Any = run.output
     value = output.value

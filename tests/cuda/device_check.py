@@ -5,7 +5,6 @@ lost in one hides nothing of the others. The table is printed, and FILE has all 
 `--platform cuda-twin` checks the host's twin, without a GPU; `--only golden,hlo` chooses.
 """
 
-import argparse
 import collections
 import concurrent.futures
 import json
@@ -19,6 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.command_line import command_line
+
 ROOT = Path(__file__).parents[2]
 FIRST = ("facts", "driver")
 """Groups that are alone, before all others."""
@@ -26,7 +27,7 @@ FIRST = ("facts", "driver")
 
 def main(words: Sequence[str]) -> int:
     """Do what the words say; 1 where a check failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("tests.cuda.device_check", __doc__)
     parser.add_argument("--platform", default="cuda")
     parser.add_argument("--seconds", type=float, default=220)
     parser.add_argument("--out", type=Path, default=Path("build/device_check.json"))

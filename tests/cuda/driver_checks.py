@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.outcomes import Check, error_of
-from tests.cuda_twin.test_twin import AT, moving
+from tests.cuda_twin.device.test_twin import AT, moving
 from xla_server.backends.cuda.toolchain import Toolchain
 from xla_server.backends.cuda.worker.device.driver import ConditionalDriver, Driver
 from xla_server.backends.cuda.worker.exchange.protocol import OutOfDeviceMemoryError

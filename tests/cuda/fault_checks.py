@@ -13,12 +13,11 @@ import numpy as np
 
 from tests.cuda.checks import Sides
 from tests.cuda.outcomes import Check, error_of
+from tests.executing import execute
 from xla_contract.errors import CancelledError, ResourceExhaustedError, UnavailableError
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Executable
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.text.parser import parse_module
 
 DOUBLED = """HloModule doubled
@@ -117,13 +116,7 @@ class FaultChecks:
     def _execute(
         self, executable: Executable, arguments: list[Any], cancellation: Cancellation | None = None
     ) -> Any:
-        return executable.execute(
-            arguments,
-            device=self._device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=cancellation or Cancellation(),
-        ).output
+        return execute(executable, self._device, arguments, cancellation).output
 
     def _placed(self, array: Any) -> Any:
         return self._platform.to_device(Literal.from_numpy(array), self._device)

@@ -8,12 +8,10 @@ import numpy as np
 
 from tests.cuda.checks import Sides
 from tests.cuda.outcomes import Check, assert_near
+from tests.executing import execute
 from tests.unit.codegen.compiled import interpreted
 from xla_contract.types.literal import Literal
 from xla_server.backends.platform import Executable
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 
@@ -37,18 +35,7 @@ ALONE = KERNELS.replace("f32[96,96])", "f32[96,160])").replace(
 )
 """The same without the product: graphs of kernels alone can have other addresses."""
 
-LOOP = """HloModule loop
-body { p = (s32[], f32[24,24]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  x = f32[24,24] get-tuple-element(p), index=1
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  product = f32[24,24] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  bounded = f32[24,24] tanh(product)
-  mirrored = f32[24,24] transpose(bounded), dimensions={1,0}
-  sum = f32[24,24] subtract(bounded, mirrored)
-  ROOT n = (s32[], f32[24,24]) tuple(next, sum) }
-below { p = (s32[], f32[24,24]) parameter(0)
+_SIXTY_TIMES = """below { p = (s32[], f32[24,24]) parameter(0)
   i = s32[] get-tuple-element(p), index=0
   limit = s32[] constant(60)
   ROOT c = pred[] compare(i, limit), direction=LT }
@@ -60,7 +47,24 @@ ENTRY e {
   ROOT r = f32[24,24] get-tuple-element(end), index=1 }
 """
 
-CASES = """HloModule cases
+LOOP = (
+    """HloModule loop
+body { p = (s32[], f32[24,24]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[24,24] get-tuple-element(p), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  product = f32[24,24] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  bounded = f32[24,24] tanh(product)
+  mirrored = f32[24,24] transpose(bounded), dimensions={1,0}
+  sum = f32[24,24] subtract(bounded, mirrored)
+  ROOT n = (s32[], f32[24,24]) tuple(next, sum) }
+"""
+    + _SIXTY_TIMES
+)
+
+CASES = (
+    """HloModule cases
 squared { x = f32[24,24] parameter(0)
   product = f32[24,24] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
   ROOT t = f32[24,24] tanh(product) }
@@ -84,17 +88,9 @@ body { p = (s32[], f32[24,24]) parameter(0)
   either = f32[24,24] conditional(is_late, case, case),
     true_computation=turned, false_computation=squared
   ROOT n = (s32[], f32[24,24]) tuple(next, either) }
-below { p = (s32[], f32[24,24]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  limit = s32[] constant(60)
-  ROOT c = pred[] compare(i, limit), direction=LT }
-ENTRY e {
-  x = f32[24,24] parameter(0)
-  zero = s32[] constant(0)
-  begin = (s32[], f32[24,24]) tuple(zero, x)
-  end = (s32[], f32[24,24]) while(begin), body=body, condition=below
-  ROOT r = f32[24,24] get-tuple-element(end), index=1 }
 """
+    + _SIXTY_TIMES
+)
 
 TURNS = 8
 
@@ -149,13 +145,7 @@ class _Checked:
             drawn = np.random.default_rng((seed, turn)).standard_normal(shape)
             array = (drawn / 8).astype(np.float32)
             argument = self._platform.to_device(Literal.from_numpy(array), device)
-            output: Any = executable.execute(
-                [argument],
-                device=device,
-                feeds=NoFeeds(),
-                channels=NoChannels(),
-                cancellation=Cancellation(),
-            ).output
+            output: Any = execute(executable, device, [argument]).output
             expected = interpreted(module, [array])
             assert_near(_arrays(output), expected)
             if kept is not None:

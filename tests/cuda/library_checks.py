@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tests.cuda.outcomes import Check, assert_near
-from tests.cuda_twin.driver import TwinDriver
-from tests.cuda_twin.libraries import WRITTEN
+from tests.cuda_twin.device.driver import TwinDriver
+from tests.cuda_twin.libraries.by_numpy import WRITTEN
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.cuda.worker.device.driver import Driver
 from xla_server.codegen.gpu.plans.convolution_plans import ConvolutionPlan

@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.command_line import command_line
 from tests.cuda.convolution_checks import LAYERS, SQUARE, convolution_plans
 from xla_server.backends.cuda.worker.libraries import LibraryError, cudnn
 from xla_server.backends.cuda.worker.libraries.cudnn_backend import (
@@ -163,4 +164,5 @@ def _asked() -> int:
 
 
 if __name__ == "__main__":
+    command_line("tests.cuda_twin.cudnn_engines", __doc__).parse_args()
     sys.exit(main())

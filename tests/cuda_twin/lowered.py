@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda_twin.guarded import Guarded
-from tests.cuda_twin.libraries import compute
+from tests.cuda_twin.device.guarded import Guarded
+from tests.cuda_twin.device.twin import Twin
+from tests.cuda_twin.libraries.by_numpy import compute
 from tests.cuda_twin.programs import TARGET
-from tests.cuda_twin.twin import Twin
 from tests.example_platform.walker import run
 from xla_server.backends.compiled.compilation import compile_module
 from xla_server.buffers.code import (

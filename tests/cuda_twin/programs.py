@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda_twin.twin import DEVICE, Twin
+from tests.cuda_twin.device.twin import DEVICE, Twin
 from tests.unit.codegen.compiled import built, interpreted
 from xla_client.programs.builder import Op
 from xla_contract.types.opcode import Opcode

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.cuda_twin.driver import TwinDriver
-from tests.cuda_twin.toolchain import HostToolchain
-from tests.cuda_twin.twin import DEVICE
+from tests.cuda_twin.device.driver import TwinDriver
+from tests.cuda_twin.device.toolchain import HostToolchain
+from tests.cuda_twin.device.twin import DEVICE
 from xla_server.buffers.code import Code, CopyThunk, KernelThunk, Value, writes
 from xla_server.codegen.gpu.grid import GridKernel
 from xla_server.codegen.gpu.plans.library_plans import LibraryPlan

@@ -5,7 +5,7 @@ TWIN_DEVICE is the class of its devices.
 
 import os
 
-from tests.cuda_twin.platform import twin_platform
+from tests.cuda_twin.device.platform import twin_platform
 from xla_server.app import cli
 from xla_server.app.options.settings import Settings
 from xla_server.app.serving import distribution

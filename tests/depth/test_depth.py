@@ -14,12 +14,10 @@ from tests.depth.cases import Case
 from tests.depth.chains import CHAINS, mixed, stacked
 from tests.depth.dynamic_nesting import DYNAMIC_NESTING
 from tests.depth.nesting import NESTING
+from tests.executing import execute
 from tests.unit.codegen.compiled import on_cpu
 from xla_contract.types.literal import Literal
 from xla_server.backends.interpreter import Interpreter
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 from xla_server.ir.module import HloModule
 
@@ -35,13 +33,8 @@ INTERPRETER = Interpreter()
 def on_interpreter(module: HloModule, arguments: tuple[Any, ...]) -> list[Any]:
     executable = INTERPRETER.compile(module, module.entry_program_shape)
     device = INTERPRETER.devices[0]
-    output: Any = executable.execute(
-        [INTERPRETER.to_device(Literal.from_numpy(each), device) for each in arguments],
-        device=device,
-        feeds=NoFeeds(),
-        channels=NoChannels(),
-        cancellation=Cancellation(),
-    ).output
+    placed = [INTERPRETER.to_device(Literal.from_numpy(each), device) for each in arguments]
+    output: Any = execute(executable, device, placed).output
     return [output.literal.value]
 
 

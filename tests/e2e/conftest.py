@@ -4,16 +4,22 @@ from typing import Any
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import Raw, start_server
+from tests.e2e.process import Raw, ServerProcess, serving, start_server
 from xla_client import Builder, ElementType, Op, Shape, ops
+
+# Two devices and small queues; modules that need other flags have a fixture of this name.
+server = serving("--devices", "2", "--feed-items", "4", platforms=("cpu",))
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server process with two devices and small queues."""
-    directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--devices", "2", "--feed-items", "4") as running:
-        yield running.address
+def address(server: ServerProcess) -> str:
+    return server.address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[xc.Client]:
+    with xc.connect(address, timeout=60) as connected:
+        yield connected
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +34,8 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def raw(server: str) -> Iterator[Raw]:
-    client = Raw(server)
+def raw(address: str) -> Iterator[Raw]:
+    client = Raw(address)
     yield client
     client.close()
 

@@ -6,17 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from tests.e2e import modules
-from xla_contract.descriptors import RPCS
+from xla_contract.descriptors import EXTENSION_RPCS, RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 
 _SIZES = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
@@ -31,6 +32,11 @@ class ServerProcess:
     @property
     def address(self) -> str:
         return self.ready["listening"]
+
+    @property
+    def connections(self) -> int:
+        """Number of TCP connections of the process, listeners too."""
+        return len(psutil.Process(self.process.pid).net_connections("tcp"))
 
 
 @contextlib.contextmanager
@@ -66,6 +72,21 @@ def start_server(
         process.communicate()
 
 
+def serving(*flags: str, platforms: Sequence[str] = ("interpreter",)) -> Any:
+    """Return a fixture of a module: a server process with these flags, of each of the platforms."""
+
+    @pytest.fixture(scope="module", params=platforms if len(platforms) > 1 else None)
+    def server(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[ServerProcess]:
+        platform = getattr(request, "param", platforms[0])
+        directory = tmp_path_factory.mktemp("server")
+        with start_server(directory, "--platform", platform, *flags) as running:
+            yield running
+
+    return server
+
+
 def mpirun(count: int) -> list[str]:
     """The beginning of the command that starts so many processes, of which one may end alone."""
     program = str(Path(sys.prefix) / "bin" / "mpirun")
@@ -98,17 +119,19 @@ def start_ranks(directory: Path, count: int, *flags: str) -> Iterator[ServerProc
 
 
 class Raw:
-    """`raw.Compile(request)` for every rpc, plus what tests need again and again."""
+    """`raw.Compile(request)` for every unary rpc, plus what tests need again and again.
 
-    def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address, options=_SIZES)
-        for rpc in RPCS:
-            call = self._channel.unary_unary(
-                rpc.path,
-                request_serializer=lambda message: message.SerializeToString(),
-                response_deserializer=rpc.response.FromString,
-            )
-            setattr(self, rpc.name, call)
+    Channels of one process share a connection, and with it the default session, unless they are
+    to have one of their own.
+    """
+
+    def __init__(self, address: str, *, own: bool = False) -> None:
+        options = [*_SIZES, ("grpc.use_local_subchannel_pool", int(own))]
+        self._channel = grpc.insecure_channel(address, options=options)
+        for rpc in (*RPCS, *EXTENSION_RPCS):
+            if not (rpc.request_streaming or rpc.response_streaming):
+                serialize, parse = rpc.request.SerializeToString, rpc.response.FromString
+                setattr(self, rpc.name, self._channel.unary_unary(rpc.path, serialize, parse))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(name)

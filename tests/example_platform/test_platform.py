@@ -14,6 +14,7 @@ from tests.corpus.hlo_text import VECTOR_LOOP
 from tests.example_platform.formulas import UnsupportedKernelError
 from tests.example_platform.platform import Example
 from tests.example_platform.program import WalkedProgram
+from tests.executing import execute
 from tests.golden.kernels import PROGRAMS as GOLDEN
 from tests.kernels.corpora import CORPORA
 from xla_client import Builder, ops
@@ -28,8 +29,6 @@ from xla_server.buffers.assignment import assign
 from xla_server.buffers.code import Code, KernelThunk
 from xla_server.evaluator.dynamic_shapes import has_dynamic_shapes
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.module import HloModule
 from xla_server.ir.text.parser import parse_module
 from xla_server.runtime.blocks import BlockPool
@@ -111,10 +110,7 @@ def _run(platform: CompiledBackend, module: HloModule, **options: Any) -> Iterat
     device = platform.devices[0]
     arguments = [platform.to_device(each, device) for each in _arguments(module)]
     executable = platform.compile(module, module.entry_program_shape)
-    cancellation = options.get("cancellation") or Cancellation()
-    output = executable.execute(
-        arguments, device=device, feeds=NoFeeds(), channels=NoChannels(), cancellation=cancellation
-    ).output
+    output: Any = execute(executable, device, arguments, **options).output
     for buffer in output.elements or (output,):
         assert isinstance(buffer, platform.buffers.kind)
         yield buffer.to_literal().value
@@ -172,14 +168,7 @@ def test_a_result_is_written_where_a_donated_argument_was() -> None:
     executable = platform.compile(module, module.entry_program_shape)
 
     def step(argument: Any, *donated: int) -> Any:
-        return executable.execute(
-            [argument],
-            device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
-            donated=donated,
-        ).output
+        return execute(executable, device, [argument], donated=donated).output
 
     first = step(platform.to_device(Literal.from_numpy(np.ones(8, np.float32)), device))
     address = first.address

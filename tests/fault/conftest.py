@@ -1,9 +1,13 @@
-"""The time of a soak, and what it has shown."""
+"""The time of a soak, and what it has shown; and a connection that tests cut."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.e2e.process import ServerProcess
+from tests.fault.plain import Plain, until
+from tests.fault.proxy import Proxy
 from tests.fault.rounds import CLOCK, IS_SOAK, Resources
 
 
@@ -39,3 +43,25 @@ def _pairs(first: Resources, last: Resources) -> tuple[str, ...]:
         f"{first.threads}-{last.threads}",
         f"{first.descriptors}-{last.descriptors}",
     )
+
+
+@pytest.fixture(scope="module")
+def address(server: ServerProcess) -> str:
+    return server.address
+
+
+@pytest.fixture
+def proxy(address: str) -> Iterator[Proxy]:
+    """A connection between a client and the server, which tests cut."""
+    with Proxy(address) as between:
+        yield between
+
+
+@pytest.fixture
+def other(address: str) -> Iterator[Plain]:
+    """A client of another session, which sees to it that everything is free in the end."""
+    client = Plain(address)
+    before = client.counters()
+    yield client
+    until(lambda: client.counters() == before)
+    client.end_session()

@@ -4,7 +4,6 @@ Prints the tokens of its sessions, of the one over the wire and the one with sha
 is under way, and waits.
 """
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import xla_client as xc
+from tests.command_line import command_line
 from tests.e2e.feed_programs import COUNT, source
 from tests.fault.plain import token_of
 from tests.fault.programs import ONES, double, endless
@@ -77,4 +77,6 @@ def is_in_the_middle(client: xc.Client) -> bool:
 
 
 if __name__ == "__main__":
-    work(sys.argv[1])
+    parser = command_line("tests.fault.doomed_client", __doc__)
+    parser.add_argument("address")
+    work(parser.parse_args().address)

@@ -6,7 +6,7 @@ import json
 import queue
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import pytest
@@ -68,10 +68,11 @@ class Stream:
 class Plain:
     """Calls of both services; opens a session of its own unless one is given."""
 
-    def __init__(self, address: str, token: str | None = None) -> None:
+    def __init__(self, address: str, token: str | None = None, bearer: str = "") -> None:
         self.address = address
+        self.authorization = (("authorization", f"Bearer {bearer}"),) if bearer else ()
         self._channel = grpc.insecure_channel(address, options=_OPTIONS)
-        self._metadata: tuple[tuple[str, str], ...] = ()
+        self._metadata: tuple[tuple[str, str], ...] = self.authorization
         self._calls = {
             rpc.name: self._channel.unary_unary(
                 rpc.path, rpc.request.SerializeToString, rpc.response.FromString
@@ -79,11 +80,15 @@ class Plain:
             for rpc in RPCS_BY_NAME.values()
             if not rpc.request_streaming and not rpc.response_streaming
         }
-        self.token = token
         if token is None:
-            self.token = self("OpenSession", extension_pb2.OpenSessionRequest()).token
-        if self.token:  # An empty one is for the default session of the connection.
-            self._metadata = (("xla-session", self.token),)
+            token = self("OpenSession", extension_pb2.OpenSessionRequest()).token
+        self._take(token)
+
+    def _take(self, token: str) -> None:
+        """Be a client of a session, or with no token of the default one of the connection."""
+        self.token = token
+        session = (("xla-session", token),) if token else ()
+        self._metadata = (*self.authorization, *session)
 
     def __call__(self, name: str, request: Any, timeout: float = 60) -> Any:
         return self._calls[name](
@@ -115,11 +120,14 @@ class Plain:
         """A client of the same session over a connection of its own."""
         return Plain(address, self.token)
 
-    def also(self) -> "Plain":
+    def also(self) -> Self:
         """A client of a session of its own over the same connection, which is this one's."""
+        return self.of(self("OpenSession", extension_pb2.OpenSessionRequest()).token)
+
+    def of(self, token: str) -> Self:
+        """A client of another session over the same connection."""
         other = copy.copy(self)
-        other.token = self("OpenSession", extension_pb2.OpenSessionRequest()).token
-        other._metadata = (("xla-session", other.token),)
+        other._take(token)
         return other
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ It also prints the processor seconds per second of client, server and storm. Ser
 connection are the same in the three measurements of a storm.
 """
 
-import argparse
 import contextlib
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.command_line import command_line
 from tests.e2e.process import start_server
 from tests.fault.calls import is_served
 from tests.fault.plain import Plain
@@ -102,7 +102,7 @@ def _measure(name: str, platform: str, seconds: float) -> str:
 
 def main() -> None:
     """Print a line for each storm."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("tests.fault.storm_speed", __doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--platform", default="cpu")
     parser.add_argument("storms", nargs="*", default=list(STORMS), help="names; all by default")

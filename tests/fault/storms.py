@@ -4,7 +4,6 @@
 standard input. Each storm is a function of a host, a port and an event that ends it.
 """
 
-import argparse
 import contextlib
 import itertools
 import socket
@@ -14,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+from tests.command_line import command_line
 from tests.fault.calls import launch
 from tests.fault.plain import RPCS_BY_NAME, Plain
 from tests.fault.programs import ONES, double, endless
@@ -265,7 +265,7 @@ def storm(name: str, address: str) -> "Iterator[subprocess.Popen[str]]":
 
 def main() -> None:
     """Run the storm that the command line names until standard input ends."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("tests.fault.storms", __doc__)
     parser.add_argument("storm", choices=STORMS)
     parser.add_argument("address")
     chosen = parser.parse_args()

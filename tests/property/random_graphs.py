@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws import drawing
 from tests.corpus.hlo_text import print_hlo
-from xla_client import Computation, ops
+from xla_client import ops
 from xla_client.programs.builder import Builder, Op
 from xla_contract.stubs import hlo_pb2
 from xla_contract.types.dimension_numbers import PaddingConfig, PaddingDimension
@@ -173,13 +173,6 @@ def converted(op: Op, kind: E) -> Op:
     if op.shape.element_type.is_complex and not kind.is_complex:
         op = ops.real(op)
     return ops.convert_element_type(op, kind)
-
-
-def scalars(function: Callable[..., Op], *kinds: E, name: str) -> Computation:
-    """A computation of scalars."""
-    builder = Builder(name)
-    shapes = [Shape.array(kind, ()) for kind in kinds]
-    return builder.build(function(*(builder.parameter(n, s) for n, s in enumerate(shapes))))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, SMALLEST, Graph, Node, scalars
+from tests.building import scalars
+from tests.property.random_graphs import FLOATS, INTEGERS, KINDS, SMALLEST, Graph, Node
 from xla_client import ops
 from xla_client.programs.builder import Op
 from xla_contract.types.dimension_numbers import (

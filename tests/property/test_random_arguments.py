@@ -7,14 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance.sweep.draws.depth import drawn
+from tests.executing import execute
 from tests.property.random_control import STEPS
 from tests.property.random_graphs import assert_alike, programs
 from tests.unit.codegen.compiled import CPU, interpreted, laid
 from xla_contract.types.literal import Literal
 from xla_contract.types.shape import ProgramShape
-from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
 from xla_server.ir.importer import import_module
 
 
@@ -43,14 +41,8 @@ def test_layouts_and_donations_change_nothing(data: st.DataObject) -> None:
     theirs = interpreted(module, program.arguments)
     # The second run writes over what the first one was given, where it may.
     for donated in ((), tuple(np.flatnonzero(chance.integers(0, 2, len(parameters))).tolist())):
-        output: Any = executable.execute(
-            [CPU.to_device(askew(array), device) for array in program.arguments],
-            device=device,
-            feeds=NoFeeds(),
-            channels=NoChannels(),
-            cancellation=Cancellation(),
-            donated=donated,
-        ).output
+        placed = [CPU.to_device(askew(array), device) for array in program.arguments]
+        output: Any = execute(executable, device, placed, donated=donated).output
         assert output.shape == result
         value = output.literal.to_numpy()
         ours = list(value) if isinstance(value, tuple) else [value]

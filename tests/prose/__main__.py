@@ -4,11 +4,11 @@ python -m tests.prose        check server, client, protos and tests
 python -m tests.prose PATH   check the modules below a directory, or one module
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.command_line import command_line
 from tests.prose.rules import Fault, faults
 
 ROOT = Path(__file__).parents[2]
@@ -33,11 +33,7 @@ def found_below(path: Path) -> Iterator[tuple[Path, Fault]]:
 
 def main() -> int:
     """Print the faults below the paths of the command line; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.prose",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_line("tests.prose", __doc__)
     parser.add_argument("paths", metavar="PATH", nargs="*", default=SOURCES)
     found = [
         each for path in parser.parse_args().paths for each in found_below((ROOT / path).resolve())

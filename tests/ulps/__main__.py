@@ -5,11 +5,11 @@ is an hour of one processor for all functions. Measurements are written chunk by
 interrupted sweep goes on where it was.
 """
 
-import argparse
 import sys
 import time
 from pathlib import Path
 
+from tests.command_line import command_line
 from tests.ulps.functions import DTYPE
 from tests.ulps.measuring import COMPLEX, EVERY, WHOLE, Error, Notes, bound_of, measured, wanted
 from tests.ulps.page import PATH, errors_of, page
@@ -19,7 +19,7 @@ NOTES = Path(__file__).parents[2] / "build" / "ulps.json"
 
 def main(arguments: list[str]) -> int:
     """Measure what the arguments say; 1 where an error exceeds its bound."""
-    parser = argparse.ArgumentParser(prog="python -m tests.ulps")
+    parser = command_line("tests.ulps", __doc__)
     parser.add_argument("--functions", default="", help="comma-separated; all of them by default")
     parser.add_argument("--types", default="", help="of f16, bf16, f32, f64, c64 and c128")
     parser.add_argument("--whole", action="store_true", help="every f32, which takes minutes each")

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import xla_server
+from tests.command_line import command_line
 from tests.ulps.minimax import DIGITS, Function, remez
 
 PATH = Path(xla_server.__file__).parent / "codegen/functions/real/coefficients.py"
@@ -300,4 +301,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    command_line("tests.ulps.polynomials", __doc__).parse_args()
     main()

@@ -10,6 +10,7 @@ import secrets
 import statistics
 import sys
 
+from tests.command_line import command_line
 from tests.cuda_twin.programs import TARGET as GPU
 from tests.work_ratio.bounds import complaints
 from tests.work_ratio.graphs import graph
@@ -23,6 +24,7 @@ COUNT = 5000
 
 def main() -> int:
     """Check COUNT graphs from SEED on, and print how much they repeat."""
+    command_line("tests.work_ratio", __doc__).parse_args()
     seed = int(os.environ.get("SEED") or secrets.randbelow(10**9))
     count = int(os.environ.get("COUNT") or COUNT)
     print(f"seed {seed}, {count} graphs", flush=True)

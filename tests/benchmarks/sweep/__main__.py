@@ -7,18 +7,18 @@ for longer. `--only` takes numbers and parts of names of families: one number sh
 `--isa avx2` does without AVX-512 on both sides.
 """
 
-import argparse
 import pathlib
 import secrets
 import tempfile
 import time
 
-from tests.benchmarks.isa import run_as_asked
+from tests.benchmarks.isa import options_of
 from tests.benchmarks.sweep.catalogue import chosen
 from tests.benchmarks.sweep.inspecting import dump, show
 from tests.benchmarks.sweep.measuring import Record
 from tests.benchmarks.sweep.report import is_bad, report, write
 from tests.benchmarks.sweep.workers import measured
+from tests.command_line import command_line
 
 COUNT = 600
 SECONDS = 0.25
@@ -33,13 +33,12 @@ PROGRESS_EVERY = 25
 
 def main() -> None:
     """Measure, report, write; exits with 1 where a result is wrong or there is none."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.sweep", description=__doc__)
+    parser = command_line("tests.benchmarks.sweep", __doc__)
     parser.add_argument("--seed", type=int, help="of all choices; drawn and printed without")
     parser.add_argument("--count", type=int, default=COUNT, help=f"of programs ({COUNT})")
     parser.add_argument("--only", default="", help="numbers and parts of names of families")
     parser.add_argument("--dump", type=pathlib.Path, help="directory for what became of a number")
-    parser.add_argument("--isa", help="the newest vector instructions to use: avx2")
-    options = parser.parse_args(run_as_asked("tests.benchmarks.sweep"))
+    options = options_of(parser)
     seed = secrets.randbelow(10**6) if options.seed is None else options.seed
     words = [word for word in options.only.split(",") if word]
     numbers = list(chosen(words, options.count))

@@ -84,6 +84,25 @@ def gap(one: np.ndarray, other: np.ndarray) -> Gap:
     )
 
 
+def _other_forms(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> str:
+    """Describe what keeps results from being compared."""
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results for {len(theirs)}"
+    for found, expected in zip(ours, theirs, strict=True):
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            return f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
+    return ""
+
+
+def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> str:
+    """Describe the difference of our results; the text is empty if it is rounding alone."""
+    return _other_forms(ours, theirs) or "; ".join(
+        f"result {number}: {gap(found, expected)}"
+        for number, (found, expected) in enumerate(zip(ours, theirs, strict=True))
+        if _exceeds(gap(found, expected), expected)
+    )
+
+
 def verdict(
     ours: Sequence[np.ndarray],
     theirs: Sequence[np.ndarray],
@@ -97,11 +116,8 @@ def verdict(
     `run` has XLA run the program on other arguments, `run_wide` on arguments of wider types,
     `run_apart` each operation by itself; they are called only where results differ.
     """
-    if len(ours) != len(theirs):
-        return "WRONG", f"{len(ours)} results for {len(theirs)}"
-    for found, expected in zip(ours, theirs, strict=True):
-        if found.shape != expected.shape or found.dtype != expected.dtype:
-            return "WRONG", f"{found.dtype}{found.shape} for {expected.dtype}{expected.shape}"
+    if other := _other_forms(ours, theirs):
+        return "WRONG", other
     gaps = [gap(*pair) for pair in zip(ours, theirs, strict=True)]
     exceeding = [number for number, each in enumerate(gaps) if _exceeds(each, theirs[number])]
     if not exceeding:

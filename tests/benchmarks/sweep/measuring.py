@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from tests.benchmarks.compilation import Program as Compiled
+from tests.benchmarks.harness import timed
 from tests.benchmarks.programs import Ours
 from tests.benchmarks.sweep.catalogue import program
 from tests.benchmarks.sweep.comparing import verdict
@@ -20,8 +21,6 @@ from xla_contract.errors import XlaError
 from xla_contract.types.literal import Literal
 from xla_server.backends.compiled.cpu import Cpu
 from xla_server.execution.cancellation import Cancellation
-from xla_server.execution.channel_protocol import NoChannels
-from xla_server.execution.feed_protocol import NoFeeds
 
 MAX_PEER_SECONDS = 0.1
 """Time of a run of XLA's from which on a program is left out."""
@@ -113,13 +112,7 @@ class Guarded(Ours):
         timer = threading.Timer(MAX_OUR_SECONDS, cancellation.cancel)
         timer.start()
         try:
-            run = self._executable.execute(
-                self._placed,
-                device=self._device,
-                feeds=NoFeeds(),
-                channels=NoChannels(),
-                cancellation=cancellation,
-            )
+            run = self.run(cancellation)
         finally:
             timer.cancel()
         return list(_leaves(run.output.literal))
@@ -183,13 +176,6 @@ def run_apart(function: Callable[..., Any], arguments: Sequence[np.ndarray]) -> 
             np.asarray(leaf)
             for leaf in jax.tree.leaves(function(*map(jax.numpy.asarray, arguments)))
         ]
-
-
-def timed(run: Callable[[], object]) -> float:
-    """Return the seconds of one call."""
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
 
 
 def take_turns(

@@ -14,6 +14,7 @@ import jax
 from tests.benchmarks.compilation import prepared
 from tests.benchmarks.sweep.catalogue import program
 from tests.benchmarks.sweep.measuring import Record, measure
+from tests.command_line import command_line
 
 CLEAR_AFTER = 20
 """Programs after which what JAX keeps of them is dropped."""
@@ -40,4 +41,8 @@ def main(seed: int, seconds: float, directory: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3])
+    parser = command_line("tests.benchmarks.sweep.worker", __doc__)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("directory")
+    main(**vars(parser.parse_args()))

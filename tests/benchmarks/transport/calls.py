@@ -11,6 +11,7 @@ import numpy as np
 
 import xla_client
 from tests.benchmarks.harness import Comparison, compare
+from tests.benchmarks.transport.echo_server import echo_process
 from xla_client import Builder, Shape
 from xla_contract.descriptors import RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
@@ -74,7 +75,7 @@ def _by_many(
     worst: list[float] = []
     for _ in range(3):
         ours = _counts(target, path, request, pairs)
-        with _echo() as echo_target:
+        with echo_process() as (echo_target, _):
             theirs = _counts(echo_target, "/bench.Echo/Echo", request, [])
         rates[0].append(sum(ours) / _SECONDS)
         rates[1].append(sum(theirs) / _SECONDS)
@@ -83,19 +84,6 @@ def _by_many(
     name = f"null Execute by {_CLIENTS} clients"
     yield Comparison(name, "echo, as many clients", mine, peer, 0.7)
     yield Comparison("the worst of them", "the mean of them", 1.0, statistics.median(worst), 0.5)
-
-
-@contextlib.contextmanager
-def _echo() -> Iterator[str]:
-    """The target of a bare server of its own."""
-    command = [sys.executable, "-m", "tests.benchmarks.transport.echo_server"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        port = process.stdout.readline().split()[0]
-        try:
-            yield f"127.0.0.1:{port}"
-        finally:
-            process.kill()
 
 
 def _counts(target: str, path: str, request: bytes, pairs: Sequence[str]) -> list[int]:

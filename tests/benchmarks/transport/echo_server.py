@@ -1,16 +1,33 @@
 """The peers of the transport benchmarks: bare gRPC and bare TCP that move bytes and do nothing."""
 
+import contextlib
 import itertools
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent import futures
 
 import grpc
 
+from tests.command_line import command_line
 from xla_host import allocator
 
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+@contextlib.contextmanager
+def echo_process() -> Iterator[tuple[str, tuple[str, int]]]:
+    """The target of a bare gRPC server in a process of its own, and the address of the TCP one."""
+    command = [sys.executable, "-m", "tests.benchmarks.transport.echo_server"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port, tcp_port = process.stdout.readline().split()
+        try:
+            yield f"127.0.0.1:{port}", ("127.0.0.1", int(tcp_port))
+        finally:
+            process.kill()
 
 
 def serve() -> None:
@@ -88,4 +105,5 @@ def _read_blocks(listener: socket.socket) -> None:
 
 
 if __name__ == "__main__":
+    command_line("tests.benchmarks.transport.echo_server", __doc__).parse_args()
     serve()

@@ -5,13 +5,20 @@ import time
 
 import grpc
 
+from tests.command_line import command_line
+
 
 def main() -> None:
-    """Arguments: target, path, the request in hex, metadata as key=value. Stdin: the seconds."""
-    target, path, request, *pairs = sys.argv[1:]
-    metadata = [tuple(pair.split("=", 1)) for pair in pairs]
-    payload = bytes.fromhex(request)
-    with grpc.insecure_channel(target) as channel:
+    """Call for as many seconds as standard input says."""
+    parser = command_line("tests.benchmarks.transport.load_client", __doc__)
+    for name in ("target", "path"):
+        parser.add_argument(name)
+    parser.add_argument("request", type=bytes.fromhex, help="in hexadecimal digits")
+    parser.add_argument("metadata", nargs="*", help="key=value")
+    given = parser.parse_args()
+    metadata = [tuple(pair.split("=", 1)) for pair in given.metadata]
+    path, payload = given.path, given.request
+    with grpc.insecure_channel(given.target) as channel:
         call = channel.unary_unary(path)
         call(payload, metadata=metadata, wait_for_ready=True)
         print("ready", flush=True)

@@ -11,12 +11,13 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.building import scalars
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.depth import drawn
 from tests.conformance.sweep.draws.index_maps import IndexMap, index_maps
-from tests.conformance.sweep.test_indexing import gather_numbers, scatter_numbers
+from tests.conformance.sweep.indexing.test_indexing import gather_numbers, scatter_numbers
 from tests.corpus.hlo_text import parse_hlo
-from xla_client import Builder
+from xla_client import ops
 from xla_client.programs.computation import Computation
 from xla_contract.errors import ShapeError
 from xla_contract.ops.definition import NO_ATTRIBUTES
@@ -39,13 +40,8 @@ Draw = st.DataObject
 _ADD = """add { x = f32[] parameter(0)
   y = f32[] parameter(1)
   ROOT sum = f32[] add(x, y) }"""
-
-
-def adder() -> Computation:
-    """The computation that the text calls add."""
-    builder = Builder("add")
-    x, y = (builder.parameter(number, Shape.scalar(E.F32)) for number in range(2))
-    return builder.build(x + y)
+ADD = scalars(ops.add, E.F32, E.F32, name="add")
+"""The computation that the text calls add."""
 
 
 def xla_s_shape(opcode: Opcode, shapes: Sequence[Shape], attributes: str) -> Shape | None:
@@ -180,7 +176,7 @@ def test_map(data: Draw) -> None:
     assume(all(each.is_scalar == shape.is_scalar for each in shapes))
     numbers = data.draw(st.just(tuple(range(shape.rank))) | numbers_near(shape.rank))
     text = f", dimensions={braced(numbers)}, to_apply=add"
-    assert_ruled_alike(Opcode.MAP, shapes, MapAttributes(numbers), text, [adder()])
+    assert_ruled_alike(Opcode.MAP, shapes, MapAttributes(numbers), text, [ADD])
 
 
 def spoiled(data: Draw, mapping: IndexMap) -> IndexMap:
@@ -245,4 +241,4 @@ def test_scatter(data: Draw) -> None:
         f", scatter_indices_batching_dims={braced(mapping.indices_batching)}"
         f", index_vector_dim={mapping.index_vector_dim}, to_apply=add"
     )
-    assert_ruled_alike(Opcode.SCATTER, shapes, attributes, text, [adder()])
+    assert_ruled_alike(Opcode.SCATTER, shapes, attributes, text, [ADD])

@@ -259,8 +259,10 @@ def mlp_train_step() -> Case:
         value, grads = jax.value_and_grad(loss)(params, x, labels)
         return value, jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
 
-    params = [(_f32(8, 16), _f32(16)), (_f32(16, 4), _f32(4))]
-    return step, (params, _f32(5, 8), np.array([0, 1, 2, 3, 0], np.int32))
+    random = np.random.default_rng(1)
+    sizes = [(8, 16), (16,), (16, 4), (4,), (5, 8)]
+    w1, b1, w2, b2, x = (random.standard_normal(size).astype(np.float32) for size in sizes)
+    return step, ([(w1, b1), (w2, b2)], x, np.array([0, 1, 2, 3, 0], np.int32))
 
 
 @case

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from tests.cuda_twin.bindings.memory import elements
-from tests.cuda_twin.convolutions import convolve
+from tests.cuda_twin.libraries.convolutions import convolve
 from xla_contract.types.element_type import ElementType
 from xla_server.target.convolution import Convolution, Direction
 

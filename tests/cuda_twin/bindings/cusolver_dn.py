@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from tests.cuda_twin import lapack
 from tests.cuda_twin.bindings.cublas import FillMode, Operation, SideMode
 from tests.cuda_twin.bindings.memory import elements, matrix, table
+from tests.cuda_twin.libraries import lapack
 
 ROOM = 7
 """Elements that a factorisation works in."""

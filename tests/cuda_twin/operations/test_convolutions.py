@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.corpus.jax.programs import lower
 from tests.cuda.outcomes import assert_near
+from tests.cuda_twin.device.twin import DEVICE
 from tests.cuda_twin.rows import plans, results_of
-from tests.cuda_twin.twin import DEVICE
 from tests.unit.codegen.compiled import imported, interpreted
 from xla_contract.types.element_type import ElementType as E
 from xla_server.backends.compiled.compilation import compile_module

@@ -1,8 +1,5 @@
 """Reductions of columns as kernels for a GPU on the host, beside interpreter and walker."""
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,40 +8,6 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits
 from tests.cuda_twin.programs import on_twin, schedule_of
 from tests.cuda_twin.schedules.test_rows import both, module_of, numbers, walked
-from xla_server.codegen.gpu.schedules.threads import RUN
-
-HEIGHTS = (2, 7, RUN, RUN + 1, 3 * RUN, 1000)
-"""Columns of one run, of whole runs, and of a last run that is shorter."""
-
-
-@pytest.mark.parametrize("height", HEIGHTS)
-def test_sums_are_near_and_maxima_exact(height: int) -> None:
-    x = numbers("float32", height, 45)
-    assert_equal_bits(*both(lambda x: jnp.max(x, axis=0), x))
-    ours, expected = both(lambda x: jnp.sum(jnp.abs(x), axis=0), x)
-    np.testing.assert_allclose(ours, expected, rtol=4e-6)
-
-
-@pytest.mark.parametrize("height", [7, 2 * RUN + 5])
-def test_sums_have_the_order_that_the_ir_says(height: int) -> None:
-    x = numbers("float32", height, 40)
-    module = module_of(lambda x: jnp.sum(x, axis=0), x)
-    (ours,) = on_twin(module, [x])
-    assert_equal_bits(ours, walked(module, x))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "reduced"),
-    [
-        ("bool", jnp.any),
-        ("int8", jnp.max),
-        ("int32", jnp.sum),
-        ("int32", jnp.prod),  # in order
-        ("bfloat16", jnp.min),
-    ],
-)
-def test_exact_reductions_of_other_types(dtype: str, reduced: Callable[..., Any]) -> None:
-    assert_equal_bits(*both(lambda x: reduced(x, axis=0), numbers(dtype, 100, 33)))
 
 
 def test_columns_in_the_middle_and_what_is_done_to_their_results() -> None:

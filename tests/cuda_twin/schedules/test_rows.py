@@ -1,4 +1,4 @@
-"""Reductions of rows as kernels for a GPU, on the host, beside the interpreter and the walker."""
+"""Reductions as kernels for a GPU, of rows most of all, beside the interpreter and the walker."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,12 @@ import pytest
 
 from tests.conformance.oracle import assert_equal_bits
 from tests.corpus.jax.programs import lower
+from tests.cuda_twin.device.twin import Twin
 from tests.cuda_twin.programs import kernel_of, on_twin, rows_of, schedule_of
-from tests.cuda_twin.twin import Twin
 from tests.example_platform.walker import run
 from tests.unit.codegen.compiled import imported, interpreted
 from xla_server.codegen.gpu.grid import GridKernel
+from xla_server.codegen.gpu.schedules.threads import RUN
 from xla_server.codegen.kernel_ir.expressions import (
     Buffer,
     Expression,
@@ -34,6 +35,12 @@ from xla_server.target.gpu import MAX_WARP_ROW, WARP
 LENGTHS = (2, 5, 31, 32, 33, 128, 300, 1027, MAX_WARP_ROW)
 """Rows of less than a run, of less than a warp, of whole runs and turns and of none."""
 
+LONG = (MAX_WARP_ROW + 1, 1040, 2048, 4100, 9001, 20000)
+"""Rows of one element for each run and of more, of whole turns and of none, of many turns."""
+
+HEIGHTS = (2, 7, RUN, RUN + 1, 3 * RUN, 1000)
+"""Columns of one run, of whole runs, and of a last run that is shorter."""
+
 ITEM = Value("t", Type.I64)
 
 
@@ -52,6 +59,13 @@ def both(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Any]:
     return ours, expected
 
 
+def normalised(x: Any) -> Any:
+    """Layer normalisation of rows, without scales."""
+    mean = jnp.mean(x, axis=-1, keepdims=True)
+    spread = jnp.mean((x - mean) ** 2, axis=-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(spread + 1e-5)
+
+
 def walked(module: HloModule, argument: Any) -> Any:
     """Return the result of a kernel by the meaning of its statements."""
     (row,) = rows_of(module)
@@ -62,67 +76,80 @@ def walked(module: HloModule, argument: Any) -> Any:
     return result
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_sums_are_near_and_maxima_exact(length: int) -> None:
-    x = numbers("float32", 7, length)
-    assert_equal_bits(*both(lambda x: jnp.max(x, axis=1), x))
-    ours, expected = both(lambda x: jnp.sum(jnp.abs(x), axis=1), x)
-    np.testing.assert_allclose(ours, expected, rtol=2e-6)
+@pytest.mark.parametrize(
+    ("sizes", "axis"),
+    [
+        *(((7, length), 1) for length in LENGTHS),
+        *(((3, length), 1) for length in LONG),
+        *(((height, 45), 0) for height in HEIGHTS),
+    ],
+)
+def test_sums_are_near_and_maxima_exact(sizes: tuple[int, ...], axis: int) -> None:
+    x = numbers("float32", *sizes)
+    assert_equal_bits(*both(lambda x: jnp.max(x, axis=axis), x))
+    ours, expected = both(lambda x: jnp.sum(jnp.abs(x), axis=axis), x)
+    np.testing.assert_allclose(ours, expected, rtol=2e-6 if axis else 4e-6)
 
 
-@pytest.mark.parametrize("length", [5, 33, 300])
-def test_sums_have_the_order_that_the_ir_says(length: int) -> None:
-    x = numbers("float32", 3, length)
-    module = module_of(lambda x: jnp.sum(x, axis=1), x)
+@pytest.mark.parametrize(
+    ("sizes", "axis"),
+    [
+        *(((3, length), 1) for length in (5, 33, 300)),
+        *(((2, length), 1) for length in (1025, 2048)),
+        *(((height, 40), 0) for height in (7, 2 * RUN + 5)),
+    ],
+)
+def test_sums_have_the_order_that_the_ir_says(sizes: tuple[int, ...], axis: int) -> None:
+    x = numbers("float32", *sizes)
+    module = module_of(lambda x: jnp.sum(x, axis=axis), x)
     (ours,) = on_twin(module, [x])
     assert_equal_bits(ours, walked(module, x))
 
 
-@pytest.mark.parametrize("length", [3, 40, 300])
+@pytest.mark.parametrize(
+    ("sizes", "axis"), [((5, 3), 1), ((5, 40), 1), ((5, 300), 1), ((3, 1300), 1), ((100, 33), 0)]
+)
 @pytest.mark.parametrize(
     ("dtype", "reduced"),
     [
-        ("bool", jnp.any),
-        ("bool", jnp.all),
-        ("int8", jnp.max),
-        ("uint8", jnp.min),
-        ("int32", jnp.sum),
-        ("float16", jnp.min),
-        ("bfloat16", jnp.max),
+        *(("bool", jnp.any), ("bool", jnp.all), ("int8", jnp.max), ("uint8", jnp.min)),
+        *(("int32", jnp.sum), ("int64", jnp.sum), ("int32", jnp.prod), ("float16", jnp.min)),
+        *(("bfloat16", jnp.max), ("bfloat16", jnp.min), ("float64", jnp.max)),
     ],
 )
 def test_exact_reductions_of_other_types(
-    dtype: str, reduced: Callable[..., Any], length: int
+    dtype: str, reduced: Callable[..., Any], sizes: tuple[int, ...], axis: int
 ) -> None:
-    assert_equal_bits(*both(lambda x: reduced(x, axis=1), numbers(dtype, 5, length)))
+    with jax.enable_x64(True):
+        assert_equal_bits(*both(lambda x: reduced(x, axis=axis), numbers(dtype, *sizes)))
 
 
-def test_nan_and_both_zeros_go_through_maxima() -> None:
-    x = numbers("float32", 4, 100)
-    x[0, 77], x[1], x[2] = np.nan, -0.0, -np.inf
+@pytest.mark.parametrize("length", [100, 1100])
+def test_nan_and_both_zeros_go_through_maxima(length: int) -> None:
+    x = numbers("float32", 4, length)
+    x[0, length - 23], x[1], x[2] = np.nan, -0.0, -np.inf
     x[1, 50] = 0.0
     assert_equal_bits(*both(lambda x: jnp.max(x, axis=1), x))
 
 
-@pytest.mark.parametrize("length", [6, 33, 300, 1024])
-def test_rows_are_one_kernel_with_what_is_reduced_over_them(length: int) -> None:
-    def norm(x: Any) -> Any:
-        mean = jnp.mean(x, axis=-1, keepdims=True)
-        spread = jnp.mean((x - mean) ** 2, axis=-1, keepdims=True)
-        return (x - mean) * jax.lax.rsqrt(spread + 1e-5)
-
-    x = numbers("float32", 3, 2, length)
-    for function in (lambda x: jax.nn.softmax(x, axis=-1), norm):
+@pytest.mark.parametrize(
+    "sizes", [*((3, 2, n) for n in (6, 33, 300, 1024)), *((2, n) for n in (1500, 5000, 20000))]
+)
+def test_rows_are_one_kernel_with_what_is_reduced_over_them(sizes: tuple[int, ...]) -> None:
+    x = numbers("float32", *sizes)
+    for function in (lambda x: jax.nn.softmax(x, axis=-1), normalised):
+        if sizes[-1] > MAX_WARP_ROW:
+            assert schedule_of(module_of(function, x)) == "blocks"
         ours, expected = both(function, x)
         np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_all_elements_are_one_row() -> None:
-    x = numbers("float32", 1000)
-    ours, expected = both(lambda x: jnp.sum(x), x)
+@pytest.mark.parametrize("count", [1000, 3000])
+def test_all_elements_are_one_row(count: int) -> None:
+    x = numbers("float32", count)
+    ours, expected = both(lambda x: jnp.sum(jnp.abs(x)), x)
     np.testing.assert_allclose(ours, expected, rtol=1e-5)
-    ours, expected = both(lambda x: x - jnp.max(x), x)
-    assert_equal_bits(ours, expected)
+    assert_equal_bits(*both(lambda x: x - jnp.max(x), x))
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.conformance.oracle import assert_equal_bits
+from tests.cuda_twin.device.twin import Twin, unwritten
 from tests.cuda_twin.lowered import compiled, grids
 from tests.cuda_twin.programs import kernels_of, places_of, rows_of, schedule_of
 from tests.cuda_twin.schedules.test_rows import module_of, numbers
 from tests.cuda_twin.traffic import bytes_moved
-from tests.cuda_twin.twin import Twin, unwritten
 from xla_server.codegen.gpu.schedules.table import SCHEDULES
 
 CASES: list[tuple[str, Callable[..., Any], list[tuple[int, ...]], tuple[int, ...]]] = [

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.conformance.sweep.draws.depth import FULL
+from tests.cuda_twin.device.twin import DEVICE
 from tests.cuda_twin.lowered import compiled, grids
-from tests.cuda_twin.twin import DEVICE
 from tests.kernels.corpora import CORPORA
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.lower.fusion_faults import FUSION_FAULTS

@@ -15,8 +15,8 @@ from tests.conformance.oracle import assert_equal_bits
 from tests.conformance.sweep.draws import drawing
 from tests.conformance.sweep.draws.bounds import FLUSHED
 from tests.conformance.sweep.draws.depth import FULL
+from tests.cuda_twin.device.twin import Twin
 from tests.cuda_twin.programs import kernel_of, shapes_of
-from tests.cuda_twin.twin import Twin
 from tests.fuzz.answers.alone import alone
 from tests.kernels.corpora import CORPORA
 from tests.processors import TARGET

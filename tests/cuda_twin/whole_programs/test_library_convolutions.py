@@ -7,7 +7,7 @@ import pytest
 from tests.cuda import convolution_checks
 from tests.cuda.convolution_checks import ORDERS
 from tests.cuda.outcomes import Status
-from tests.cuda_twin.platform import shared_platform, twin_platform
+from tests.cuda_twin.device.platform import shared_platform, twin_platform
 from tests.cuda_twin.programs import TARGET
 from xla_server.backends.cuda.program import CudaProgram
 from xla_server.backends.cuda.refusals import MOST, Refusals

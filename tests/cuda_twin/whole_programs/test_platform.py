@@ -16,8 +16,8 @@ from tests.cuda.checks import GROUPS, Sides
 from tests.cuda.fault_checks import ENDLESS_KERNEL, LONG_KERNEL, FaultChecks
 from tests.cuda.outcomes import Status, outcomes
 from tests.cuda.programs import of_corpus
-from tests.cuda_twin.platform import shared_platform, twin_platform
-from tests.cuda_twin.toolchain import HostToolchain
+from tests.cuda_twin.device.platform import shared_platform, twin_platform
+from tests.cuda_twin.device.toolchain import HostToolchain
 from tests.operations_page.probes import PROBES
 from tests.operations_page.probing import Runner, accepted
 from tests.operations_page.test_page import SAMPLE

@@ -43,31 +43,6 @@ def test_many_items_pass_in_order_both_ways(client):
     assert run.result().to_numpy() == 1000
 
 
-def test_coroutines_feed_and_read(client):
-    run = client.compile(relay(300)).submit()
-
-    async def numbers():
-        for number in range(200):
-            await asyncio.sleep(0)
-            yield number
-
-    async def feed() -> None:
-        async with client.device().infeed(COUNT) as infeed:
-            assert await infeed.asend(range(100)) == 100
-            assert await infeed.asend(numbers()) == 200
-            await infeed.aflush()
-
-    async def both() -> list[int]:
-        feeding = asyncio.create_task(feed())
-        async with client.device().outfeed(count=300) as values:
-            received = [int(value) async for value in values]
-        await feeding
-        return received
-
-    assert asyncio.run(both()) == [*range(100), *range(200)]
-    run.result()
-
-
 def test_a_tuple_comes_whole_and_a_layout_as_asked(client):
     pair = xc.Shape.parse("(f32[2,3], s32[])")
     client.compile(relay(2, pair)).submit()
@@ -290,14 +265,6 @@ def test_an_open_feed_sends_what_it_has_and_ends(client):
     assert [int(value) for value in values] == list(range(3 * QUEUE))
     until(lambda: not _infeed(client).is_streaming)
     until(lambda: not any(thread() for thread in threads))
-
-
-def test_feeds_belong_to_a_session(address, client):
-    with xc.connect(address, timeout=30) as other, other.device().infeed(COUNT) as feed:
-        feed.put(1)
-        feed.flush()
-        assert _infeed(other).items == 1
-        assert _infeed(client).items == 0
 
 
 def test_calls_serve_where_the_server_has_no_streams(client):

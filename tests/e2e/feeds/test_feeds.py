@@ -66,36 +66,3 @@ def test_each_device_has_feeds_of_its_own(client):
         client.device(ordinal).to_infeed(10 + ordinal, Shape.parse("s32[]"))
     results = client.execute_parallel([xc.Launch(doubled, (), n) for n in range(2)])
     assert [int(result.to_numpy()) for result in results] == [20, 22]
-
-
-def test_outfeed_without_end_stops_with_its_reader(client):
-    builder = Builder("send")
-    token = ops.outfeed(builder.constant(np.float32(1)))
-    for value in (2, 3):
-        token = ops.outfeed_with_token(builder.constant(np.float32(value)), token)
-    client.compile(builder.build(token))()
-    received = []
-    for value in client.device().outfeed(Shape.parse("f32[]")):
-        received.append(float(value))
-        if len(received) == 3:
-            break
-    assert received == [1, 2, 3]
-    with pytest.raises(xc.DeadlineExceededError):
-        client.device().from_outfeed(Shape.parse("f32[]"), timeout=0.2)
-
-
-def test_full_queue_makes_the_sender_wait_until_its_deadline(client):
-    endless = (np.float32(1) for _ in range(10**6))
-    with pytest.raises(xc.DeadlineExceededError), client.device(1).infeed(timeout=0.3) as infeed:
-        infeed.send(endless)
-    client.reset_device()
-
-
-def test_what_cannot_be_fed(client):
-    device = client.device()
-    with pytest.raises(xc.UnimplementedError):
-        device.to_infeed((np.float32(1), (np.float32(2),)))
-    with pytest.raises(xc.InvalidArgumentError):
-        device.to_infeed(np.zeros((0,), np.float32))
-    with pytest.raises(xc.InvalidArgumentError):
-        client.device(2).to_infeed(np.float32(1))

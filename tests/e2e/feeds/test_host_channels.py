@@ -1,12 +1,10 @@
 """Channels between programs and clients as streams, against real servers of both platforms."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
 from tests.fault.plain import until
 from xla_client import Builder, Computation, Op, Shape, ops
 from xla_client.lib import loops
@@ -17,19 +15,7 @@ X = np.array([1, 2, 3], np.float32)
 QUEUE = 4
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def address(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    flags = ("--platform", request.param, "--devices", "2", "--feed-items", str(QUEUE))
-    with start_server(tmp_path_factory.mktemp(request.param), *flags) as running:
-        yield running.address
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[xc.Client]:
-    with xc.connect(address, timeout=60) as client:
-        yield client
+server = serving("--devices", "2", "--feed-items", str(QUEUE), platforms=("interpreter", "cpu"))
 
 
 @pytest.fixture

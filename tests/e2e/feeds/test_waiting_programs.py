@@ -1,15 +1,12 @@
 """Programs that wait for feeds and channels keep no others from running."""
 
 import contextlib
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink, source
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import DOUBLE, ONES, program
 
@@ -17,11 +14,9 @@ WAITING = 5
 QUEUE = 4
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def address(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = ("--platform", request.param, "--execute-threads", "1", "--feed-items", str(QUEUE))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server.address
+server = serving(
+    "--execute-threads", "1", "--feed-items", str(QUEUE), platforms=("interpreter", "cpu")
+)
 
 
 def _waiters(client: xc.Client) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests import server_page
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from xla_server.app.options.settings import Settings, load_settings
 
 ROOT = Path(__file__).parents[3]
@@ -38,11 +38,7 @@ def blocks_of(text: str) -> Iterator[Block]:
         yield Block(text.count("\n", 0, found.start(1)) + 1, found[1], found[2] or "")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--platform", "interpreter", "--devices", "4") as server:
-        yield server
+server = serving("--devices", "4")
 
 
 def test_the_programs_of_the_client_page_print_what_it_says(server: ServerProcess) -> None:

@@ -3,12 +3,11 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "client" / "examples"
@@ -23,11 +22,7 @@ WRONG = (
 """Errors of npm and go for a file that cannot be read, or that names versions there are not."""
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--platform", "interpreter") as running:
-        yield running.address
+server = serving()
 
 
 def require(*tools: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xla_client
-from tests.conformance.test_jax_programs import PROGRAMS
+from tests.corpus.jax.cases import CASES
 from tests.corpus.jax.programs import lower
 
 
@@ -17,12 +17,12 @@ def client() -> Iterator[xla_client.Client]:
 
 
 @pytest.mark.parametrize(
-    "name", ["mlp", "cnn", "corpus_while_loop", "corpus_sort", "corpus_random_bits"]
+    "name", ["mlp_train_step", "cnn_train_step", "while_loop", "sort", "random_bits"]
 )
 def test_gives_jaxlib_s_numbers(client: xla_client.Client, name: str) -> None:
     import jax
 
-    function, arguments = PROGRAMS[name]()
+    function, arguments = CASES[name]()
     computation = xla_client.Computation.from_serialized(lower(function, *arguments))
     result = client.compile(computation).run(
         *(np.asarray(leaf) for leaf in jax.tree.leaves(arguments))
@@ -35,7 +35,7 @@ def test_gives_jaxlib_s_numbers(client: xla_client.Client, name: str) -> None:
 def test_trains_over_many_steps_with_parameters_on_the_device(client: xla_client.Client) -> None:
     import jax
 
-    step, (parameters, images, labels) = PROGRAMS["mlp"]()
+    step, (parameters, images, labels) = CASES["mlp_train_step"]()
     leaves, tree = jax.tree.flatten(parameters)
     executable = client.compile(
         xla_client.Computation.from_serialized(lower(step, parameters, images, labels))

@@ -1,25 +1,17 @@
 """Modules that name what does not exist are refused, on both platforms and with the same words."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from grpc import StatusCode
 
 from tests.e2e import modules
-from tests.e2e.process import Raw, refused, start_server
+from tests.e2e.process import Raw, refused, serving
 from xla_contract.stubs import hlo_pb2, xla_data_pb2, xla_pb2
 
 HUGE = 2**40
 
 
-@pytest.fixture(scope="module", params=["cpu", "interpreter"])
-def raw(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
-    directory = tmp_path_factory.mktemp(request.param)
-    with start_server(directory, "--platform", request.param) as running:
-        client = Raw(running.address)
-        yield client
-        client.close()
+server = serving(platforms=("cpu", "interpreter"))
 
 
 def _negated() -> hlo_pb2.HloModuleProto:

@@ -12,7 +12,7 @@ from grpc import StatusCode
 
 import xla_client as xc
 from tests.corpus.jax.programs import lower
-from tests.e2e.process import ServerProcess, refused, start_server
+from tests.e2e.process import ServerProcess, refused, serving
 from tests.e2e.sessions.test_sessions import Extension
 from xla_client import Builder, Shape, ops
 from xla_client.programs import conversions
@@ -34,19 +34,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 Source = extension_pb2.ModuleSource
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
-    directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--platform", request.param) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def client(server: ServerProcess) -> Iterator[xc.Client]:
-    with xc.connect(server.address, timeout=120) as client:
-        yield client
+server = serving(platforms=("interpreter", "cpu"))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 
 import xla_client as xc
 from tests.device_programs import DeviceProgram, device_program
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.types.shape import Shape
 
@@ -39,20 +39,9 @@ replica_groups={{0,1,2,3}}, use_global_device_ids=true, dimensions={0}, to_apply
 HELD_WHOLE = "jit_elementwise_sharded"
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def address(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The address of a server of eight devices, of each platform."""
-    flags = ("--platform", request.param, "--devices", "8", "--max-replicated-bytes", "1KiB")
-    with start_server(tmp_path_factory.mktemp(request.param), *flags) as running:
-        yield running.address
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[xc.Client]:
-    with xc.connect(address, timeout=60) as client:
-        yield client
+server = serving(
+    "--devices", "8", "--max-replicated-bytes", "1KiB", platforms=("interpreter", "cpu")
+)
 
 
 def compiled(client: xc.Client, stored: DeviceProgram, data: bytes) -> Any:

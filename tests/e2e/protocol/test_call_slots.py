@@ -8,7 +8,7 @@ import grpc
 import pytest
 from google.rpc import status_pb2
 
-from tests.e2e.process import ServerProcess, refused, start_server
+from tests.e2e.process import ServerProcess, refused, serving
 from tests.fault.calls import is_served, launch, upload
 from tests.fault.plain import RPCS_BY_NAME, Plain, until
 from tests.fault.programs import gated
@@ -26,14 +26,12 @@ TOLD = (
 )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ["--max-concurrent-calls", str(LIMIT), "--session-calls", str(EACH)]
-    flags += ["--platform", "interpreter", "--execute-threads", "2", "--short-threads", "1"]
+server = serving(
+    *("--max-concurrent-calls", str(LIMIT), "--session-calls", str(EACH)),
+    *("--execute-threads", "2", "--short-threads", "1"),
     # All clients here are one host's.
-    flags += ["--identity-share", "1", "--connection-share", "1"]
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
+    *("--identity-share", "1", "--connection-share", "1"),
+)
 
 
 class Greedy:

@@ -1,8 +1,6 @@
 """The client against a real server process."""
 
 import gc
-import os
-import signal
 import subprocess
 import sys
 
@@ -11,9 +9,8 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.fault.plain import until
+from tests.unit.sessions.sample_runs import ONES, endless
 from xla_client import Builder, Computation, ElementType, Layout, Literal, Shape, ops
-from xla_contract.ops.random.rng_bit_generator import RandomAlgorithm
 
 F32 = ElementType.F32
 
@@ -46,16 +43,6 @@ def _loop(steps: int) -> Computation:
     step = body.build(body.parameter(0, scalar) + 1)
     builder = Builder("loop")
     return builder.build(ops.while_(done, step, builder.constant(0)))
-
-
-def _endless() -> Computation:
-    """Counts on and on in a while loop."""
-    condition, body = Builder("condition"), Builder("body")
-    condition.parameter(0, Shape.parse("s32[]"))
-    step = body.parameter(0, Shape.parse("s32[]")) + 1
-    builder = Builder("endless")
-    always = condition.build(condition.constant(True))
-    return builder.build(ops.while_(always, body.build(step), builder.constant(0)))
 
 
 def _is_freed(client: xc.Client, handle: int) -> bool:
@@ -248,10 +235,10 @@ def test_constants_statistics_and_channels(client):
 
 
 def test_deadline_and_cancellation_stop_the_run(client):
-    endless = client.compile(_endless())
+    forever = client.compile(endless())
     with pytest.raises(xc.DeadlineExceededError):
-        endless(timeout=0.3)
-    run = endless.submit()
+        forever(ONES, timeout=0.3)
+    run = forever.submit(ONES)
     with pytest.raises(xc.DeadlineExceededError):
         run.result(timeout=0.2)
     assert not run.done()
@@ -262,69 +249,6 @@ def test_deadline_and_cancellation_stop_the_run(client):
     assert client.compile(_loop(3)).run(timeout=20) == 3
 
 
-def test_submitted_run(client):
-    run = client.compile(_axpy()).submit(2.0, np.float32([1, 2, 3]), np.float32([0, 0, 1]))
-    np.testing.assert_array_equal(run.result().to_numpy(), [2, 4, 7])
-    assert run.done()
-    assert run.profile.compute_time_ns > 0
-    np.testing.assert_array_equal(run.result().to_numpy(), [2, 4, 7])
-
-
-def test_module_lowered_by_jax(client):
-    jax = pytest.importorskip("jax")
-
-    def program(w, x):
-        return jax.nn.softmax(jax.numpy.tanh(x @ w), axis=-1).sum(axis=0)
-
-    generator = np.random.default_rng(0)
-    w = generator.normal(size=(4, 5)).astype(np.float32)
-    x = generator.normal(size=(3, 4)).astype(np.float32)
-    lowered = jax.jit(program).lower(w, x)
-    data = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-    run = client.compile(Computation.from_serialized(data))
-    np.testing.assert_allclose(run.run(w, x), program(w, x), rtol=1e-5)
-
-
-def test_random_bits_go_on_from_the_state_that_came_back(client):
-    def draw(count):
-        builder = Builder(f"draw{count}")
-        state = builder.parameter(0, Shape.parse("u64[3]"))
-        ops.rng_bit_generator(RandomAlgorithm.PHILOX, state, Shape.parse(f"u32[{count}]"))
-        return client.compile(builder.build())
-
-    state, halves = np.array([1, 2**64 - 1, 3], np.uint64), []
-    _, whole = draw(16).run(state)
-    for _ in range(2):
-        state, half = draw(8).run(state)
-        halves.append(half)
-    np.testing.assert_array_equal(np.concatenate(halves), whole)
-    np.testing.assert_array_equal(state, np.array([1, 3, 4], np.uint64))
-
-
 def test_local_says_why_the_server_did_not_start():
     with pytest.raises(xc.UnavailableError, match="feed_items: Input should be greater"):
         xc.Local(feed_items=-1).start()
-
-
-def test_local_server_does_not_outlive_its_parent(tmp_path):
-    code = (
-        "import os, xla_client as xc; local = xc.Local(); local.start(); "
-        "print(local._process.pid, flush=True); os.kill(os.getpid(), 9)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL
-    server = int(done.stdout)
-    until(lambda: not _runs(server))
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    # An orphan that is not reaped stays in the process table as a zombie.
-    try:
-        with open(f"/proc/{process}/stat") as stat:
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

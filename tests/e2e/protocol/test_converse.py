@@ -11,7 +11,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 import xla_client as xc
 from tests.e2e import modules
-from tests.e2e.process import start_server
+from tests.e2e.process import serving, start_server
 from tests.e2e.runs.test_executions import Extension
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, endless, program
@@ -23,10 +23,7 @@ ONES = np.ones(4, np.float32)
 CONVERSE = next(rpc for rpc in EXTENSION_RPCS if rpc.name == "Converse")
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with start_server(tmp_path_factory.mktemp("server"), "--platform", "interpreter") as running:
-        yield running.address
+server = serving()
 
 
 @pytest.fixture

@@ -430,8 +430,8 @@ class TestFeeds:
         assert raw.download(data).f32s == X.ravel().tolist()
 
 
-def test_the_server_tells_its_health_and_describes_itself(server):
-    with grpc.insecure_channel(server) as channel:
+def test_the_server_tells_its_health_and_describes_itself(address):
+    with grpc.insecure_channel(address) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check
         for name in ("", "xla.XlaService"):
             status = check(health_pb2.HealthCheckRequest(service=name)).status

@@ -10,7 +10,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
 from tests.unit.sessions.sample_runs import DOUBLE, ONES, PAIR, program
 from xla_client.transport import transport
 from xla_contract.descriptors import RPCS
@@ -20,10 +20,7 @@ CAPABILITIES: list[int] = [number for number in Capability.values() if number]
 LARGE = np.arange(1 << 22, dtype=np.float32)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with start_server(tmp_path_factory.mktemp("server"), "--platform", "interpreter") as server:
-        yield server.address
+server = serving()
 
 
 class OldServer(grpc.GenericRpcHandler):

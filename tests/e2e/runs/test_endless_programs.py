@@ -1,15 +1,14 @@
 """Endless programs and idle streams of some sessions leave threads and processors to the others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 import numpy as np
 import psutil
-import pytest
 
 import xla_client as xc
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import CALLS, launch, upload
 from tests.fault.plain import Plain, until
 from tests.fault.programs import double, endless
@@ -30,12 +29,9 @@ SESSIONS = 5
 KINDS = ("Execute", "Converse", "RunBatch", "Run", "Launch")
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def server(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = [f"--{name}={value}" for name, value in FLAGS.items()]
-    directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--platform", request.param, *flags) as server:
-        yield server
+server = serving(
+    *(f"--{name}={value}" for name, value in FLAGS.items()), platforms=("interpreter", "cpu")
+)
 
 
 def _is_served(address: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import Raw, refused, start_server
+from tests.e2e.process import Raw, refused, serving
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import (
     ADD,
@@ -26,7 +26,6 @@ from tests.unit.sessions.sample_runs import (
     step,
     value,
 )
-from xla_contract.descriptors import EXTENSION_RPCS, RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -38,19 +37,7 @@ class Extension(Raw):
     """A plain client of both services, in the default session of its connection."""
 
     def __init__(self, address: str) -> None:
-        super().__init__(address)
-        self.close()
-        # Channels of one process share a connection, and with it the default session.
-        options = [("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.insecure_channel(address, options=options)
-        for rpc in (*RPCS, *EXTENSION_RPCS):
-            if not rpc.request_streaming and not rpc.response_streaming:
-                call = self._channel.unary_unary(
-                    rpc.path,
-                    request_serializer=lambda message: message.SerializeToString(),
-                    response_deserializer=rpc.response.FromString,
-                )
-                setattr(self, rpc.name, call)
+        super().__init__(address, own=True)
 
     def loaded(self, computation: xc.Computation) -> int:
         request = xla_pb2.CompileRequest()
@@ -65,12 +52,7 @@ class Extension(Raw):
         return self.DescribeSession(extension_pb2.DescribeSessionRequest()).use.device_bytes
 
 
-@pytest.fixture(scope="module", params=["interpreter", "cpu"])
-def address(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("server")
-    flags = ("--platform", request.param, "--session-executions", str(QUOTA))
-    with start_server(directory, *flags) as running:
-        yield running.address
+server = serving("--session-executions", str(QUOTA), platforms=("interpreter", "cpu"))
 
 
 @pytest.fixture
@@ -78,12 +60,6 @@ def raw(address: str) -> Iterator[Extension]:
     client = Extension(address)
     yield client
     client.close()
-
-
-@pytest.fixture
-def client(address: str) -> Iterator[xc.Client]:
-    with xc.connect(address) as connected:
-        yield connected
 
 
 def _endless_calls(raw: Extension) -> dict[str, Any]:
@@ -137,43 +113,6 @@ def test_a_call_given_up_stops_what_it_runs(raw: Extension, how: str) -> None:
     refused(grpc.StatusCode.NOT_FOUND, raw.WaitForExecution, request)
     refused(grpc.StatusCode.NOT_FOUND, raw.CancelExecution, cancel)
     assert raw.executions() == 0
-
-
-def test_a_client_that_is_gone_leaves_nothing_running(address: str, raw: Extension) -> None:
-    gone = Extension(address)
-    loop = xla_data_pb2.ExecutionHandle(handle=gone.loaded(endless()))
-    request = xla_pb2.ExecuteRequest(handle=loop, arguments=[gone.upload(ONES)])
-
-    def server_bytes() -> int:
-        asked = raw.DescribeSession(extension_pb2.DescribeSessionRequest())
-        return asked.server_device_bytes
-
-    # The argument itself stays for the time in which a client may come back.
-    before, own = server_bytes(), gone.device_bytes()
-    call = gone.Execute.future(request)
-    until(lambda: gone.executions() == 1)
-    assert gone.device_bytes() > own
-    assert not call.done()
-    gone.close()
-    until(lambda: server_bytes() <= before)
-
-
-def test_endless_programs_take_the_server_from_no_client(address: str, raw: Extension) -> None:
-    greedy = Extension(address)
-    loop = xla_data_pb2.ExecutionHandle(handle=greedy.loaded(endless()))
-    request = xla_pb2.ExecuteRequest(handle=loop, arguments=[greedy.upload(ONES)])
-    calls = [greedy.Execute.future(request) for _ in range(QUOTA)]
-    until(lambda: greedy.executions() == QUOTA)
-    message = refused(grpc.StatusCode.RESOURCE_EXHAUSTED, greedy.Execute, request)
-    assert f"{QUOTA} executions at the same time" in message
-    # Executions launched beyond the quota wait in a queue.
-    run = run_request(step(loop.handle, value(ONES)))
-    greedy.Launch(extension_pb2.LaunchRequest(run=run))
-    double = raw.loaded(program(DOUBLE))
-    response = raw.Run(run_request(step(double, value(ONES), fetch=16)), timeout=10)
-    assert response.results[0].HasField("value")
-    assert not any(call.done() for call in calls)
-    greedy.close()
 
 
 def test_values_that_are_to_come_are_waited_for_without_threads(raw: Extension) -> None:

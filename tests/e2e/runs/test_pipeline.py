@@ -1,7 +1,6 @@
 """Several executions in one call, recorded by the client, over a real server."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
+from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import ADD, DOUBLE, PAIR, endless, program
 from xla_client import ops
 from xla_client.pipelines import pipeline, pipeline_run
@@ -19,11 +19,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 ONES = np.ones(4, np.float32)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = ("--platform", "interpreter", "--devices", "1")
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running.address
+server = serving("--devices", "1")
 
 
 @pytest.fixture(params=["one run", "calls"])
@@ -140,9 +136,7 @@ def test_a_coroutine_that_is_cancelled_stops_the_run(able: xc.Client) -> None:
             await running
 
     asyncio.run(impatient())
-    deadline = threading.Event()
-    while able.describe().use.concurrent_executions:
-        assert not deadline.wait(0.01)
+    until(lambda: not able.describe().use.concurrent_executions)
 
 
 def test_what_does_not_fit_is_told_at_the_call_with_its_step(
@@ -291,14 +285,12 @@ def test_a_submitted_run_is_stopped_and_fails_by_its_step(
     p = able.pipeline()
     p.keep(p.call(loop, p.call(double, ONES)))
     run = p.submit()
-    while not able.describe().use.concurrent_executions:
-        assert not run.done()
+    until(lambda: able.describe().use.concurrent_executions or run.done())
     assert run.cancel()
     with pytest.raises(xc.CancelledError):
         run.result(100)
     assert not run.cancel()
-    while able.describe().use.concurrent_executions:
-        pass
+    until(lambda: not able.describe().use.concurrent_executions)
     able.device().infeed().close_queue()
     p = able.pipeline()
     p.keep(p.call(feeding, p.call(double, ONES)))

@@ -37,12 +37,6 @@ def address(
         yield running.address
 
 
-@pytest.fixture
-def client(address: str) -> Iterator[xc.Client]:
-    with xc.connect(address, timeout=60) as client:
-        yield client
-
-
 def summed(channel_id: int = 0, groups: Any = ()) -> Computation:
     """The sum over the participants of a group, and the numbers of this one."""
     builder = Builder("summed")

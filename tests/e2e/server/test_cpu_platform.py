@@ -2,71 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import xla_client as xc
-from tests.conformance.test_jax_programs import PROGRAMS
-from tests.corpus.jax.programs import lower
 from tests.e2e.process import start_server
 from xla_client import Builder, Shape, ops
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xc.Client]:
-    directory = tmp_path_factory.mktemp("server")
-    flags = ("--platform", "cpu", "--compilation-cache-dir", str(directory / "kernels"))
-    with (
-        start_server(directory, *flags) as running,
-        xc.connect(running.address, timeout=120) as client,
-    ):
-        yield client
-
-
-@pytest.mark.parametrize("name", ["mlp", "cnn", "corpus_sort", "corpus_random_bits"])
-def test_jax_programs_give_jaxlib_s_numbers(client: xc.Client, name: str) -> None:
-    import jax
-
-    function, arguments = PROGRAMS[name]()
-    computation = xc.Computation.from_serialized(lower(function, *arguments))
-    result = client.compile(computation).run(
-        *(np.asarray(leaf) for leaf in jax.tree.leaves(arguments))
-    )
-    found = result if isinstance(result, tuple) else (result,)
-    for ours, theirs in zip(found, jax.tree.leaves(jax.jit(function)(*arguments)), strict=True):
-        np.testing.assert_allclose(ours, np.asarray(theirs), rtol=2e-5, atol=2e-6)
-
-
-def test_values_are_fed_in_and_out_while_a_program_runs(client: xc.Client) -> None:
-    builder = Builder("feeds")
-    shape = Shape.parse("f32[3]")
-    ops.outfeed(builder.infeed(shape) * 2.0, shape)
-    executable = client.compile(builder.build(builder.constant(np.float32(0))))
-    device = client.devices()[0]
-    device.to_infeed(np.array([1, 2, 3], np.float32))
-    executable.run()
-    np.testing.assert_array_equal(device.from_outfeed(shape), [2, 4, 6])
-
-
-def test_a_loop_without_end_stops_at_the_deadline(client: xc.Client) -> None:
-    condition = Builder("always")
-    condition.parameter(0, Shape.parse("s32[]"))
-    body = Builder("next")
-    body.build(step := body.parameter(0, Shape.parse("s32[]")) + 1)
-    builder = Builder("endless")
-    loop = ops.while_(
-        condition.build(condition.constant(True)),
-        body.build(step),
-        builder.constant(np.int32(0)),
-    )
-    executable = client.compile(builder.build(loop))
-    with pytest.raises(xc.DeadlineExceededError):
-        executable.run(timeout=1)
-    builder = Builder("after")
-    assert client.compile(builder.build(builder.constant(np.int32(7)))).run() == 7
 
 
 def test_compiled_kernels_outlive_the_server(tmp_path: Path) -> None:

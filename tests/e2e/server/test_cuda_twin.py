@@ -26,12 +26,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield running
 
 
-@pytest.fixture
-def client(server: ServerProcess) -> Iterator[xc.Client]:
-    with xc.connect(server.address, timeout=60) as client:
-        yield client
-
-
 def _server(directory: Path, device: str) -> Any:
     environment = {"TWIN_DEVICE": device}
     flags = ("--devices", "2")

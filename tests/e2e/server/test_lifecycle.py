@@ -15,7 +15,7 @@ import pytest
 from grpc import StatusCode
 
 from tests.e2e import modules
-from tests.e2e.process import Raw, ServerProcess, refused, start_server
+from tests.e2e.process import Raw, start_server
 from tests.unit.sessions.sample_runs import ONES, endless
 from xla_contract.stubs import xla_pb2
 
@@ -28,14 +28,6 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
         timeout=60,
         env=os.environ | environment,
     )
-
-
-def _wait_for_log(server: ServerProcess, words: str) -> None:
-    for _ in range(300):
-        if words in server.log.read_text():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"no {words!r} in {server.log.read_text()}")
 
 
 def _graph() -> xla_pb2.ComputeConstantGraphRequest:
@@ -61,45 +53,6 @@ def test_the_ready_line_says_where_and_what(tmp_path):
 def test_a_signal_to_an_idle_server_ends_it_with_0(tmp_path, signum):
     with start_server(tmp_path) as server:
         server.process.send_signal(signum)
-        assert server.process.wait(60) == 0
-
-
-def test_calls_in_progress_may_end_while_the_server_drains(tmp_path):
-    with start_server(tmp_path, "--log-level", "debug", "--grace-seconds", "100") as server:
-        raw = Raw(server.address)
-        request = xla_pb2.ComputeConstantGraphRequest(computation=modules.countdown(100_000))
-        running = raw.ComputeConstantGraph.future(request, timeout=100)
-        _wait_for_log(server, "ComputeConstantGraph")
-        server.process.send_signal(signal.SIGTERM)
-        assert running.result().literal.s32s == [0]
-        assert server.process.wait(60) == 0
-
-
-def test_after_the_grace_period_calls_are_ended_as_unavailable(tmp_path):
-    with start_server(tmp_path, "--grace-seconds", "0.3", "--log-level", "debug") as server:
-        raw = Raw(server.address)
-        waiting = [
-            raw.TransferFromOutfeed.future(_outfeed(), timeout=30),
-            raw.ComputeConstantGraph.future(_graph(), timeout=30),
-        ]
-        _wait_for_log(server, "TransferFromOutfeed")
-        _wait_for_log(server, "ComputeConstantGraph")
-        server.process.send_signal(signal.SIGTERM)
-        for call in waiting:
-            assert "shutting down" in refused(StatusCode.UNAVAILABLE, call.result)
-        assert server.process.wait(60) == 0
-        assert "drained" in server.log.read_text()
-
-
-def test_a_second_signal_cuts_the_grace_period_short(tmp_path):
-    with start_server(tmp_path, "--grace-seconds", "300", "--log-level", "debug") as server:
-        raw = Raw(server.address)
-        waiting = raw.ComputeConstantGraph.future(_graph(), timeout=60)
-        _wait_for_log(server, "ComputeConstantGraph")
-        server.process.send_signal(signal.SIGTERM)
-        _wait_for_log(server, "draining")
-        server.process.send_signal(signal.SIGTERM)
-        refused(StatusCode.UNAVAILABLE, waiting.result)
         assert server.process.wait(60) == 0
 
 

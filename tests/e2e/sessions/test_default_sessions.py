@@ -15,7 +15,6 @@ from tests.e2e.fixed_port import FixedPort, free_port
 from tests.e2e.process import Raw, refused, start_server
 from tests.e2e.sessions.test_sessions import Extension, shape_request
 from tests.fault.plain import until
-from xla_contract.descriptors import EXTENSION_RPCS, RPCS
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -33,25 +32,11 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield int(server.ready["addresses"][-1].rpartition(":")[2])
 
 
-class Tokenless:
-    """`client.GetShape(request)` and all other unary rpcs over the one connection of a relay."""
+class Tokenless(Raw):
+    """All unary rpcs over the one connection of a relay."""
 
     def __init__(self, relay: FixedPort) -> None:
-        # Channels of one process would share connections.
-        own = [("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.insecure_channel(relay.address, options=own)
-        for rpc in (*RPCS, *EXTENSION_RPCS):
-            if not (rpc.request_streaming or rpc.response_streaming):
-                serialize, parse = rpc.request.SerializeToString, rpc.response.FromString
-                call = self._channel.unary_unary(rpc.path, serialize, parse)
-                setattr(self, rpc.name, call)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        raise AttributeError(name)
-
-    def upload(self, value: object) -> int:
-        request = xla_pb2.TransferToServerRequest(literal=modules.literal(value))
-        return int(self.TransferToServer(request).data.handle)
+        super().__init__(relay.address, own=True)
 
     def handles(self, **named: Any) -> list[int]:
         """Return the handles that a listing of the session has."""
@@ -69,15 +54,12 @@ class Tokenless:
             (self.DescribeHandles, asked),
         ]
 
-    def close(self) -> None:
-        self._channel.close()
-
 
 def test_who_comes_from_the_same_port_within_the_grace_period_finds_nothing(port: int) -> None:
     local = ("127.0.0.1", free_port())
     relay = FixedPort("127.0.0.1", port, local)
     first = Tokenless(relay)
-    handle = first.upload(ONE)
+    handle = first.upload(ONE).handle
     assert first.handles() == [handle]
     relay.close()
     first.close()
@@ -97,7 +79,7 @@ def test_who_comes_from_the_same_port_to_another_local_address_finds_nothing(por
     local = ("127.0.0.1", free_port())
     relay = FixedPort("127.0.0.1", port, local)
     mine = Tokenless(relay)
-    handle = mine.upload(ONE)
+    handle = mine.upload(ONE).handle
     elsewhere = FixedPort("127.0.0.2", port, local)
     other = Tokenless(elsewhere)
     for call, request in other.attempts(handle):
@@ -152,12 +134,10 @@ def test_an_executable_of_another_session_is_not_found(port: int) -> None:
     target = f"127.0.0.1:{port}"
     mine = Raw(target)
     handle = mine.compile(modules.axpy())
-    own = [("grpc.use_local_subchannel_pool", 1)]
-    with grpc.insecure_channel(target, options=own) as channel:
-        execute = channel.unary_unary("/xla.XlaService/Execute")
-        request = xla_pb2.ExecuteRequest(handle=handle).SerializeToString()
-        refused(StatusCode.NOT_FOUND, execute, request)
-    mine.close()
+    other = Raw(target, own=True)
+    refused(StatusCode.NOT_FOUND, other.Execute, xla_pb2.ExecuteRequest(handle=handle))
+    for each in (mine, other):
+        each.close()
 
 
 def test_over_a_unix_socket_values_need_a_token(tmp_path: Path) -> None:

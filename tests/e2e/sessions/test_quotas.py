@@ -1,6 +1,6 @@
 """Quotas of a session, over a real server: each refusal has the limit and the use."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
-from tests.e2e.process import start_server
+from tests.e2e.process import serving, start_server
 from tests.unit.sessions.sample_runs import DOUBLE, ONES, endless, program
 
 FLAGS = {
@@ -22,12 +22,7 @@ FLAGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = [f"--{name}={value}" for name, value in FLAGS.items()]
-    directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--platform", "interpreter", *flags) as server:
-        yield server.address
+server = serving(*(f"--{name}={value}" for name, value in FLAGS.items()))
 
 
 def _too_many_bytes(client: xc.Client) -> None:

@@ -6,7 +6,6 @@ import logging
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
-from tests.e2e.process import start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.e2e.sessions.test_sessions import Extension
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import DOUBLE, PAIR, endless, program
@@ -24,11 +23,7 @@ from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 ONES = np.ones(4, np.float32)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = ("--platform", "interpreter", "--session-grace-seconds", "600")
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server.address
+server = serving("--session-grace-seconds", "600")
 
 
 @contextlib.contextmanager
@@ -104,13 +99,14 @@ def test_another_process_takes_up_all_that_one_has_left(address: str, how: str) 
             client.adopt_execution(left["waiting"])
 
 
-def test_closing_ends_the_session_and_detaching_leaves_it(address: str) -> None:
+def test_closing_ends_the_session_and_detaching_leaves_it(server: ServerProcess) -> None:
+    address, connected = server.address, server.connections
     client = xc.connect(address, timeout=30)
     buffer = client.to_device(ONES)
     token = client.detach()
     with pytest.raises(xc.UnavailableError, match="must be open"):
         buffer.to_numpy()
-    time.sleep(1)
+    until(lambda: server.connections <= connected)
     with _session(address, token) as client:
         assert client.adopt(buffer.handle).to_numpy().tolist() == [1, 1, 1, 1]
     with pytest.raises(

@@ -1,6 +1,5 @@
 """Chunked transfers over real processes: plain stubs, then the client."""
 
-import threading
 import zlib
 from collections.abc import Iterator
 
@@ -11,9 +10,8 @@ from grpc import StatusCode
 
 import xla_client as xc
 from tests.e2e import modules
-from tests.e2e.process import refused, start_server
-from tests.fault.plain import until
-from xla_contract.descriptors import EXTENSION_RPCS
+from tests.e2e.process import refused, serving, start_server
+from tests.fault.plain import Plain, until
 from xla_contract.stubs import xla_data_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 
@@ -21,57 +19,29 @@ LIMIT = 48 << 20
 X = np.arange(60, dtype=np.float32).reshape(6, 10)
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    directory = tmp_path_factory.mktemp("server")
-    flags = ("--platform", "interpreter", "--max-device-bytes", str(LIMIT))
-    flags += ("--identity-share", "1", "--connection-share", "1")
-    with start_server(directory, *flags) as running:
-        yield running.address
+server = serving(
+    *("--max-device-bytes", str(LIMIT)), *("--identity-share", "1", "--connection-share", "1")
+)
 
 
-class Stubs:
+class Stubs(Plain):
     """A client made from the contract alone: messages, streams, metadata."""
 
-    def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address)
-        self._metadata: tuple[tuple[str, str], ...] = ()
-        opened = self("OpenSession", extension_pb2.OpenSessionRequest())
-        self._metadata = (("xla-session", opened.token),)
-
-    def __call__(self, name: str, request):  # type: ignore[no-untyped-def]
-        return self._method(name)(request, metadata=self._metadata, timeout=30)
-
-    def begin(self, name: str, request):  # type: ignore[no-untyped-def]
-        """A call with one answer, under way."""
-        return self._method(name).future(request, metadata=self._metadata, timeout=30)
-
-    def _method(self, name: str):  # type: ignore[no-untyped-def]
-        (rpc,) = (rpc for rpc in EXTENSION_RPCS if rpc.name == name)
-        streams = "stream" if rpc.request_streaming else "unary"
-        answers = "stream" if rpc.response_streaming else "unary"
-        return getattr(self._channel, f"{streams}_{answers}")(
-            rpc.path,
-            request_serializer=rpc.request.SerializeToString,
-            response_deserializer=rpc.response.FromString,
-        )
-
     def upload(self, *parts: extension_pb2.UploadRequest) -> xla_data_pb2.GlobalDataHandle:
-        return self("Upload", iter(parts)).data
+        stream = self.stream("Upload")
+        stream.send(*parts)
+        stream.half_close()
+        return stream.result().data
 
     def used(self) -> int:
-        return self("DescribeSession", extension_pb2.DescribeSessionRequest()).use.device_bytes
-
-    def close(self) -> None:
-        self._channel.close()
+        return self.describe().use.device_bytes
 
 
 @pytest.fixture
 def stubs(address: str) -> Iterator[Stubs]:
     client = Stubs(address)
     yield client
-    client("CloseSession", extension_pb2.CloseSessionRequest())
-    client.close()
+    client.end_session()
 
 
 @pytest.fixture
@@ -93,7 +63,8 @@ def _chunk(start: int, stop: int = X.nbytes, **fields) -> extension_pb2.UploadRe
 
 
 def _download(stubs: Stubs, handle, **fields) -> list[extension_pb2.DownloadResponse]:
-    return list(stubs("Download", extension_pb2.DownloadRequest(data=handle, **fields)))
+    request = extension_pb2.DownloadRequest(data=handle, **fields)
+    return list(stubs.stream("Download", request).call)
 
 
 def _state(stubs: Stubs, key: bytes = b"u") -> extension_pb2.GetUploadResponse:
@@ -156,40 +127,25 @@ class TestPlainStubs:
         refused(StatusCode.INVALID_ARGUMENT, _download, stubs, handle, shape_with_layout=wrong)
 
     def test_a_second_stream_takes_the_upload_over(self, stubs):
-        has_arrived = threading.Event()
-
-        def slowly():  # type: ignore[no-untyped-def]
-            yield _start()
-            yield _chunk(0, 100)
-            has_arrived.wait(100)
-
-        first = stubs.begin("Upload", slowly())
+        first = stubs.stream("Upload")
+        first.send(_start(), _chunk(0, 100))
         until(lambda: _offset(stubs) == 100)
         handle = stubs.upload(_start(offset=100), _chunk(100))
-        assert first.exception(timeout=100).code() is StatusCode.ABORTED
-        has_arrived.set()
+        assert first.call.exception(timeout=100).code() is StatusCode.ABORTED
         assert _download(stubs, handle)[0].chunk.data == X.tobytes()
 
     def test_what_broke_off_goes_after_the_grace_period(self, forgetful):
-        stubs, may_break_off = Stubs(forgetful), threading.Event()
-
-        def half():  # type: ignore[no-untyped-def]
-            yield _start()
-            yield _chunk(0, 100)
-            may_break_off.wait(100)
-
+        stubs = Stubs(forgetful)
         # A stream that says that the client is there: the session lasts, and the upload does not.
-        leaves = threading.Event()
-        there = stubs("Converse", iter(lambda: leaves.wait(60), True))
-        upload = stubs.begin("Upload", half())
+        there, upload = stubs.stream("Converse"), stubs.stream("Upload")
+        upload.send(_start(), _chunk(0, 100))
         until(lambda: _offset(stubs) == 100)
         assert (_state(stubs).offset, stubs.used()) == (100, 100)
-        may_break_off.set()
+        upload.half_close()
         refused(StatusCode.INVALID_ARGUMENT, upload.result)
         until(lambda: stubs.used() == 0)
         refused(StatusCode.NOT_FOUND, _state, stubs)
-        leaves.set()
-        there.cancel()
+        there.call.cancel()
         stubs.close()
 
 

@@ -3,11 +3,8 @@
 import contextlib
 import itertools
 import os
-import signal
 import socket
 import struct
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -15,7 +12,7 @@ import pytest
 from grpc import StatusCode
 
 import xla_client as xc
-from tests.e2e.process import start_server
+from tests.e2e.process import serving, start_server
 from tests.e2e.transfers.shared_values import call, random_array, use
 from tests.fault.plain import until
 from xla_client.transfers import shared_memory
@@ -31,17 +28,7 @@ from xla_contract.wire.shape_proto import shape_to_proto
 LARGE = shared_memory.THRESHOLD
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    flags = ("--platform", "interpreter", "--session-shared-memory-bytes", str(64 << 20))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server):
-    with xc.connect(server.address) as connected:
-        yield connected
+server = serving("--session-shared-memory-bytes", str(64 << 20))
 
 
 @pytest.fixture
@@ -185,44 +172,6 @@ def test_a_connection_that_ends_is_no_end_of_transfers(client):
         buffer = client.to_device(array)
         assert not shared(client).is_connected
     assert np.array_equal(buffer.to_numpy(), array)
-
-
-@contextlib.contextmanager
-def sharing_process(address):
-    """A process that has a value of 4 * LARGE bytes, uploaded through its arena."""
-    script = (
-        "import sys, numpy, xla_client\n"
-        f"client = xla_client.connect({address!r})\n"
-        f"buffer = client.to_device(numpy.ones({4 * LARGE}, numpy.uint8))\n"
-        "print(client._session.shared_memory.is_connected, flush=True)\n"
-        "sys.stdin.read()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout.readline() == "True\n"
-        yield process
-
-
-def test_a_client_that_is_killed_leaves_nothing(forgetful):
-    with xc.connect(forgetful) as client:
-        client.to_device(np.ones(LARGE, np.uint8)).delete()  # The server then keeps an arena ahead.
-        until(lambda: use(client).server_device_bytes == 0)
-        before = use(client)
-        with sharing_process(forgetful) as process:
-            during = use(client)
-            assert during.server_shared_bytes >= before.server_shared_bytes + 4 * LARGE
-            assert during.server_device_bytes == before.server_device_bytes + 4 * LARGE
-            process.send_signal(signal.SIGKILL)
-
-        def is_as_before():
-            now = use(client)
-            return (
-                now.server_shared_bytes == before.server_shared_bytes
-                and now.server_device_bytes == before.server_device_bytes
-            )
-
-        until(is_as_before)
 
 
 def test_two_sessions_never_see_each_other_s_bytes(server, client):

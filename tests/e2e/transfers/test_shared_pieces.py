@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import start_server
+from tests.e2e.process import serving, start_server
 from tests.e2e.transfers.shared_values import call, random_array, use
 from tests.fault.plain import until
 from xla_client.transfers.pipelined_copy import THRESHOLD
@@ -34,17 +34,7 @@ DEVICE_BYTES = 64 << 20
 PAGE = 4096
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    flags = ("--platform", "interpreter", "--session-device-bytes", str(DEVICE_BYTES))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server):
-    with xc.connect(server.address) as connected:
-        yield connected
+server = serving("--session-device-bytes", str(DEVICE_BYTES))
 
 
 def rings(client):

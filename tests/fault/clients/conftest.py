@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import is_served
 from tests.fault.plain import Plain, until
 from tests.fault.raw_peer import RESET, RawPeer
@@ -15,11 +15,7 @@ LIMIT = 256 * MEBIBYTE
 """Memory limit of the server; its resident memory alone is half of it."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ("--platform", "interpreter", "--max-resident-bytes", str(LIMIT))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
+server = serving("--max-resident-bytes", str(LIMIT))
 
 
 @pytest.fixture

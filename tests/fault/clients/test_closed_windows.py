@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from grpc_health.v1 import health_pb2
 
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving, start_server
 from tests.fault.calls import feed, fetched_run, is_served, launch, upload
 from tests.fault.plain import RPCS_BY_NAME, Plain, has_drained, until
 from tests.fault.programs import ONES, gated
@@ -27,22 +27,7 @@ THREADS = 2
 _FLAGS = ("short", "compile", "execute")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = [part for kind in _FLAGS for part in (f"--{kind}-threads", str(THREADS))]
-    directory = tmp_path_factory.mktemp("server")
-    with start_server(directory, "--platform", "interpreter", *flags) as running:
-        yield running
-
-
-@pytest.fixture
-def other(server: ServerProcess) -> Iterator[Plain]:
-    """A client of another session, which sees to it that everything is free in the end."""
-    client = Plain(server.address)
-    before = client.counters()
-    yield client
-    until(lambda: client.counters() == before)
-    client.end_session()
+server = serving(*(part for kind in _FLAGS for part in (f"--{kind}-threads", str(THREADS))))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ Greedy is one connection, then one host with several, then one authenticated ide
 """
 
 import contextlib
-import queue
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,13 +17,12 @@ import xla_client as xc
 from tests.e2e import modules
 from tests.e2e.fixed_port import FixedPort
 from tests.e2e.process import start_server
-from tests.fault.plain import RPCS_BY_NAME, until
+from tests.fault.plain import Plain, until
 from tests.fault.raw_peer import HEADERS, RawPeer
 from xla_client import Builder, Shape, ops
 from xla_client.transfers.shared_memory_socket import greet
 from xla_contract.stubs import xla_data_pb2, xla_pb2
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
-from xla_contract.wire.shape_proto import shape_to_proto
 
 FLAGS = {
     "platform": "interpreter",
@@ -48,78 +46,36 @@ LARGE = 5120
 """Elements of a value whose answer is counted."""
 
 
-class Connection:
-    """Calls in any number of sessions over one connection."""
+class Connection(Plain):
+    """A connection, or one of any number of sessions over it."""
 
     def __init__(self, address: str, bearer: str = "") -> None:
-        self.address = address
-        self.metadata = [("authorization", f"Bearer {bearer}")] if bearer else []
-        self._channel = grpc.insecure_channel(
-            address, options=[("grpc.use_local_subchannel_pool", 1)]
-        )
+        super().__init__(address, token="", bearer=bearer)
 
-    def begin(self, name: str, request: Any, token: str = "") -> Any:
-        rpc = RPCS_BY_NAME[name]
-        call = self._channel.unary_unary(
-            rpc.path, rpc.request.SerializeToString, rpc.response.FromString
-        )
-        return call.future(request, metadata=self._metadata(token), timeout=120)
+    def call(self, name: str, request: Any) -> Any:
+        return self.begin(name, request).result()
 
-    def _metadata(self, token: str) -> list[tuple[str, str]]:
-        return [*self.metadata, *([("xla-session", token)] if token else [])]
-
-    def call(self, name: str, request: Any, token: str = "") -> Any:
-        return self.begin(name, request, token).result()
-
-    def converse(self, token: str) -> Any:
-        """A stream that stays open."""
-        rpc = RPCS_BY_NAME["Converse"]
-        call: Any = self._channel.stream_stream(
-            rpc.path, rpc.request.SerializeToString, rpc.response.FromString
-        )
-        requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        requests.put(extension_pb2.ConverseRequest(id=1, method="none"))
-        stream = call(iter(requests.get, None), metadata=self._metadata(token), timeout=120)
-        stream.add_callback(lambda: requests.put(None))
-        return stream
-
-    def open(self) -> str:
-        return str(self.call("OpenSession", extension_pb2.OpenSessionRequest()).token)
-
-    def share(self) -> tuple[str, socket.socket]:
+    def share(self) -> tuple["Connection", socket.socket]:
         """A session with memory shared as long as the socket is open."""
         session = self.call("OpenSession", extension_pb2.OpenSessionRequest())
         connection = greet(session.shared_memory_socket, session.token)
         _, descriptors, _, _ = socket.recv_fds(connection, 64, 1)
         for descriptor in descriptors:
             socket.close(descriptor)
-        return str(session.token), connection
+        return self.of(session.token), connection
 
-    def allocate(self, token: str, size: int) -> None:
-        self.call("AllocateShared", extension_pb2.AllocateSharedRequest(bytes=size), token)
+    def allocate(self, size: int) -> None:
+        self.call("AllocateShared", extension_pb2.AllocateSharedRequest(bytes=size))
 
-    def upload(self, token: str, count: int) -> int:
+    def upload(self, count: int) -> xla_data_pb2.GlobalDataHandle:
         literal = modules.literal(np.zeros(count, np.float32))
-        request = xla_pb2.TransferToServerRequest(literal=literal)
-        return int(self.call("TransferToServer", request, token).data.handle)
+        return self.call("TransferToServer", xla_pb2.TransferToServerRequest(literal=literal)).data
 
-    def compile(self, token: str, computation: xc.Computation) -> Any:
-        return self.begin_compiling(token, computation).result().handle
+    def begin_compiling(self, computation: xc.Computation) -> Any:
+        return self.begin("Compile", self.compile_request(computation))
 
-    def begin_compiling(self, token: str, computation: xc.Computation) -> Any:
-        request = xla_pb2.CompileRequest()
-        computation.write_to(request.computation)
-        for shape in computation.program_shape.parameters:
-            parameter = request.input_shape_with_layout.add()
-            parameter.CopyFrom(shape_to_proto(shape.with_default_layout()))
-        return self.begin("Compile", request, token)
-
-    def running(self, token: str) -> int:
-        asked = extension_pb2.DescribeSessionRequest()
-        return int(self.call("DescribeSession", asked, token).use.concurrent_executions)
-
-    def close(self) -> None:
-        self._channel.close()
+    def compile(self, computation: xc.Computation) -> xla_data_pb2.ExecutionHandle:
+        return self.begin_compiling(computation).result().handle
 
 
 def chain(length: int, name: str) -> xc.Computation:
@@ -155,51 +111,44 @@ def as_long_as_granted(take: Callable[[], object]) -> int:
 
 def take_sessions(connections: Sequence[Connection]) -> None:
     for each in connections:
-
-        def take(each: Connection = each) -> None:
-            each.upload(each.open(), 1)  # One that is empty would make room.
-
-        as_long_as_granted(take)
+        # One that is empty would make room.
+        as_long_as_granted(lambda each=each: each.also().upload(1))
 
 
 def take_executables(connections: Sequence[Connection]) -> None:
     for number, each in enumerate(connections):
-        token, numbers = each.open(), iter(range(1000))
-        as_long_as_granted(
-            lambda each=each, token=token, numbers=numbers, number=number: each.compile(
-                token, chain(2 + next(numbers), f"greedy {number}")
-            )
-        )
+        _compile_while_granted(each.also(), 2, f"greedy {number}")
+
+
+def _compile_while_granted(session: Connection, length: int, name: str) -> None:
+    numbers = iter(range(1000))
+    as_long_as_granted(lambda: session.compile(chain(length + next(numbers), name)))
 
 
 def take_bytes(connections: Sequence[Connection]) -> None:
     for each in connections:
-        for token in (each.open(), each.open()):
-            as_long_as_granted(lambda each=each, token=token: each.upload(token, 2048))
+        for session in (each.also(), each.also()):
+            as_long_as_granted(lambda session=session: session.upload(2048))
 
 
 def take_executions(connections: Sequence[Connection]) -> None:
-    for each in connections:
-        for _ in range(4):
-            token = each.open()
-            request = xla_pb2.ExecuteRequest(handle=each.compile(token, gated()))
-            runs = [each.begin("Execute", request, token) for _ in range(EACH)]
-            until(
-                lambda each=each, token=token, runs=runs: (
-                    each.running(token) + sum(run.done() for run in runs) == EACH
-                )
+    for session in [each.also() for each in connections for _ in range(4)]:
+        request = xla_pb2.ExecuteRequest(handle=session.compile(gated()))
+        runs = [session.begin("Execute", request) for _ in range(EACH)]
+        until(
+            lambda session=session, runs=runs: (
+                session.executions()[0] + sum(run.done() for run in runs) == EACH
             )
-            HELD.extend(runs)
+        )
+        HELD.extend(runs)
 
 
 def take_calls(connections: Sequence[Connection]) -> None:
     request = xla_pb2.TransferFromOutfeedRequest(shape_with_layout=modules.shape("f32[2]"))
     # First of all: there is no room for these calls later.
-    tokens = [(each, each.open()) for each in connections for _ in range(3)]
+    sessions = [each.also() for each in connections for _ in range(3)]
     calls = [
-        each.begin("TransferFromOutfeed", request, token)
-        for each, token in tokens
-        for _ in range(EACH)
+        session.begin("TransferFromOutfeed", request) for session in sessions for _ in range(EACH)
     ]
     # An identity may have 56, and each of its connections one in any case.
     most = 56 + len(connections)
@@ -208,56 +157,51 @@ def take_calls(connections: Sequence[Connection]) -> None:
 
 
 def take_streams(connections: Sequence[Connection]) -> None:
-    for each in connections:
-        for _ in range(3):
-            token = each.open()
-            for _ in range(EACH):
-                stream = each.converse(token)
-                HELD.append(stream)
-                try:
-                    next(stream)
-                except grpc.RpcError:
-                    break
+    for session in [each.also() for each in connections for _ in range(3)]:
+        for _ in range(EACH):
+            stream = session.stream("Converse")
+            stream.send(extension_pb2.ConverseRequest(id=1, method="none"))
+            HELD.append(stream)
+            try:
+                stream.receive()
+            except grpc.RpcError:
+                break
 
 
 def take_compiling(connections: Sequence[Connection]) -> None:
     for number, each in enumerate(connections):
-        token = each.open()
+        session = each.also()
         programs = [chain(600 + size, f"slow {number}") for size in range(12)]
-        HELD.extend([each.begin_compiling(token, program) for program in programs])
+        HELD.extend(map(session.begin_compiling, programs))
 
 
 def take_compile_seconds(connections: Sequence[Connection]) -> None:
     for number, each in enumerate(connections):
-        token, numbers = each.open(), iter(range(1000))
-        as_long_as_granted(
-            lambda each=each, token=token, numbers=numbers, number=number: each.compile(
-                token, chain(100 + next(numbers), f"greedy {number}")
-            )
-        )
+        session = each.also()
+        _compile_while_granted(session, 100, f"greedy {number}")
         with pytest.raises(grpc.RpcError, match="may compile for"):
-            each.compile(token, chain(1, "one more"))
+            session.compile(chain(1, "one more"))
 
 
 def take_answers(connections: Sequence[Connection]) -> None:
-    for each in connections:
-        for token in (each.open(), each.open(), each.open()):
-            value = xla_data_pb2.GlobalDataHandle(handle=each.upload(token, LARGE))
-            request = xla_pb2.TransferToClientRequest(data=value)
-            # Without a window nothing is read.
-            peer = RawPeer(each.address, token=token, metadata=each.metadata)
-            HELD.append(peer)
-            for stream in [peer.call("TransferToClient", request) for _ in range(3 * EACH)]:
-                peer.wait_for(HEADERS, stream)
-            with pytest.raises(grpc.RpcError, match=r"answers .*that were not read"):
-                each.call("TransferToClient", request, token)
+    for session in [each.also() for each in connections for _ in range(3)]:
+        request = xla_pb2.TransferToClientRequest(data=session.upload(LARGE))
+        # Without a window nothing is read.
+        peer = RawPeer(
+            session.address, token=session.token or "", metadata=list(session.authorization)
+        )
+        HELD.append(peer)
+        for stream in [peer.call("TransferToClient", request) for _ in range(3 * EACH)]:
+            peer.wait_for(HEADERS, stream)
+        with pytest.raises(grpc.RpcError, match=r"answers .*that were not read"):
+            session.call("TransferToClient", request)
 
 
 def take_shared_memory(connections: Sequence[Connection]) -> None:
     for each in connections:
-        for token, connection in (each.share(), each.share()):
+        for session, connection in (each.share(), each.share()):
             HELD.append(connection)
-            as_long_as_granted(lambda each=each, token=token: each.allocate(token, 1 << 16))
+            as_long_as_granted(lambda session=session: session.allocate(1 << 16))
 
 
 HELD: list[Any] = []
@@ -303,22 +247,20 @@ def port(tmp_path: Path, what: str, request: pytest.FixtureRequest) -> Iterator[
 
 def works(address: str, another: str, bearer: str = "") -> None:
     """Open a session, compile, upload, run and read: as one client does, and another of streams."""
-    with contextlib.closing(Connection(address, bearer)) as modest:
-        token = modest.open()
-        handle = modest.compile(token, chain(1, "modest"))
-        argument = xla_data_pb2.GlobalDataHandle(handle=modest.upload(token, 4))
-        request = xla_pb2.ExecuteRequest(handle=handle, arguments=[argument])
-        output = modest.call("Execute", request, token).output
+    with contextlib.closing(Connection(address, bearer)) as connection:
+        modest = connection.also()
+        handle = modest.compile(chain(1, "modest"))
+        request = xla_pb2.ExecuteRequest(handle=handle, arguments=[modest.upload(4)])
+        output = modest.call("Execute", request).output
         asked = xla_pb2.TransferToClientRequest(data=output)
-        assert list(modest.call("TransferToClient", asked, token).literal.f32s) == [0] * 4
-        large = xla_data_pb2.GlobalDataHandle(handle=modest.upload(token, LARGE))
-        asked = xla_pb2.TransferToClientRequest(data=large)
-        assert len(modest.call("TransferToClient", asked, token).literal.f32s) == LARGE
-        sharing, connection = modest.share()
-        with connection:
-            modest.allocate(sharing, 1 << 16)
-        modest.call("CloseSession", extension_pb2.CloseSessionRequest(), sharing)
-        modest.call("CloseSession", extension_pb2.CloseSessionRequest(), token)
+        assert list(modest.call("TransferToClient", asked).literal.f32s) == [0] * 4
+        asked = xla_pb2.TransferToClientRequest(data=modest.upload(LARGE))
+        assert len(modest.call("TransferToClient", asked).literal.f32s) == LARGE
+        sharing, memory = connection.share()
+        with memory:
+            sharing.allocate(1 << 16)
+        for session in (sharing, modest):
+            session.call("CloseSession", extension_pb2.CloseSessionRequest())
     with xc.connect(another, timeout=60, token=bearer or None) as client:
         run = client.compile(chain(1, "modest"))
         assert run.submit(np.ones(4, np.float32)).result().to_numpy().tolist() == [1] * 4

@@ -15,8 +15,7 @@ import pytest
 import xla_client as xc
 from tests.e2e.fixed_port import FixedPort
 from tests.e2e.process import start_server
-from tests.fault.clients.test_greedy_clients import Connection
-from tests.fault.plain import until
+from tests.fault.plain import Plain, until
 from xla_client import Builder, Shape, ops
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
@@ -57,11 +56,11 @@ def port(tmp_path: Path) -> Iterator[int]:
         yield int(server.ready["addresses"][-1].rpartition(":")[2])
 
 
-def _begin(connection: Connection, iterations: int, count: int) -> tuple[str, list[Any]]:
+def _begin(connection: Plain, iterations: int, count: int) -> tuple[Plain, list[Any]]:
     """Begin as many executions of one loop in a session of their own."""
-    token = connection.open()
-    request = xla_pb2.ExecuteRequest(handle=connection.compile(token, loop(iterations)))
-    return token, [connection.begin("Execute", request, token) for _ in range(count)]
+    session = connection.also()
+    request = xla_pb2.ExecuteRequest(handle=session.compile(loop(iterations)))
+    return session, [session.begin("Execute", request) for _ in range(count)]
 
 
 def _done(calls: list[Any]) -> int:
@@ -69,12 +68,12 @@ def _done(calls: list[Any]) -> int:
 
 
 @contextlib.contextmanager
-def _two(port: int, other_host: bool) -> Iterator[tuple[Connection, Connection]]:
+def _two(port: int, other_host: bool) -> Iterator[tuple[Plain, Plain]]:
     """Two connections, the second one maybe from another host."""
     relay = FixedPort("127.0.0.1", port, ("127.0.0.2", 0)) if other_host else None
     with contextlib.ExitStack() as stack:
         addresses = [f"127.0.0.1:{port}", relay.address if relay else f"127.0.0.1:{port}"]
-        both = [Connection(address) for address in addresses]
+        both = [Plain(address, token="") for address in addresses]
         for each in (*both, *([relay] if relay else [])):
             stack.callback(each.close)
         yield both[0], both[1]
@@ -85,8 +84,8 @@ def test_programs_of_one_client_leave_half_of_a_core_to_another_one(
     port: int, other_host: bool
 ) -> None:
     with _two(port, other_host) as (greedy, modest):
-        token, runs = _begin(greedy, LONG // 8, GREEDY)
-        until(lambda: greedy.running(token) == GREEDY or _done(runs) > 0)
+        session, runs = _begin(greedy, LONG // 8, GREEDY)
+        until(lambda: session.executions()[0] == GREEDY or _done(runs) > 0)
         _, (run,) = _begin(modest, LONG, 1)
         run.result()
         # In turns of single programs all of them, each an eighth as long, would have ended first.
@@ -99,13 +98,13 @@ def test_calls_of_one_client_that_wait_for_a_thread_leave_the_next_one_to_anothe
 ) -> None:
     with _two(port, other_host) as (greedy, modest):
         # Compile the program first, which takes threads of another pool.
-        token = modest.open()
-        request = xla_pb2.ExecuteRequest(handle=modest.compile(token, loop(SHORT)))
-        modest.call("Execute", request, token)
+        session = modest.also()
+        request = xla_pb2.ExecuteRequest(handle=session.compile(loop(SHORT)))
+        session("Execute", request)
         _, runs = _begin(greedy, SHORT, 4 * GREEDY)
         # A call behind them on their connection has been answered, so they are there.
-        greedy.call("OpenSession", extension_pb2.OpenSessionRequest())
-        modest.call("Execute", request, token)
+        greedy("OpenSession", extension_pb2.OpenSessionRequest())
+        session("Execute", request)
         assert _done(runs) < 3 * GREEDY
         for each in runs:
             each.result()

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import is_served
 from tests.fault.clients.conftest import LIMIT, MEBIBYTE, ended, resident_bytes
 from tests.fault.plain import RPCS_BY_NAME, Plain, until
@@ -133,13 +133,8 @@ def test_calls_in_progress_and_unread_answers_keep_no_part(server, client):
 # Clients that go on ---------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def short_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with less memory than it takes, which keeps sessions for one second."""
-    flags = ("--platform", "interpreter", "--max-resident-bytes", "1")
-    flags += ("--session-grace-seconds", "1")
-    with start_server(tmp_path_factory.mktemp("short"), *flags) as running:
-        yield running
+# A server with less memory than it takes, which keeps sessions for one second.
+short_server = serving("--max-resident-bytes", "1", "--session-grace-seconds", "1")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import begin_execute, feed, is_served, kept_run, launch, upload
 from tests.fault.plain import Plain, ends_unavailable, until
 from tests.fault.programs import ARRAY, COUNT, ONES, double, endless, gated
@@ -30,18 +30,9 @@ LAUNCHES = 3
 LARGE = np.arange(16 * MEBIBYTE, dtype=np.float32)
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ("--platform", "interpreter", "--feed-items", str(ITEMS), "--short-threads", "2")
-    flags += ("--session-launches", str(LAUNCHES))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(server: ServerProcess) -> Iterator[Proxy]:
-    with Proxy(server.address) as between:
-        yield between
+server = serving(
+    *("--feed-items", str(ITEMS), "--short-threads", "2", "--session-launches", str(LAUNCHES))
+)
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """A client is served, and the server keeps its size, whatever storm another client makes."""
 
-from collections.abc import Iterator
-
 import psutil
 import pytest
 
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import is_served
 from tests.fault.plain import Plain, until
 from tests.fault.rounds import rounds
@@ -18,14 +16,10 @@ GROWTH = 512 * MEBIBYTE
 """Bytes that a storm may add to the server's memory while it goes on."""
 
 
-@pytest.fixture(scope="module", params=["cpu", "interpreter"])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ServerProcess]:
-    flags = ("--platform", request.param, "--session-grace-seconds", "1")
-    flags += ("--max-answer-bytes", str(128 * MEBIBYTE))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
+server = serving(
+    *("--session-grace-seconds", "1", "--max-answer-bytes", str(128 * MEBIBYTE)),
+    platforms=("cpu", "interpreter"),
+)
 
 
 @pytest.mark.parametrize("name", STORMS)

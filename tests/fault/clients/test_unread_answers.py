@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.calls import fetched_run, is_served, upload
 from tests.fault.plain import RPCS_BY_NAME, Plain, until
 from tests.fault.programs import ONES, double
@@ -36,13 +36,10 @@ OPEN = IN_PROGRESS + 1024
 """Calls of a connection, those included whose answers were not read."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = ("--session-answer-bytes", str(LIMIT), "--max-answer-bytes", str(16 * MEBIBYTE))
-    flags += ("--platform", "interpreter", "--session-streams", str(STREAMS))
-    flags += ("--max-concurrent-calls", str(IN_PROGRESS))
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as running:
-        yield running
+server = serving(
+    *("--session-answer-bytes", str(LIMIT), "--max-answer-bytes", str(16 * MEBIBYTE)),
+    *("--session-streams", str(STREAMS), "--max-concurrent-calls", str(IN_PROGRESS)),
+)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Clients that connect and say nothing, and a server that is stopped while it streams."""
 
 import contextlib
-import queue
 import signal
 import socket
 
@@ -14,10 +13,9 @@ from grpc import StatusCode
 import xla_client as xc
 from tests.e2e import modules
 from tests.e2e.process import Raw, start_server
-from tests.fault.plain import RPCS_BY_NAME, Plain, has_drained, until
+from tests.fault.plain import RPCS_BY_NAME, Plain, Stream, has_drained, until
 from tests.fault.raw_peer import END_HEADERS, HEADERS, PREFACE, SETTINGS, frame, header_block
 from tests.fault.rounds import IS_SOAK
-from xla_contract.descriptors import EXTENSION_RPCS
 from xla_contract.stubs import xla_extension_pb2 as extension_pb2
 from xla_contract.stubs import xla_pb2
 
@@ -26,7 +24,6 @@ HALF_OPEN = 8 * 200 if IS_SOAK else 200
 CHUNK = 1 << 20
 SIZE = 4 * CHUNK
 BEGINNING = PREFACE + frame(SETTINGS)
-PATHS = {rpc.name: rpc for rpc in EXTENSION_RPCS}
 
 
 def headers(name, metadata=()):
@@ -109,25 +106,9 @@ def test_a_call_whose_headers_were_cut_off_opens_no_session(tmp_path):
         client.end_session()
 
 
-class Streaming:
-    """One streaming call, whose requests are put in by hand."""
-
-    def __init__(self, channel, name):
-        rpc = PATHS[name]
-        kind = "stream_stream" if rpc.response_streaming else "stream_unary"
-        make = getattr(channel, kind)
-        method = make(rpc.path, rpc.request.SerializeToString, rpc.response.FromString)
-        self._requests = queue.SimpleQueue()
-        source = iter(self._requests.get, None)
-        self.call = method(source, timeout=60) if kind == "stream_stream" else None
-        self.future = method.future(source, timeout=60) if kind == "stream_unary" else None
-
-    def send(self, *messages):
-        for message in messages:
-            self._requests.put(message)
-
-    def close(self):
-        self._requests.put(None)
+def streaming(raw, name, request=None):
+    """A streaming call on the connection of a client, which is its session."""
+    return Stream(raw._channel, name, (), request)
 
 
 def upload_start():
@@ -157,36 +138,33 @@ def is_unavailable(raw):
     return caught.value.code() is StatusCode.UNAVAILABLE
 
 
-def begin_upload(channel, data):
+def begin_upload(raw, data):
     """An upload of which half has arrived."""
-    upload = Streaming(channel, "Upload")
+    upload = streaming(raw, "Upload")
     upload.send(upload_start(), *chunks(data, 0, 2))
-    get = channel.unary_unary(
-        PATHS["GetUpload"].path,
-        PATHS["GetUpload"].request.SerializeToString,
-        PATHS["GetUpload"].response.FromString,
-    )
+
+    asked = extension_pb2.GetUploadRequest(upload_id=b"one")
 
     def has_begun():
         with contextlib.suppress(grpc.RpcError):  # Not even the start has come.
-            return get(extension_pb2.GetUploadRequest(upload_id=b"one")).offset == 2 * CHUNK
+            return raw.GetUpload(asked).offset == 2 * CHUNK
         return False
 
     until(has_begun)
     return upload
 
 
-def begin_infeed(channel):
+def begin_infeed(raw):
     """Open a stream of items without a consumer."""
-    infeed = Streaming(channel, "Infeed")
+    infeed = streaming(raw, "Infeed")
     infeed.send(extension_pb2.InfeedRequest(start=extension_pb2.InfeedStart()))
     assert next(infeed.call).WhichOneof("part") == "started"
     return infeed
 
 
-def begin_outfeed(channel):
+def begin_outfeed(raw):
     """A stream that waits for items."""
-    outfeed = Streaming(channel, "Outfeed")
+    outfeed = streaming(raw, "Outfeed")
     credit = extension_pb2.Credit(items=1, bytes=100)
     start = extension_pb2.OutfeedStart(credit=credit)
     outfeed.send(extension_pb2.OutfeedRequest(start=start))
@@ -199,8 +177,7 @@ def test_what_streams_may_end_while_the_server_drains(tmp_path):
     flags = ("--platform", "interpreter", "--grace-seconds", "60", "--log-level", "debug")
     with start_server(tmp_path, *flags) as server:
         raw = Raw(server.address)
-        channel = raw._channel  # Its connection is the session.
-        upload = begin_upload(channel, data)
+        upload = begin_upload(raw, data)
         request = xla_pb2.ComputeConstantGraphRequest(computation=modules.countdown(20_000))
         running = raw.ComputeConstantGraph.future(request, timeout=60)
         wait_for_log(server, "ComputeConstantGraph")
@@ -210,8 +187,8 @@ def test_what_streams_may_end_while_the_server_drains(tmp_path):
             until(lambda calling=calling: is_unavailable(calling))
             assert all(is_unavailable(calling) for _ in range(10))
         upload.send(*chunks(data, 2, 4))
-        upload.close()
-        assert upload.future.result().data.handle
+        upload.half_close()
+        assert upload.result().data.handle
         assert running.result().literal.s32s == [0]
         has_drained(server)
 
@@ -221,17 +198,12 @@ def test_what_streams_on_is_ended_at_the_deadline(tmp_path):
     flags = ("--platform", "interpreter", "--grace-seconds", "0.5", "--log-level", "debug")
     with start_server(tmp_path, *flags) as server:
         raw = Raw(server.address)
-        channel = raw._channel  # Its connection is the session.
         resident = raw.upload(np.zeros(64 << 20, np.uint8))
-        download = channel.unary_stream(
-            PATHS["Download"].path,
-            PATHS["Download"].request.SerializeToString,
-            PATHS["Download"].response.FromString,
-        )(extension_pb2.DownloadRequest(data=resident), timeout=60)
+        download = streaming(raw, "Download", extension_pb2.DownloadRequest(data=resident)).call
         next(download)  # And no more is read: the server waits for room.
-        upload = begin_upload(channel, data)
-        infeed = begin_infeed(channel)
-        outfeed = begin_outfeed(channel)
+        upload = begin_upload(raw, data)
+        infeed = begin_infeed(raw)
+        outfeed = begin_outfeed(raw)
         handle = raw.compile(modules.echo_feed())
         waiting = raw.Execute.future(xla_pb2.ExecuteRequest(handle=handle), timeout=60)
         endless = raw.ComputeConstantGraph.future(
@@ -240,7 +212,7 @@ def test_what_streams_on_is_ended_at_the_deadline(tmp_path):
         wait_for_log(server, "ComputeConstantGraph")
         wait_for_log(server, "Execute")
         server.process.send_signal(signal.SIGTERM)
-        for future in (upload.future, waiting, endless):
+        for future in (upload.call, waiting, endless):
             ends_unavailable(future.result)
         for stream in (infeed.call, outfeed.call):
             ends_unavailable(list, stream)

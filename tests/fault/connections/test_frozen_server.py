@@ -13,7 +13,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, sink
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.plain import until
 from tests.unit.sessions.sample_runs import DOUBLE, program
 from xla_client.transport import transport as _transport
@@ -25,10 +25,7 @@ LONGEST = 20.0
 """Far below the 30 s after which a server would be asked by default."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with start_server(tmp_path_factory.mktemp("server"), "--platform", "interpreter") as running:
-        yield running
+server = serving()
 
 
 @contextlib.contextmanager
@@ -83,7 +80,7 @@ def test_channels_ask_by_default_whether_the_server_is_there(monkeypatch: Any) -
 def test_a_server_that_freezes_while_streams_are_silent_is_noticed(server: ServerProcess) -> None:
     with _client(server.address) as client:
         running = client.compile(sink(1)).submit().future()
-        time.sleep(0.5)
+        until(lambda: client.device().feeds().infeed.waiters)
         _freeze(server)
         with pytest.raises(xc.UnavailableError):
             running.result(LONGEST)

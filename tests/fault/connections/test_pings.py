@@ -1,11 +1,8 @@
 """Clients that ask whether the server is there."""
 
 import time
-from collections.abc import Iterator
 
-import pytest
-
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving
 from tests.fault.raw_peer import AWAY, PING, RawPeer
 
 APART = 5.2
@@ -15,10 +12,7 @@ STRIKES = 3
 """Pings that come too soon, of which the last ends the connection."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with start_server(tmp_path_factory.mktemp("server"), "--platform", "interpreter") as running:
-        yield running
+server = serving()
 
 
 def test_a_client_without_calls_may_ask_now_and_then(server: ServerProcess) -> None:

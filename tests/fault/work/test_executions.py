@@ -50,23 +50,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def proxy(server: ServerProcess) -> Iterator[Proxy]:
-    with Proxy(server.address) as between:
-        yield between
-
-
-@pytest.fixture
-def observer(server: ServerProcess) -> Iterator[Plain]:
-    """A client of another session, which sees to it that everything is free in the end."""
-    client = Plain(server.address)
-    before = client.counters()
-    yield client
-    until(lambda: client.counters() == before)
-    client.end_session()
-
-
-@pytest.fixture
-def client(observer: Plain, proxy: Proxy) -> Iterator[Plain]:
+def client(other: Plain, proxy: Proxy) -> Iterator[Plain]:
     """The client whose connection is cut."""
     client = Plain(proxy.address)
     yield client
@@ -273,7 +257,7 @@ def test_an_answer_that_was_cut_off_leaves_nothing_behind(proxy, client, beside,
 
 
 def test_a_value_whose_handle_was_cut_off_goes_with_its_session(proxy, client, beside):
-    """The server cannot tell whether the client has read the answer; `observer` sees the end."""
+    """The server cannot tell whether the client has read the answer; `other` sees the end."""
     gate, data = client.compile(gated()), upload(client)
     run = kept_run(gate, argument_of(data.handle))
     execute = xla_pb2.ExecuteRequest(handle=gate, arguments=[data])
@@ -300,7 +284,7 @@ def test_a_value_whose_handle_was_cut_off_goes_with_its_session(proxy, client, b
     assert list(shape.dimensions) == [len(ONES)]
 
 
-def test_a_client_whose_connection_is_cut_says_so_and_goes_on(server, proxy, observer):
+def test_a_client_whose_connection_is_cut_says_so_and_goes_on(server, proxy, other):
     with (
         xc.connect(proxy.address, shared_memory=False) as client,
         ThreadPoolExecutor(1) as threads,
@@ -328,7 +312,7 @@ def test_a_client_whose_connection_is_cut_says_so_and_goes_on(server, proxy, obs
     beside.close()
 
 
-def test_many_clients_that_are_cut_in_all_phases_leave_nothing(server, proxy, observer):
+def test_many_clients_that_are_cut_in_all_phases_leave_nothing(server, proxy, other):
     count = 200 if IS_SOAK else 12
     with contextlib.ExitStack() as stack:
         ready, sessions = [], []

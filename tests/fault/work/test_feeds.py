@@ -12,7 +12,7 @@ import pytest
 
 import xla_client as xc
 from tests.e2e.feed_programs import COUNT, relay, sink, source
-from tests.e2e.process import start_server
+from tests.e2e.process import serving
 from tests.fault.plain import token_of, until
 from tests.fault.proxy import Proxy
 from tests.fault.rounds import chosen, rounds
@@ -21,17 +21,7 @@ from xla_client.transport.transport import Transport
 VECTOR = xc.Shape.parse("f32[256]")
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    flags = ("--platform", "interpreter", "--feed-items", "16")
-    with start_server(tmp_path_factory.mktemp("server"), *flags) as server:
-        yield server.address
-
-
-@pytest.fixture
-def proxy(address: str) -> Iterator[Proxy]:
-    with Proxy(address) as proxy:
-        yield proxy
+server = serving("--feed-items", "16")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xla_client as xc
-from tests.e2e.process import ServerProcess, start_server
+from tests.e2e.process import ServerProcess, serving, start_server
 from tests.fault.plain import has_drained, until
 from tests.fault.proxy import Proxy
 from tests.fault.rounds import chosen, rounds
@@ -19,16 +19,7 @@ CUTS = [100, 3 * MEBIBYTE, ARRAY.nbytes - 8 * MEBIBYTE]
 """After how many bytes connections are cut."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with start_server(tmp_path_factory.mktemp("server"), "--platform", "interpreter") as running:
-        yield running
-
-
-@pytest.fixture
-def proxy(server: ServerProcess) -> Iterator[Proxy]:
-    with Proxy(server.address) as between:
-        yield between
+server = serving()
 
 
 @pytest.fixture

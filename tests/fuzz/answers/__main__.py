@@ -1,15 +1,15 @@
 """`python -m tests.fuzz.answers --seconds 600`: random modules on cpu, interpreter and jaxlib."""
 
-import argparse
 import secrets
 import sys
 
+from tests.command_line import command_line
 from tests.fuzz.answers.fuzzing import Counts, fuzz, seeds_for
 from tests.fuzz.answers.sides import Side
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("tests.fuzz.answers", __doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None, help="the first one; by default any")
     parser.add_argument("--count", type=int, default=None, help="so many seeds, not seconds")

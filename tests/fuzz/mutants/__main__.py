@@ -1,6 +1,5 @@
 """`python -m tests.fuzz.mutants --seconds 600`: mutated modules on servers of both platforms."""
 
-import argparse
 import contextlib
 import itertools
 import os
@@ -11,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.command_line import command_line
 from tests.e2e.process import start_server
 from tests.fuzz.mutants.fuzzing import Counts, fuzz
 from tests.fuzz.mutants.servers import FLAGS, Mutated
@@ -36,7 +36,7 @@ def platforms() -> Iterator[list[Mutated]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line("tests.fuzz.mutants", __doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None, help="the first one; by default any")
     chosen = parser.parse_args()

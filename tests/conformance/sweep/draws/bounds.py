@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tests.command_line import command_line
 from xla_contract.types.element_type import ElementType as E
 from xla_contract.types.opcode import Opcode
 
@@ -196,4 +197,5 @@ def markdown() -> str:
 
 
 if __name__ == "__main__":
+    command_line("tests.conformance.sweep.draws.bounds", __doc__).parse_args()
     print(markdown(), end="")

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 
-from tests.property.random_graphs import FLOATS, INTEGERS, Graph, Node, Step, scalars
+from tests.building import scalars
+from tests.property.random_graphs import FLOATS, INTEGERS, Graph, Node, Step
 from tests.property.random_steps import window
 from xla_client import Computation, ops
 from xla_client.programs.builder import Op

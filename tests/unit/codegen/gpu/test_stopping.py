@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.cuda_twin.device.twin import DEVICE, Twin
 from tests.cuda_twin.lowered import compiled, grids
-from tests.cuda_twin.twin import DEVICE, Twin
 from xla_server.codegen.gpu.emit.emitter import grid_module
 from xla_server.codegen.gpu.emit.ptx import PtxCompiler
 from xla_server.codegen.gpu.grid import GridKernel

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.cuda_twin.twin import DEVICE
+from tests.cuda_twin.device.twin import DEVICE
 from tests.unit.codegen.kernel_ir.kernels import READ, SHARED, WRITE, ZERO, parallel
 from xla_server.codegen.gpu.emit.copies import gains, is_copied, is_interchangeable, parts_of
 from xla_server.codegen.gpu.emit.emitter import grid_module

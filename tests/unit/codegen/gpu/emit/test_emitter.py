@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from tests.cuda_twin.device.twin import DEVICE
 from tests.cuda_twin.programs import kernels_of
-from tests.cuda_twin.twin import DEVICE
 from tests.unit.codegen.compiled import built
 from tests.unit.codegen.trace import elementwise_rows as rows
 from xla_client import ops

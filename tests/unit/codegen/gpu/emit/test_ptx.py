@@ -12,9 +12,9 @@ import pytest
 
 from tests.conformance.sweep.draws.depth import FULL
 from tests.corpus.jax.programs import lower
+from tests.cuda_twin.device.test_twin import turned
 from tests.cuda_twin.kinds import every_type
 from tests.cuda_twin.programs import kernels_of
-from tests.cuda_twin.test_twin import turned
 from tests.unit.codegen.compiled import built, imported
 from tests.unit.codegen.trace import elementwise_rows as rows
 from xla_client import ops

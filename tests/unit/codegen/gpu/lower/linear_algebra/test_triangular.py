@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.cuda.outcomes import assert_near
-from tests.cuda_twin import libraries
+from tests.cuda_twin.libraries import by_numpy as libraries
 from tests.cuda_twin.lowered import grids, lowered, through_host
 from tests.cuda_twin.rows import plans, results_of
 from tests.unit.codegen.compiled import built, interpreted

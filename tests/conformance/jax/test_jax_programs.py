@@ -1,0 +1,48 @@
+"""Programs as JAX lowers them, with every value checked, against jaxlib's numbers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.corpus.jax.cases import CASES, Case
+from tests.corpus.jax.programs import lower
+from xla_contract.stubs import hlo_pb2
+from xla_server.evaluator.interpret import evaluate
+from xla_server.ir.exporter import export_module
+from xla_server.ir.importer import import_module
+from xla_server.ir.verifier import verify
+
+OFFERED = (
+    *("batch_norm", "cond", "convolution", "converts", "cumulative", "dot", "dot_highest"),
+    *("elementwise", "gather", "random_bits", "random_threefry", "reduce", "reduce_window"),
+    *("scatter", "slices", "sort", "while_loop", "scan", "mlp_train_step", "cnn_train_step"),
+)
+PROGRAMS: dict[str, Callable[[], Case]] = {name: CASES[name] for name in OFFERED}
+
+
+def outputs_of(proto: hlo_pb2.HloModuleProto, arguments: list[Any]) -> list[Any]:
+    module = import_module(proto)
+    verify(module)
+    result = evaluate(module, arguments, check_values=True)
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gives_jaxlib_s_numbers(name: str) -> None:
+    import jax
+
+    function, arguments = PROGRAMS[name]()
+    # Arguments that the function does not use are no parameters of the lowered program.
+    proto = hlo_pb2.HloModuleProto.FromString(lower(function, *arguments))
+    flat = [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)]
+    wanted = jax.tree.leaves(jax.jit(function)(*arguments))
+    for form in (proto, export_module(import_module(proto))):
+        found = outputs_of(form, flat)
+        for ours, theirs in zip(found, wanted, strict=True):
+            expected = np.asarray(theirs)
+            assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+            np.testing.assert_allclose(
+                ours.astype(np.float64), expected.astype(np.float64), rtol=2e-5, atol=2e-6
+            )
