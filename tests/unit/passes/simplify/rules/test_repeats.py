@@ -1,4 +1,4 @@
-"""Reductions of repeated elements are products, or the elements themselves."""
+"""Work on repeated elements is done once."""
 
 from typing import Any
 
@@ -8,9 +8,11 @@ import pytest
 from tests.conformance.oracle import assert_equal_bits, run_on_xla
 from tests.corpus.hlo_text import parse_hlo
 from tests.unit.codegen.compiled import interpreted, on_cpu
-from tests.unit.passes.passing import assert_kept, imported, opcodes, passed
+from tests.unit.passes.passing import assert_kept, imported, opcodes, passed, stated
 from xla_contract.types.element_type import ElementType as E
 from xla_server.ir.module import HloModule
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE as COMPUTED
+from xla_server.passes.framework.editor import copy_module
 from xla_server.passes.framework.fixpoint import Fixpoint
 from xla_server.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
@@ -27,6 +29,7 @@ def text(
     repeated: str = "4,30",
     reduced: str = "1",
     result: str = "4",
+    reshaped: str = "",
 ) -> str:
     return f"""HloModule m
     f {{ a = {kind}[] parameter(0)
@@ -35,7 +38,14 @@ def text(
     ENTRY e {{ x = {kind}[{sizes}] parameter(0)
       z = {kind}[] {initial}
       w = {kind}[{repeated}] broadcast(x), dimensions={{{mapped}}}
-      ROOT r = {kind}[{result}] reduce(w, z), dimensions={{{reduced}}}, to_apply=f }}"""
+      {f"v = {kind}[{reshaped}] reshape(w)" if reshaped else ""}
+      ROOT r = {kind}[{result}] reduce({"v" if reshaped else "w"}, z),
+        dimensions={{{reduced}}}, to_apply=f }}"""
+
+
+def _rows(reshaped: str = "20,6", **words: str) -> str:
+    """Four rows of six elements, each row five times, in a reshape that is reduced."""
+    return text("f32", "4,6", "0,2", repeated="4,5,6", reshaped=reshaped, **words)
 
 
 GIVEN = "parameter(1)"
@@ -61,7 +71,7 @@ FIRES: dict[str, tuple[str, set[str]]] = {
     "u8": (text("u8", initial=GIVEN, repeated="4,511"), {"multiply", "add"}),
     "integers that are summed, too": (
         text("s32", initial=GIVEN, reduced="0,1", result=""),
-        {"reduce", "multiply", "add"},
+        {"reduce", "multiply"},
     ),
     "maximum": (text("f32", opcode="maximum", initial=GIVEN), {"maximum"}),
     "minimum of elements, too": (
@@ -69,6 +79,25 @@ FIRES: dict[str, tuple[str, set[str]]] = {
         {"reduce"},
     ),
     "or": (text("pred", opcode="or", initial=GIVEN), {"or"}),
+    "floats that are summed, too": (
+        text("f32", reduced="0,1", result=""),
+        {"reduce", "multiply"},
+    ),
+    "floats that are summed, too, in a reshape": (
+        _rows(reduced="0", result="6"),
+        {"reduce", "multiply"},
+    ),
+    "equal results": (text("f32", reduced="0", result="30"), {"reduce", "broadcast"}),
+    "equal results of any computation": (
+        text("f32", opcode="power", initial=GIVEN, reduced="0", result="30"),
+        {"reduce", "broadcast"},
+    ),
+    "equal results of narrow floats": (
+        text("bf16", reduced="0", result="30"),
+        {"reduce", "broadcast"},
+    ),
+    "equal results, in a reshape": (_rows(reduced="1", result="20"), {"reduce", "broadcast"}),
+    "elements in a reshape": (_rows(opcode="maximum", reduced="0", result="6"), {"reduce"}),
 }
 
 
@@ -84,7 +113,6 @@ def test_fires(name: str) -> None:
 
 
 STAYS = {
-    "floats that are summed, too": text("f32", reduced="0,1", result=""),
     "a start that is added": text("f32", initial="constant(1)"),
     "a start that is not known": text("f32", initial=GIVEN),
     "more elements than f32 counts": text("f32", repeated="4,16777217"),
@@ -92,13 +120,53 @@ STAYS = {
     "complex numbers": text("c64", initial="constant((0, 0))"),
     "products": text("f32", opcode="multiply"),
     "no element": text("s32", repeated="4,0"),
-    "dimensions that are not repeated": text("f32", reduced="0", result="30"),
+    "a reshape that divides what is repeated": _rows("15,8", reduced="0", result="8"),
+    "equal results, in a reshape that divides them": _rows("15,8", reduced="1", result="15"),
 }
 
 
 @pytest.mark.parametrize("name", STAYS)
 def test_does_not_fire(name: str) -> None:
     passed(imported(STAYS[name]), AlgebraicSimplifier(), fires=False)
+
+
+A = "a = f32[4,6] broadcast(x0), dimensions={0}"
+B = "b = f32[4,6] broadcast(x1), dimensions={0}"
+ELEMENTWISE: dict[str, tuple[list[str], ...]] = {
+    "once": (["f32[4]", "f32[4]"], ["f32[4,6] add(a, b)", A, B]),
+    "with one number": (["f32[4]", "f32[]"], ["f32[4,6] add(a, b)", A, B.replace("{0}", "{}")]),
+    "with one condition": (
+        ["f32[4]", "f32[4]", "pred[]"],
+        ["f32[4,6] select(x2, a, b)", A, B],
+    ),
+    "in a reshape": (
+        ["f32[4]"],
+        ["f32[24] exponential(r)", A, "r = f32[24] reshape(a)"],
+    ),
+}
+EACH: dict[str, tuple[list[str], ...]] = {
+    "repeated differently": (
+        ["f32[4]", "f32[6]"],
+        ["f32[4,6] add(a, b)", A, B.replace("{0}", "{1}")],
+    ),
+    "not repeated": (["f32[4]", "f32[4,6]"], ["f32[4,6] add(a, x1)", A]),
+    "transposed alone": (
+        ["f32[6,4]"],
+        ["f32[4,6] abs(a)", A.replace("{0}", "{1,0}")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*ELEMENTWISE, *EACH])
+def test_elementwise_operations_on_equal_elements(name: str) -> None:
+    parameters, root = {**ELEMENTWISE, **EACH}[name]
+    before = stated(parameters, *root)
+    after = copy_module(before)
+    SIMPLIFY.apply(after)
+    (operation,) = (i for i in after.entry.instructions if i.opcode in COMPUTED)
+    sizes = (4,) if name in ELEMENTWISE else (4, 6)
+    assert operation.shape.dimensions == sizes
+    assert_kept(before, after)
 
 
 @pytest.mark.parametrize("kind", [E.F32, E.F64, E.F16, E.BF16], ids=lambda kind: kind.text)
