@@ -150,7 +150,7 @@ FACTS = {
     "codegen/routines/indexing/radix_sort.py": {"COUNT_WORDS", "_VALUES"},
     "codegen/routines/movement/transposed_tiles.py": {"_REGISTERS", "_SHORT"},
     "codegen/lower/contraction/exact_sums.py": {"_ALL"},
-    "passes/simplify/rules/reductions.py": {"_LARGEST_EXACT"},
+    "passes/simplify/rules/repeats.py": {"_LARGEST_EXACT"},
     "passes/framework/selection.py": {"HIGHEST_LEVEL"},
     "passes/partitioning/moves.py": {"_CHANNEL", "_LARGEST_S32"},
     "passes/scalar_loops/window_loops.py": {"NOWHERE"},

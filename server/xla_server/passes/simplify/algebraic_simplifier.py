@@ -7,12 +7,13 @@ from xla_server.ir.module import HloInstruction
 from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.rewrite_pass import EditorRule, RewritePass
-from xla_server.passes.simplify.rules.arithmetic import ARITHMETIC_RULES, hoist_broadcast
+from xla_server.passes.simplify.rules.arithmetic import ARITHMETIC_RULES
+from xla_server.passes.simplify.rules.repeats import hoist_repeats
 from xla_server.passes.simplify.rules.shapes import SHAPE_RULES
 from xla_server.passes.simplify.rules.slices import SLICE_RULES
 
 _OF_ELEMENTWISE = {
-    opcode: (*ARITHMETIC_RULES.get(opcode, ()), hoist_broadcast) for opcode in ELEMENTWISE
+    opcode: (*ARITHMETIC_RULES.get(opcode, ()), hoist_repeats) for opcode in ELEMENTWISE
 }
 
 RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {**_OF_ELEMENTWISE, **SHAPE_RULES, **SLICE_RULES}

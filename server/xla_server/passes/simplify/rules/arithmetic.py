@@ -11,7 +11,6 @@ from xla_contract.ops.elementwise.convert import ConvertAttributes
 from xla_contract.types.element_type import ElementType
 from xla_contract.types.opcode import Opcode
 from xla_server.ir.module import HloInstruction
-from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
 from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
@@ -323,22 +322,6 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
         return False
     room = wide.bit_width - narrow.bit_width
     return room > 0 or (room == 0 and narrow.is_signed_integer == wide.is_signed_integer)
-
-
-def hoist_broadcast(i: HloInstruction, editor: Editor) -> HloInstruction | None:
-    """An operation on scalars that were broadcast is done once, and its result broadcast."""
-    if i.opcode not in ELEMENTWISE or not i.shape.rank:
-        return None
-    scalars = []
-    for operand in i.operands:
-        scalar = operand
-        if operand.shape.rank:
-            if operand.opcode is not Opcode.BROADCAST or operand.operands[0].shape.rank:
-                return None
-            (scalar,) = operand.operands
-        scalars.append(scalar)
-    single = editor.add(i.opcode, scalars, i.attributes)
-    return editor.broadcast(single, (), i.shape.dimensions)
 
 
 ARITHMETIC_RULES: Mapping[Opcode, tuple[EditorRule, ...]] = {

@@ -11,7 +11,7 @@ from xla_server.passes.framework.editor import Editor
 from xla_server.passes.framework.queries import combiner, splat
 from xla_server.passes.framework.rewrite_pass import EditorRule
 from xla_server.passes.simplify.map_inliner import applied, results_applied
-from xla_server.passes.simplify.rules.reductions import reduce_repeated
+from xla_server.passes.simplify.rules.repeats import reduce_repeated
 
 
 def simplify_reshape(i: HloInstruction, editor: Editor) -> HloInstruction | None:

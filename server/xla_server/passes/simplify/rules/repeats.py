@@ -1,0 +1,166 @@
+"""Work on repeated elements: done once on what is repeated, and the result repeated."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from xla_contract.types.element_type import ElementType
+from xla_contract.types.opcode import Opcode
+from xla_server.ir.module import HloInstruction
+from xla_server.ops.elementwise.elementwise_table import ELEMENTWISE
+from xla_server.passes.framework.editor import Editor
+from xla_server.passes.framework.queries import combiner, count, splat
+from xla_server.passes.simplify.map_inliner import applied
+
+_IDEMPOTENT = frozenset({Opcode.AND, Opcode.MAXIMUM, Opcode.MINIMUM, Opcode.OR})
+"""Operations that change nothing when a value is combined again."""
+
+_LARGEST_EXACT = {ElementType.F32: 1 << 24, ElementType.F64: 1 << 53}
+"""Largest number up to which the type has every integer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Form:
+    """How elements are repeated: broadcast(x) with these attributes, then perhaps a reshape."""
+
+    before: tuple[int, ...]
+    mapped: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    def of(self, element: HloInstruction, i: HloInstruction, editor: Editor) -> HloInstruction:
+        """Return an element of each source repeated, in the dimensions of `i`."""
+        whole = editor.broadcast(element, self.mapped, self.sizes)
+        return editor.reshape(whole, i.shape.dimensions)
+
+
+def _repeated(i: HloInstruction) -> tuple[HloInstruction, _Form] | None:
+    """Return what `i` repeats, which is smaller, and how; None where it repeats nothing."""
+    whole = i.operands[0] if i.opcode is Opcode.RESHAPE else i
+    if whole.opcode is not Opcode.BROADCAST:
+        return None
+    (source,) = whole.operands
+    if source.shape.element_count >= whole.shape.element_count:
+        return None
+    sizes = whole.shape.dimensions
+    return source, _Form(source.shape.dimensions, whole.attributes.dimensions, sizes)
+
+
+def hoist_repeats(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """An operation on elements that are repeated alike is done once, and its result repeated."""
+    if i.opcode not in ELEMENTWISE or not i.shape.rank:
+        return None
+    sources, forms = list[HloInstruction](), dict[_Form, None]()
+    for operand in i.operands:
+        found = _repeated(operand) if operand.shape.rank else None
+        if operand.shape.rank and found is None:
+            return None
+        source, form = found or (operand, None)
+        sources.append(source)
+        if form is not None and form.before:
+            forms[form] = None
+    if len(forms) > 1:
+        return None
+    alike = next(iter(forms), _Form((), (), i.shape.dimensions))
+    operands = [
+        # An operand without dimensions stays so: one condition selects all elements.
+        source
+        if given is source
+        else editor.broadcast(source, range(source.shape.rank), alike.before)
+        for given, source in zip(i.operands, sources, strict=True)
+    ]
+    return alike.of(editor.add(i.opcode, operands, i.attributes), i, editor)
+
+
+def reduce_repeated(i: HloInstruction, editor: Editor) -> HloInstruction | None:
+    """A reduction of repeated elements: each of them is reduced once.
+
+    Results that are equal are one result, repeated. Along dimensions in which x is repeated n
+    times, x counts as n * x where elements are added, else once. A product of floats is rounded
+    once, so no sum of n elements is more exact. The initial value of such sums must be 0.
+    """
+    if len(i.operands) != 2:
+        return None
+    found = _repeated(i.operands[0])
+    groups = None if found is None else _groups(found[1].sizes, i.operands[0].shape.dimensions)
+    if found is None or groups is None:
+        return None
+    source, form = found
+    reduced = [d for n in i.attributes.dimensions for d in groups[n]]
+    kept = [d for d in range(len(form.sizes)) if d not in reduced]
+    if any(d not in form.mapped for d in kept):
+        return _equal_results(i, source, form, reduced, editor)
+    return _equal_elements(i, source, form, reduced, editor)
+
+
+def _groups(before: Sequence[int], after: Sequence[int]) -> list[range] | None:
+    """The dimensions that a reshape makes each of its own of; None where it divides any."""
+    groups = list[range]()
+    begin = 0
+    for size in after:
+        end = begin
+        while end < len(before) and count(before[begin:end]) < size:
+            end += 1
+        if count(before[begin:end]) != size:
+            return None
+        groups.append(range(begin, end))
+        begin = end
+    return groups if count(before[begin:]) == 1 else None
+
+
+def _equal_results(
+    i: HloInstruction, source: HloInstruction, form: _Form, reduced: Sequence[int], editor: Editor
+) -> HloInstruction:
+    """The results for different elements, repeated along what is kept."""
+    inside = [d for d in range(len(form.sizes)) if d in form.mapped or d in reduced]
+    sizes = [form.sizes[d] for d in inside]
+    operand = editor.broadcast(source, [inside.index(d) for d in form.mapped], sizes)
+    along = [inside.index(d) for d in reduced]
+    result = editor.reduce(operand, i.operands[1], along, i.called[0])
+    kept = [d for d in range(len(form.sizes)) if d not in reduced]
+    places = [kept.index(d) for d in inside if d not in reduced]
+    whole = editor.broadcast(result, places, [form.sizes[d] for d in kept])
+    return editor.reshape(whole, i.shape.dimensions)
+
+
+def _equal_elements(
+    i: HloInstruction, source: HloInstruction, form: _Form, reduced: Sequence[int], editor: Editor
+) -> HloInstruction | None:
+    """Products with the number of equal elements, or the elements themselves."""
+    operand, initial = i.operands
+    wide, opcode = i.shape.element_type, combiner(i.called[0])
+    kinds = (operand, initial, i.called[0].root)
+    if wide.is_complex or any(part.shape.element_type is not wide for part in kinds):
+        return None
+    times = count([form.sizes[d] for d in reduced if d not in form.mapped])
+    rest = [n for n, d in enumerate(form.mapped) if d in reduced]
+    is_sum = opcode is Opcode.ADD and wide is not ElementType.PRED
+    if times < 2 or not (is_sum or opcode in _IDEMPOTENT):
+        return None
+    if is_sum and wide.is_floating:
+        limit = _LARGEST_EXACT.get(wide, 0)
+        if times > limit or splat(initial) != 0:
+            return None
+    element = source
+    if is_sum:
+        factor = editor.full(_as_number(times, wide), wide, source.shape.dimensions)
+        element = editor.add(Opcode.MULTIPLY, (source, factor))
+    if rest:
+        element = editor.reduce(element, initial, rest, i.called[0])
+    kept = [d for d in range(len(form.sizes)) if d not in reduced]
+    places = [kept.index(d) for d in form.mapped if d not in reduced]
+    result = editor.broadcast(element, places, [form.sizes[d] for d in kept])
+    result = editor.reshape(result, i.shape.dimensions)
+    if rest:
+        return result
+    return applied(i.called[0], (initial, result), i.shape.dimensions, editor)
+
+
+def _as_number(times: int, kind: ElementType) -> "np.generic":
+    """Return a count as a number of the type, modulo its range."""
+    if kind.is_floating:
+        return np.float64(times)
+    wrapped = times % (1 << kind.bit_width)
+    if kind.is_signed_integer and wrapped >> (kind.bit_width - 1):
+        wrapped -= 1 << kind.bit_width
+    return np.uint64(wrapped) if kind.is_unsigned_integer else np.int64(wrapped)
