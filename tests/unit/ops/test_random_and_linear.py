@@ -99,7 +99,7 @@ def test_topk_orders_floats_totally_and_ties_by_index() -> None:
 
 
 def test_what_rng_must_say_on_the_wire() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"uniform \(1\) or normal \(2\), got 0"):
+    with pytest.raises(InvalidArgumentError, match=r"1 \(uniform\), 2 \(normal\), got 0"):
         definition(Opcode.RNG).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
 
 

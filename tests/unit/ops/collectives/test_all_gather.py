@@ -41,7 +41,7 @@ def test_a_size_that_is_no_multiple_is_refused() -> None:
 
 
 def test_malformed_instructions() -> None:
-    with pytest.raises(InvalidArgumentError, match="must name one dimension"):
+    with pytest.raises(InvalidArgumentError, match="must hold the gathered dimension alone"):
         definition(Opcode.ALL_GATHER).decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[2]"))
     proto = hlo_pb2.HloInstructionProto(dimensions=[0])
     with pytest.raises(InvalidArgumentError, match="a pair of operands and result"):

@@ -36,7 +36,7 @@ def test_a_size_that_is_no_part_is_refused() -> None:
 
 
 def test_it_names_one_dimension() -> None:
-    with pytest.raises(InvalidArgumentError, match="must name one dimension"):
+    with pytest.raises(InvalidArgumentError, match="must hold the scattered dimension alone"):
         definition(Opcode.REDUCE_SCATTER).decode(hlo_pb2.HloInstructionProto(), F32)
 
 

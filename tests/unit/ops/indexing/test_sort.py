@@ -31,7 +31,7 @@ def test_shapes_stay() -> None:
 
 def test_a_sort_names_one_dimension() -> None:
     proto = hlo_pb2.HloInstructionProto(dimensions=[0, 1])
-    with pytest.raises(InvalidArgumentError, match=r"one dimension, got \[0, 1\] for f32\[2,2\]"):
+    with pytest.raises(InvalidArgumentError, match=r"sorted dimension alone, got \{0,1\}"):
         definition(Opcode.SORT).decode(proto, Shape.parse("f32[2,2]"))
 
 

@@ -110,7 +110,7 @@ def test_the_computation_takes_the_carried_type() -> None:
 
 
 def test_a_message_without_a_dimension_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"one dimension, got \[\] for f32\[\]"):
+    with pytest.raises(InvalidArgumentError, match=r"scanned dimension alone, got \{\}"):
         DEFINITION.decode(hlo_pb2.HloInstructionProto(), Shape.parse("f32[]"))
 
 

@@ -48,5 +48,5 @@ def test_a_size_outside_the_bound_is_refused_at_run_time(size: int) -> None:
 def test_one_dimension_is_read_from_the_wire(dimensions: list[int]) -> None:
     proto = hlo_pb2.HloInstructionProto(dimensions=dimensions)
     decode: Any = definition(Opcode.SET_DIMENSION_SIZE).decode
-    with pytest.raises(InvalidArgumentError, match="the dimension set alone"):
+    with pytest.raises(InvalidArgumentError, match="the resized dimension alone"):
         decode(proto, Shape.parse("f32[<=3]"))
