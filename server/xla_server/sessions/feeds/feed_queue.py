@@ -143,12 +143,7 @@ class FeedQueue:
         Or with the error: what `cancellation` raises, AbortedError when the queue is emptied
         meanwhile or closed. `done` is called once, maybe before this returns.
         """
-        putter = QueueProducer(items, user, done, self._putters)
-        with self._lock:
-            self._putters.append(putter)
-            calls = [] if cancellation.is_cancelled else self._pump()
-        self._run(calls)
-        self._watch(putter, cancellation)
+        self._enter(QueueProducer(items, user, done, self._putters), cancellation)
 
     def offer(self, values: Sequence[Sequence[Item]]) -> list[InvalidArgumentError | None]:
         """Append values that have credit, each in one step, without waiting for room.
@@ -222,12 +217,7 @@ class FeedQueue:
 
     def drain(self, cancellation: Cancellation, done: Done, user: FeedClient) -> None:
         """Call `done(None)` once nothing is in the queue or held, or with what cancels."""
-        drainer = QueueWaiter(user, done, self._drainers)
-        with self._lock:
-            self._drainers.append(drainer)
-            calls = [] if cancellation.is_cancelled else self._pump()
-        self._run(calls)
-        self._watch(drainer, cancellation)
+        self._enter(QueueWaiter(user, done, self._drainers), cancellation)
 
     def clear(self) -> None:
         """Empty the queue, turn away those who wait to put, and open it if it was closed."""
@@ -416,15 +406,12 @@ class FeedQueue:
 
     # Without the lock -----------------------------------------------------------------------
 
-    def _enter(self, taker: QueueConsumer, cancellation: Cancellation) -> None:
+    def _enter(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
+        """Put a client at the end of its line; the wait ends when `cancellation` says so, too."""
         with self._lock:
-            self._takers.append(taker)
+            waiter.line.append(waiter)
             calls = [] if cancellation.is_cancelled else self._pump()
         self._run(calls)
-        self._watch(taker, cancellation)
-
-    def _watch(self, waiter: QueueWaiter, cancellation: Cancellation) -> None:
-        """End the wait when `cancellation` says so."""
         if waiter.is_settled:
             return
         forget = cancellation.add_callback(lambda: self._give_up(waiter, cancellation))
