@@ -1,10 +1,13 @@
 """Running sums, products and extremes along a dimension, each one ReduceWindow."""
 
+from collections.abc import Callable
+
 from xla_client import ops
-from xla_client.lib import arithmetic, constants
-from xla_client.programs.builder import Op
+from xla_client.lib import constants
+from xla_client.ops.reduction.folds import scalar_computation
+from xla_client.programs.builder import Builder, Op
 from xla_client.programs.checked import checked
-from xla_client.programs.computation import Computation
+from xla_contract.types.element_type import ElementType
 
 
 @checked
@@ -30,10 +33,7 @@ def cumsum(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     See https://openxla.org/xla/operation_semantics#reducewindow
     """
-    element_type = operand.shape.element_type
-    initial = constants.zero(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_add_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
+    return _running(operand, dimension, constants.zero, "add", reverse)
 
 
 @checked
@@ -59,10 +59,7 @@ def cumprod(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     See https://openxla.org/xla/operation_semantics#reducewindow
     """
-    element_type = operand.shape.element_type
-    initial = constants.one(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_multiply_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
+    return _running(operand, dimension, constants.one, "multiply", reverse)
 
 
 @checked
@@ -88,10 +85,7 @@ def cummax(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     See https://openxla.org/xla/operation_semantics#reducewindow
     """
-    element_type = operand.shape.element_type
-    initial = constants.min_value(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_max_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
+    return _running(operand, dimension, constants.min_value, "max", reverse)
 
 
 @checked
@@ -117,13 +111,18 @@ def cummin(operand: Op, dimension: int, *, reverse: bool = False) -> Op:
 
     See https://openxla.org/xla/operation_semantics#reducewindow
     """
+    return _running(operand, dimension, constants.max_value, "min", reverse)
+
+
+def _running(
+    operand: Op,
+    dimension: int,
+    initial: Callable[[Builder, ElementType], Op],
+    function: str,
+    reverse: bool,
+) -> Op:
     element_type = operand.shape.element_type
-    initial = constants.max_value(operand.builder, element_type)
-    reducer = arithmetic.create_scalar_min_computation(element_type)
-    return _running(operand, dimension, initial, reducer, reverse)
-
-
-def _running(operand: Op, dimension: int, initial: Op, reducer: Computation, reverse: bool) -> Op:
+    start = initial(operand.builder, element_type)
     number = operand.shape.dimension_number(dimension)
     size = operand.shape.dimensions[number]
     if not size:
@@ -132,6 +131,7 @@ def _running(operand: Op, dimension: int, initial: Op, reducer: Computation, rev
     padding = [(0, 0)] * operand.shape.rank
     sizes[number] = size
     padding[number] = (0, size - 1) if reverse else (size - 1, 0)
+    reducer = scalar_computation(function, element_type)
     return ops.reduce_window_with_general_padding(
-        operand, initial, reducer, sizes, strides, padding=padding
+        operand, start, reducer, sizes, strides, padding=padding
     )
