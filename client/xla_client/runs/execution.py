@@ -337,7 +337,7 @@ class UnlaunchedExecution(Execution[R]):
         return self.result()
 
     def _watch(self) -> None:
-        """The future is set even if nobody waits for it."""
+        """The future is set whether or not a thread waits for it."""
 
 
 class CalledExecution(UnlaunchedExecution[R]):
