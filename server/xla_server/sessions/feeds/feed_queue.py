@@ -43,7 +43,6 @@ from xla_server.sessions.feeds.queue_entries import (
 )
 from xla_server.sessions.feeds.wait_reasons import (
     QueueFacts,
-    QueuePosition,
     why_draining,
     why_putting,
     why_taking,
@@ -125,13 +124,16 @@ class FeedQueue:
             facts = self._facts()
             # The holder of a loan is in the queue and waits for nothing.
             places = [
-                (why, QueuePosition(each, number))
+                (why, each, number)
                 for line, why in lines
                 for number, each in enumerate(itertools.islice(line, MAX_TOLD))
                 if not each.is_settled
             ]
         now = time.monotonic()
-        return [place.waiting(now, why(facts, place)) for why, place in places[:MAX_TOLD]]
+        return [
+            WaitState(each.user, each.shape, now - each.since, why(facts, each, before))
+            for why, each, before in places[:MAX_TOLD]
+        ]
 
     # Putting --------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from xla_server.sessions.limits.blocking import releasing_slot
 from xla_server.sessions.limits.shares.caller import Caller
 from xla_server.sessions.transfers.arena import Arena
 from xla_server.sessions.transfers.arena_pool import ArenaPool
+from xla_server.sessions.transfers.download import checked_layout
 from xla_server.sessions.transfers.free_list import MAX_PARTS, PAGE
 from xla_server.sessions.transfers.ring_upload import RingTransfers, receive_ring
 from xla_server.sessions.transfers.upload import require_layout
@@ -232,13 +233,8 @@ class SessionArena:
                 f"only arrays pass through shared memory, got {buffer.shape}",
                 hint="Take tuples apart with DeconstructTuple.",
             )
-        wanted = buffer.shape.without_layout() if shape is None else shape
-        if not wanted.compatible(buffer.shape):
-            raise InvalidArgumentError(
-                f"shape_with_layout must be compatible with the value, got {wanted} for "
-                f"{buffer.shape}"
-            )
-        wanted = wanted.with_default_layout()
+        rows = (buffer.shape.without_layout() if shape is None else shape).with_default_layout()
+        wanted = checked_layout(rows, buffer.shape)
         with arena.using(offset, wanted.byte_size) as memory:
             literal = buffer.to_literal(wanted)
             write_linear_memory(literal, memory)
