@@ -151,7 +151,7 @@ class Session:
             backend,
             engine.blocks,
             caller,
-            spared_bytes=limits.spared_device_bytes,
+            limits.spared_device_bytes,
         )
         self.listing = HandleListing(handles, self.data, self.executables, self.executions)
         self._calls: set[Cancellation] = set()

@@ -145,7 +145,7 @@ class FeedQueue:
         Or with the error: what `cancellation` raises, AbortedError when the queue is emptied
         meanwhile or closed. `done` is called once, maybe before this returns.
         """
-        self._enter(QueueProducer(items, user, done, self._putters), cancellation)
+        self._enter(QueueProducer(user, done, self._putters, items), cancellation)
 
     def offer(self, values: Sequence[Sequence[Item]]) -> list[InvalidArgumentError | None]:
         """Append values that have credit, each in one step, without waiting for room.
@@ -189,7 +189,7 @@ class FeedQueue:
         `cancellation`, InvalidArgumentError if a queued item has another shape, AbortedError if the
         queue is closed without the items.
         """
-        self._enter(QueueConsumer(shapes, user, done, self._takers, holds=holds), cancellation)
+        self._enter(QueueConsumer(user, done, self._takers, shapes, holds=holds), cancellation)
 
     def lend(
         self,
@@ -199,7 +199,7 @@ class FeedQueue:
         user: FeedClient,
     ) -> None:
         """Take items as `take` does, but keep them in the queue until the loan is ended."""
-        self._enter(QueueConsumer(shapes, user, done, self._takers, is_lending=True), cancellation)
+        self._enter(QueueConsumer(user, done, self._takers, shapes, is_lending=True), cancellation)
 
     def release(self, items: int, byte_size: int) -> None:
         """Give back the room of items that were held."""

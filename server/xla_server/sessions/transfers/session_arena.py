@@ -1,6 +1,7 @@
 """The memory that one session shares with its client, and values that pass through it."""
 
 import contextlib
+import dataclasses
 import socket
 import threading
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ MIN_SLOTS, MAX_SLOTS = 2, 64
 """Slots of a ring that a value passes through in pieces."""
 
 
+@dataclasses.dataclass(eq=False)
 class SessionArena:
     """A session's part of shared memory. Thread-safe.
 
@@ -46,24 +48,15 @@ class SessionArena:
     least `spared_bytes` of the devices to others.
     """
 
-    def __init__(
-        self,
-        arenas: ArenaPool,
-        values: ValueTable,
-        devices: DeviceTable,
-        backend: Backend,
-        blocks: BlockPool,
-        caller: Caller,
-        *,
-        spared_bytes: int,
-    ) -> None:
-        self._arenas = arenas
-        self._values = values
-        self._devices = devices
-        self._backend = backend
-        self._blocks = blocks
-        self._caller = caller
-        self._spared_bytes = spared_bytes
+    _arenas: ArenaPool
+    _values: ValueTable
+    _devices: DeviceTable
+    _backend: Backend
+    _blocks: BlockPool
+    _caller: Caller
+    _spared_bytes: int
+
+    def __post_init__(self) -> None:
         self._arena: Arena | None = None
         self._channels = RingTransfers()
         self._is_closed = False
